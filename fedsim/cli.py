@@ -152,7 +152,7 @@ def run(
     ] = None,
     override: Overrides = None,
     seed: Seed = None,
-    engine: Annotated[str | None, typer.Option(help="Override the engine: auto or process.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Override the engine: auto, process or vectorized.")] = None,
     as_json: Json = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""

@@ -40,14 +40,29 @@ class Purpose(IntEnum):
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+    # In place but for the first step: two arrays instead of eight.
+    shifted = word >> np.uint64(30)
+    word = word ^ shifted
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word ^= np.right_shift(word, np.uint64(27), out=shifted)
+    word *= np.uint64(0x94D049BB133111EB)
+    word ^= np.right_shift(word, np.uint64(31), out=shifted)
+    return word
 
 
 def _words(values: ArrayLike) -> NDArray[np.uint64]:
     # At least one axis: numpy warns when a scalar wraps around, and is silent for arrays.
     return np.atleast_1d(np.asarray(values)).astype(np.uint64)
+
+
+def mixed_index(index: ArrayLike) -> NDArray[np.uint64]:
+    """Return the index's part of the key."""
+    return _mix(_words(index) + np.uint64(_GOLDEN))
+
+
+def to_uniforms(key: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return the draws in (0, 1) at keys, each the exclusive or of a client's and an index's part."""
+    return ((_mix(key) >> np.uint64(11)).astype(np.float64) + 0.5) * _TWO_TO_MINUS_53
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +77,15 @@ class Stream:
 
     def bits(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.uint64]:
         """64 random bits for each (client, index)."""
-        of_client = _mix(_words(client) * np.uint64(_GOLDEN) + np.uint64(self.key))
-        return _mix(of_client ^ _mix(_words(index) + np.uint64(_GOLDEN)))
+        return _mix(self.of_clients(client) ^ mixed_index(index))
+
+    def of_clients(self, client: ArrayLike) -> NDArray[np.uint64]:
+        """Return the client's part of the key; `to_uniforms` takes it combined with that of the index."""
+        return _mix(_words(client) * np.uint64(_GOLDEN) + np.uint64(self.key))
 
     def uniforms(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
         """Uniform on the open interval (0, 1): multiples of 2**-53 shifted by half a step, so never 0 and never 1."""
-        return ((self.bits(client, index) >> np.uint64(11)).astype(np.float64) + 0.5) * _TWO_TO_MINUS_53
+        return to_uniforms(self.of_clients(client) ^ mixed_index(index))
 
     def exponentials(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
         """Exponential with mean 1, by inversion."""

@@ -23,9 +23,9 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     except ScenarioError as error:
         raise ScenarioError([*error.mistakes, *mistakes]) from None
     mistakes = [*check_feasible(scenario, population), *mistakes]
-    if len(population) > MOST_PROCESSES:
+    if scenario.engine == "process" and len(population) > MOST_PROCESSES:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
-        mistakes.append(scenario.mistake(("population",), message))
+        mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
     if mistakes:
         raise ScenarioError(mistakes)
     return population

@@ -69,7 +69,7 @@ def test_the_default_folder_tells_what_ifs_apart(write: Write, tmp_path: Path, m
         (["rum"], "No such command 'rum'"),
         (["run", SYNTHETIC, "--sett", "a=b"], "No such option: --sett"),
         (["run", SYNTHETIC, "--set", "server.cohrt=3"], "did you mean 'cohort'?"),
-        (["run", SYNTHETIC, "--engine", "warp"], "must be one of 'auto' or 'process', not 'warp'"),
+        (["run", SYNTHETIC, "--engine", "warp"], "must be one of 'auto', 'process' or 'vectorized', not 'warp'"),
         (["run", SYNTHETIC, "--out", "README.md"], "README.md cannot be written"),
         (["run", SYNTHETIC, "--set", "population.*.separation=20"], "the largest that works is 19"),
         (["chain", SYNTHETIC, "--separation", "20"], "19"),

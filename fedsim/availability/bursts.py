@@ -17,7 +17,7 @@ from fedsim.availability.persons import Draw, index
 from fedsim.keyed import Stream
 
 SLOT = 300.0
-_PER_DAY = int(DAY / SLOT)
+PER_DAY = int(DAY / SLOT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def events(
     slots = np.arange(first, int((until + clock.begun) // SLOT) + 1)
     begins = slots * SLOT - clock.begun
     hours = (clock.wall(begins) // 3600.0).astype(np.int64) % 24
-    keys = slots + clock.first_day * _PER_DAY
+    keys = slots + clock.first_day * PER_DAY
     chances = np.broadcast_to(-np.expm1(-bursts.rates * SLOT), (len(clients), 24))[:, hours]
     lots = draws.uniforms(clients[:, None], index(bursts.begin, keys))
     who, which = np.nonzero(lots < chances)

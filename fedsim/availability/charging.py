@@ -19,9 +19,9 @@ from fedsim.scenario.habits import Charging, NightCharging, TopUpCharging
 # A night's session begins between 6 hours before its day and 54 hours into it, and ends at most 16 hours later;
 # two more days than that needs stand for zones that have skipped a day of the calendar.
 BACK, AHEAD = 4, 2
-_NIGHT_AT_MOST = 16 * 3600.0
-_TOP_UPS = 4
-_TOP_UP_AT_MOST = 8 * 3600.0
+NIGHT_AT_MOST = 16 * 3600.0
+TOP_UPS = 4
+TOP_UP_AT_MOST = 8 * 3600.0
 
 
 def sessions(
@@ -56,13 +56,13 @@ def _nights(
     draws: Stream,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     weekend = weekends(days + 1)
-    usual = np.where(weekend, _evening(night.plug_in_weekend), _evening(night.plug_in))
+    usual = np.where(weekend, evening(night.plug_in_weekend), evening(night.plug_in))
     later = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, draws)
     later = later + night.between_days * deviation(Draw.NIGHT_TIME, clients, days, draws)
     starts = clock.instant(clock.midnight(days) + usual + later)
     longer = night.length_between_persons * deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, draws)
     longer = longer + night.length_between_days * deviation(Draw.NIGHT_LENGTH, clients, days, draws)
-    length = np.clip(np.where(weekend, night.length_weekend, night.length) + longer, 0.0, _NIGHT_AT_MOST)
+    length = np.clip(np.where(weekend, night.length_weekend, night.length) + longer, 0.0, NIGHT_AT_MOST)
     takes_place = draws.uniforms(clients, index(Draw.NIGHT, days)) < chance(night.chance, spread, score)
     return starts, starts + np.where(takes_place, length, 0.0)
 
@@ -76,19 +76,19 @@ def _top_ups(
     clock: Civil,
     draws: Stream,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    numbers = np.tile(np.arange(_TOP_UPS), len(days))
-    days = np.repeat(days, _TOP_UPS)
+    numbers = np.tile(np.arange(TOP_UPS), len(days))
+    days = np.repeat(days, TOP_UPS)
     chances = np.where(
         weekends(days),
-        chance(top_up.per_day_weekend / _TOP_UPS, spread, score),
-        chance(top_up.per_day / _TOP_UPS, spread, score),
+        chance(top_up.per_day_weekend / TOP_UPS, spread, score),
+        chance(top_up.per_day / TOP_UPS, spread, score),
     )
     takes_place = draws.uniforms(clients, index(Draw.TOP_UP, days, numbers)) < chances
     cumulative = np.concatenate([[0.0], np.cumsum(top_up.by_hour)]) / sum(top_up.by_hour)
     u = draws.uniforms(clients, index(Draw.TOP_UP_TIME, days, numbers))
     starts = clock.instant(clock.midnight(days) + np.interp(u, cumulative, np.arange(25) * 3600.0))
     v = draws.uniforms(clients, index(Draw.TOP_UP_LENGTH, days, numbers))
-    length = np.minimum(lengths.lengths(top_up.length, v), _TOP_UP_AT_MOST)
+    length = np.minimum(lengths.lengths(top_up.length, v), TOP_UP_AT_MOST)
     return starts, starts + np.where(takes_place, length, 0.0)
 
 
@@ -97,6 +97,6 @@ def weekends(days: NDArray[np.int64]) -> NDArray[np.bool_]:
     return (days + 6) % 7 >= 5
 
 
-def _evening(clock_time: float) -> float:
+def evening(clock_time: float) -> float:
     """Return seconds after the midnight at which the day begins: before noon means after the next midnight."""
     return clock_time if clock_time >= DAY / 2 else clock_time + DAY

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from fedsim.keyed import Stream
 
-_LIMIT = 3.0  # no deviation from a habit is larger than this many standard deviations
+LIMIT = 3.0  # no deviation from a habit is larger than this many standard deviations
 
 
 class Draw(IntEnum):
@@ -63,7 +63,7 @@ def propensity(clients: NDArray[np.int64], draws: Stream) -> NDArray[np.float64]
 
 def deviation(what: Draw, clients: NDArray[np.int64], count: ArrayLike, draws: Stream) -> NDArray[np.float64]:
     """Return standard normal scores, those beyond three standard deviations put there."""
-    return np.clip(draws.normals(clients, index(what, count)), -_LIMIT, _LIMIT)
+    return np.clip(draws.normals(clients, index(what, count)), -LIMIT, LIMIT)
 
 
 def chance(mean: float, spread: float, score: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,70 +1,97 @@
-"""Collects the log column by column while the simulation runs."""
+"""Collects the log while the simulation runs, and passes on what is settled, some rounds at a time."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, Log
+from fedsim.log.columns import Arrays, Columns
+from fedsim.log.spool import Spool
+from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES, Log
+
+RUNNING = 0
+"""Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""
+CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
+_NAMES = pl.Series(["", *SESSION_OUTCOMES], dtype=pl.String)
+_SETTLE = 1 << 16  # rows that are passed on together
 
 
-@dataclass
 class Recorder:
     """Rows of the log as they come about.
 
     A participation gets its row when it is selected and its end when the session ends, so rows stand in the order of
     round and position whatever the order of the ends.
+
+    Parameters
+    ----------
+    clients
+        N.
+    group_names
+        Names of the groups, in order.
+    spool
+        Takes the rows whose rounds are closed and whose sessions have ended; by default they are kept in memory.
     """
 
-    clients: int
-    group_names: tuple[str, ...]
-    opened_s: list[float] = field(default_factory=list)
-    round_selected_s: list[float] = field(default_factory=list)
-    closed_s: list[float] = field(default_factory=list)
-    round_outcome: list[str] = field(default_factory=list)
-    eligible: list[int | None] = field(default_factory=list)
-    _round: list[int] = field(default_factory=list)
-    _client: list[int] = field(default_factory=list)
-    _position: list[int] = field(default_factory=list)
-    _selected_s: list[float] = field(default_factory=list)
-    _ended_s: list[float] = field(default_factory=list)
-    _outcome: list[str] = field(default_factory=list)
-    _gap: list[int] = field(default_factory=list)
-    _gauges: list[tuple[float, NDArray[np.int64]]] = field(default_factory=list)
+    def __init__(self, clients: int, group_names: Sequence[str], spool: Spool | None = None) -> None:
+        self._spool = spool if spool is not None else Spool()
+        self._group_names = group_names
+        self._last_round = np.full(clients, -1, dtype=np.int32)
+        self._rounds = Columns(opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8")
+        self._rows = Columns(
+            round="i8", client="i8", position="i8", selected_s="f8", ended_s="f8", outcome="i1", gap="i8"
+        )
+        self._gauges: list[tuple[float, NDArray[np.int64]]] = []
+        self._running: dict[int, int] = {}  # sessions that have not ended, by round
+        self.closed = 0
 
-    def __post_init__(self) -> None:
-        self._last_round = [-1] * self.clients
+    @property
+    def open(self) -> bool:
+        """Whether a round is open."""
+        return self._rounds.end > self.closed
 
     def open_round(self, opened_s: float) -> None:
         """Begin the next round's row."""
-        self.opened_s.append(opened_s)
-        self.round_selected_s.append(math.nan)
-        self.eligible.append(None)
+        self._rounds.add(1, opened_s=opened_s, selected_s=math.nan, closed_s=math.nan, outcome="", eligible=-1)
 
-    def select(self, number: int, client: int, position: int, selected_s: float) -> int:
-        """Begin a participation's row and return its index."""
-        last = self._last_round[client]
-        self._last_round[client] = number
-        self._round.append(number)
-        self._client.append(client)
-        self._position.append(position)
-        self._selected_s.append(selected_s)
-        self._ended_s.append(math.nan)
-        self._outcome.append("")
-        self._gap.append(number - last if last >= 0 else -1)
-        return len(self._round) - 1
+    def select(self, number: int, clients: NDArray[np.int64], selected_s: float, eligible: int | None = None) -> int:
+        """Begin the participations' rows of the open round's cohort and return the index of the first."""
+        count = len(clients)
+        last = self._last_round[clients].astype(np.int64)
+        self._last_round[clients] = number
+        self._rounds.put(number, "selected_s", selected_s)
+        self._rounds.put(number, "eligible", -1 if eligible is None else eligible)
+        if count:
+            self._running[number] = count
+        return self._rows.add(
+            count,
+            round=number,
+            client=clients,
+            position=np.arange(count),
+            selected_s=selected_s,
+            ended_s=math.nan,
+            outcome=RUNNING,
+            gap=np.where(last >= 0, number - last, 0),
+        )
 
-    def end(self, row: int, ended_s: float, outcome: str) -> None:
-        """Complete a participation's row."""
-        self._ended_s[row] = ended_s
-        self._outcome[row] = outcome
+    def end(self, number: int, rows: int | NDArray[np.int64], ended_s: ArrayLike, outcome: ArrayLike) -> None:
+        """Complete rows of one round: when their sessions ended, and the codes of how."""
+        self._rows.put(rows, "ended_s", ended_s)
+        self._rows.put(rows, "outcome", outcome)
+        left = self._running[number] - (1 if isinstance(rows, int) else len(rows))
+        if left:
+            self._running[number] = left
+        else:
+            del self._running[number]
 
     def close_round(self, closed_s: float, outcome: str) -> None:
         """Complete the open round's row."""
-        self.closed_s.append(closed_s)
-        self.round_outcome.append(outcome)
+        self._rounds.put(self.closed, "closed_s", closed_s)
+        self._rounds.put(self.closed, "outcome", outcome)
+        self.closed += 1
+        if self._rows.waiting + self._rounds.waiting >= _SETTLE:
+            self._settle()
 
     def gauge(self, time_s: float, counts: NDArray[np.int64]) -> None:
         """Note the counts (3, groups) of available and eligible clients and of those in a session."""
@@ -72,54 +99,62 @@ class Recorder:
 
     def log(self, ended_s: float) -> Log:
         """Return the tables."""
-        return Log(self._rounds_table(), self._participations_table(), self._gauges_table(), ended_s)
+        self._settle()
+        rounds, participations, gauges = self._spool.tables()
+        return Log(rounds, participations, gauges, ended_s)
 
-    def _rounds_table(self) -> pl.DataFrame:
-        rounds = len(self.closed_s)
-        of_round = np.asarray(self._round, dtype=np.int64)
-        outcome = np.asarray(self._outcome, dtype=np.str_)
-
-        def counted(what: str) -> NDArray[np.int64]:
-            return np.bincount(of_round[outcome == what], minlength=rounds)
-
-        columns = {
-            "round": np.arange(rounds),
-            "opened_s": self.opened_s,
-            "selected_s": pl.Series(self.round_selected_s, dtype=pl.Float64).fill_nan(None),
-            "closed_s": self.closed_s,
-            "selected": np.bincount(of_round, minlength=rounds),
-            "reported": counted("reported"),
-            "dropped": counted("dropped"),
-            "late": counted("late"),
-            "outcome": self.round_outcome,
-            "eligible": self.eligible,
-        }
-        return pl.DataFrame(columns, schema=ROUNDS)
-
-    def _participations_table(self) -> pl.DataFrame:
-        gap = pl.Series(self._gap, dtype=pl.Int64)
-        columns = {
-            "round": self._round,
-            "client": self._client,
-            "position": self._position,
-            "selected_s": self._selected_s,
-            "ended_s": self._ended_s,
-            "outcome": self._outcome,
-            "gap": gap.set(gap < 0, None),
-            # In synchronous rounds everyone downloads the model of the round and reports before the next.
-            "version": self._round,
-            "staleness": np.zeros(len(self._round), dtype=np.int64),
-        }
-        return pl.DataFrame(columns, schema=PARTICIPATIONS)
+    def _settle(self) -> None:
+        """Pass on the rounds that are closed and have no session running, up to the first that is not so."""
+        until = min(self._running, default=self.closed)
+        rounds = self._rounds.take(until)
+        rows = self._rows.take(self._rows.first + int(np.searchsorted(self._rows.get("round"), until)))
+        self._spool.add(_rounds_table(rounds, rows, until), _participations_table(rows), self._gauges_table())
+        self._gauges.clear()
 
     def _gauges_table(self) -> pl.DataFrame:
-        groups = len(self.group_names)
+        groups = len(self._group_names)
         counts = np.asarray([counts for _, counts in self._gauges], dtype=np.int64).reshape(-1, 3, groups)
         columns = {
             "time_s": np.repeat([time_s for time_s, _ in self._gauges], groups).astype(np.float64),
-            "group": list(self.group_names) * len(self._gauges),
+            "group": list(self._group_names) * len(self._gauges),
             "available": counts[:, 0].ravel(),
             "eligible": counts[:, 1].ravel(),
             "in_session": counts[:, 2].ravel(),
         }
         return pl.DataFrame(columns, schema=GAUGES)
+
+
+def _rounds_table(rounds: Arrays, rows: Arrays, until: int) -> pl.DataFrame:
+    count = len(rounds["opened_s"])
+    first = until - count
+
+    def counted(here: NDArray[np.bool_] | slice) -> NDArray[np.int64]:
+        return np.bincount(rows["round"][here] - first, minlength=count)
+
+    columns = {
+        "round": np.arange(first, until),
+        "opened_s": rounds["opened_s"],
+        "selected_s": pl.Series(rounds["selected_s"]).fill_nan(None),
+        "closed_s": rounds["closed_s"],
+        "selected": counted(slice(None)),
+        **{name: counted(rows["outcome"] == CODES[name]) for name in ("reported", "dropped", "late")},
+        "outcome": rounds["outcome"].tolist(),
+        "eligible": _some(rounds["eligible"], rounds["eligible"] >= 0),
+    }
+    return pl.DataFrame(columns, schema=ROUNDS)
+
+
+def _participations_table(rows: Arrays) -> pl.DataFrame:
+    columns = {
+        **{name: rows[name] for name in ("round", "client", "position", "selected_s", "ended_s")},
+        "outcome": _NAMES.gather(rows["outcome"]),
+        "gap": _some(rows["gap"], rows["gap"] > 0),
+        # In synchronous rounds everyone downloads the model of the round and reports before the next.
+        "version": rows["round"],
+        "staleness": np.zeros(len(rows["round"]), dtype=np.int64),
+    }
+    return pl.DataFrame(columns, schema=PARTICIPATIONS)
+
+
+def _some(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pl.Series:
+    return pl.Series(values).set(pl.Series(~known), None)

@@ -157,8 +157,9 @@ class Scenario(Model):
     """The instant at which simulated time is 0."""
     stop: Stop
     """When the run ends."""
-    engine: Literal["auto", "process"] = "auto"
-    """How devices are simulated; process: a SimPy process for each."""
+    engine: Literal["auto", "process", "vectorized"] = "auto"
+    """How devices are simulated; process: a SimPy process for each; vectorized: in arrays, looked up when a round asks
+    for them; auto: by their number. The tables are the same."""
     population: Annotated[list[Group], Field(min_length=1, max_length=100_000)]
     """The groups of devices."""
     server: Server

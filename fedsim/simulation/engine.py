@@ -1,26 +1,24 @@
-"""The process engine: every device, session and the server a SimPy process on one clock."""
+"""Runs a simulation: one server process on one SimPy clock, with the devices as one of the engines keeps them."""
 
 from collections.abc import Callable, Generator
-from zoneinfo import ZoneInfo
 
-import numpy as np
 import simpy
 
-from fedsim.availability import Place, intervals, kinds
-from fedsim.keyed import Purpose, stream
 from fedsim.log import Log
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.device import device
-from fedsim.simulation.roster import Bar, Roster
-from fedsim.simulation.selection import selection_law
-from fedsim.simulation.server import serve, stop_now, watch
-from fedsim.simulation.world import World
+from fedsim.simulation.federation import Federation
+from fedsim.simulation.process import process_world
+from fedsim.simulation.server import serve, stop_now
+from fedsim.simulation.vectorized import vectorized_world
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of rounds closed and the simulated time in seconds."""
+
+FEW_DEVICES = 2_000
+"""Up to so many devices `engine: auto` gives each a process of its own."""
 
 
 def simulate_log(
@@ -42,16 +40,10 @@ def simulate_log(
     StalledError
         If the federation can never make progress again.
     """
-    world = _world(scenario, population, replicate)
-    clock = world.clock
-    draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    places = [Place(scenario.start, ZoneInfo(group.time_zone)) for group in scenario.population]
-    models = kinds(scenario)
-    for client, group in enumerate(population.group.tolist()):
-        available = intervals(models[group], client, places[group], draws)
-        clock.process(device(world, client, available))
+    clock, recorder = Clock(), Recorder(len(population), population.group_names)
+    engine = vectorized_world if engine_of(scenario) == "vectorized" else process_world
+    world: Federation = engine(scenario, population, clock, recorder, replicate)
     serving = clock.process(serve(world))
-    clock.process(watch(world))
     if scenario.records.gauges is not None:
         clock.process(_gauge(world, scenario.records.gauges))
     stopping = None if scenario.stop.duration is None else clock.at(scenario.stop.duration, Turn.STOP)
@@ -63,46 +55,30 @@ def simulate_log(
         stop_now(world)
     else:
         # Sessions that are late may still be on their way: let them end.
-        while world.sessions:
-            clock.step()
-    return world.recorder.log(clock.now)
+        world.finish()
+    return recorder.log(clock.now)
 
 
-def _run_until(world: World, event: simpy.Event, progress: Progress | None) -> None:
+def engine_of(scenario: Scenario) -> str:
+    """Return the engine that simulates a scenario, ``process`` or ``vectorized``."""
+    if scenario.engine == "auto":
+        return "process" if scenario.devices <= FEW_DEVICES else "vectorized"
+    return scenario.engine
+
+
+def _run_until(world: Federation, event: simpy.Event, progress: Progress | None) -> None:
     clock, steps = world.clock, 0
     while not event.processed:
         clock.step()
         steps += 1
         if progress is not None and steps % 256 == 0:
-            progress(len(world.recorder.closed_s), clock.now)
+            progress(world.recorder.closed, clock.now)
 
 
-def _world(scenario: Scenario, population: Population, replicate: int) -> World:
-    server = scenario.server
-    clock = Clock()
-    block = server.cohort if server.selection.kind == "groups" else 1
-    least = 1 if server.shortage == "proceed" else server.wanted
-    return World(
-        scenario=scenario,
-        population=population,
-        clock=clock,
-        roster=Roster(clock, len(population), block),
-        recorder=Recorder(len(population), population.group_names),
-        select=selection_law(server.selection.kind, population.weight, server.cohort, scenario.seed, replicate),
-        session_models=[group.session for group in scenario.population],
-        session_draws=stream(scenario.seed, replicate, Purpose.SESSION),
-        block=block,
-        least=least,
-    )
-
-
-def _gauge(world: World, every_s: float) -> Generator[simpy.Event, None, None]:
+def _gauge(world: Federation, every_s: float) -> Generator[simpy.Event, None, None]:
     """Count the population at a steady cadence."""
-    tick, groups = 0, len(world.population.group_names)
+    tick = 0
     while True:
         yield world.clock.at(tick * every_s, Turn.GAUGE)
-        bars = world.roster.bars
-        masks = ((bars & Bar.OFFLINE) == 0, bars == 0, (bars & Bar.IN_SESSION) != 0)
-        counts = [np.bincount(world.population.group[mask], minlength=groups) for mask in masks]
-        world.recorder.gauge(world.clock.now, np.asarray(counts))
+        world.recorder.gauge(world.clock.now, world.roster.counts())
         tick += 1

@@ -1,7 +1,7 @@
 """Who is eligible now: one set of reasons against each client, kept up to date by the processes."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from enum import IntFlag
 
 import numpy as np
@@ -28,28 +28,30 @@ class Roster:
     ----------
     clock
         The simulation's clock.
-    clients
-        N; all start offline.
+    group
+        (N,) group of each client; all start offline.
     block
         Clients that can be selected only together: consecutive blocks of this size (1: each on its own).
     """
 
-    def __init__(self, clock: Clock, clients: int, block: int = 1) -> None:
+    def __init__(self, clock: Clock, group: NDArray[np.int64], block: int = 1) -> None:
+        clients = len(group)
         self._clock = clock
+        self._group, self._groups = group, int(group.max()) + 1
         self._block = block
         self._bars = bytearray([Bar.OFFLINE]) * clients  # bytes for the processes,
         self.bars: NDArray[np.uint8] = np.frombuffer(self._bars, dtype=np.uint8)  # and the same memory for numpy
         self._members = [0] * (clients // block)
         self._released: dict[int, list[int]] = defaultdict(list)
         self._wanted = 0
+        self._until_s: float | None = None
         self._enough: simpy.Event | None = None
         self.eligible_count = 0
         self._ready_blocks = 0
 
-    @property
-    def ready(self) -> int:
-        """Clients that could be selected now; with blocks, those in blocks where everyone is eligible."""
-        return self.eligible_count if self._block == 1 else self._ready_blocks * self._block
+    def ready(self, most: int) -> int:
+        """Clients that could be selected now, counted up to `most`; with blocks, those in wholly eligible blocks."""
+        return min(most, self.eligible_count if self._block == 1 else self._ready_blocks * self._block)
 
     def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say of each of the clients whether it is eligible."""
@@ -86,7 +88,7 @@ class Roster:
                 block = client // self._block
                 self._members[block] += 1
                 self._ready_blocks += self._members[block] == self._block
-            if self.ready >= self._wanted:
+            if self.ready(self._wanted) >= self._wanted:
                 self.wake()
 
     def bar_until_round(self, client: int, release: int) -> None:
@@ -99,10 +101,26 @@ class Roster:
         for client in self._released.pop(number, ()):
             self.clear(client, Bar.SEPARATION)
 
-    def wait_for(self, wanted: int) -> simpy.Event:
-        """Return an event for the first instant with `wanted` clients ready; there are fewer now."""
-        self._wanted, self._enough = wanted, simpy.Event(self._clock)
+    def wait_for(self, wanted: int, until_s: float) -> simpy.Event:
+        """Return an event for the first instant with `wanted` clients ready; there are fewer now.
+
+        It also happens when a client has left for good, and at `until_s` if `keep_time` runs.
+        """
+        self._wanted, self._enough, self._until_s = wanted, simpy.Event(self._clock), until_s
         return self._enough
+
+    def keep_time(self, patience: float) -> Generator[simpy.Event, None, None]:
+        """Wake a server whose patience is over.
+
+        One process with one event ahead: a timer for every wait would stay behind in the queue, since SimPy cannot take
+        it back.
+        """
+        while True:
+            until_s = self._clock.now + patience if self._until_s is None else self._until_s
+            if until_s <= self._clock.now:
+                self.wake()
+                return
+            yield self._clock.at(until_s, Turn.SERVER)
 
     def attainable(self) -> int:
         """Clients that could be ready together while the round number stands still."""
@@ -115,24 +133,46 @@ class Roster:
         """Let a waiting server look again, in its turn."""
         if self._enough is not None:
             self._clock.trigger(self._enough, Turn.SERVER)
-            self._enough = None
+            self._enough = self._until_s = None
+
+    def counts(self) -> NDArray[np.int64]:
+        """Count (3, groups) available and eligible clients and those in a session, by group."""
+        return count_bars(self.bars, self._group, self._groups)
 
     def explain(self) -> str:
         """Say in words what everyone is waiting for."""
-        bars = self.bars
-        parts = []
-        cooling = int(((bars & Bar.SEPARATION) != 0).sum())
-        if cooling:
-            due = min(number for number, clients in self._released.items() if clients)
-            parts.append(f"{cooling:,} kept out by their separation (the first of them until round {due:,})")
-        rest = bars[(bars & Bar.SEPARATION) == 0]
-        for reason, words in _REASONS:
-            count = int(((rest & reason) != 0).sum())
-            rest = rest[(rest & reason) == 0]
-            if count:
-                parts.append(f"{count:,} {words}")
-        parts.append(f"{len(rest):,} eligible")
-        return f"of {len(bars):,} clients: {', '.join(parts)}"
+        due = min((number for number, clients in self._released.items() if clients), default=0)
+        return explain_bars(self.bars, due)
+
+
+def count_bars(bars: NDArray[np.uint8], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """Count (3, groups) available and eligible clients and those in a session.
+
+    Parameters
+    ----------
+    bars, group
+        (n,) bars and group of each client.
+    groups
+        How many groups there are.
+    """
+    masks = ((bars & Bar.OFFLINE) == 0, bars == 0, (bars & Bar.IN_SESSION) != 0)
+    return np.asarray([np.bincount(group[mask], minlength=groups) for mask in masks])
+
+
+def explain_bars(bars: NDArray[np.uint8], due: int) -> str:
+    """Say in words what everyone is waiting for; `due` is the round in which the first separation is over."""
+    parts = []
+    cooling = int(((bars & Bar.SEPARATION) != 0).sum())
+    if cooling:
+        parts.append(f"{cooling:,} kept out by their separation (the first of them until round {due:,})")
+    rest = bars[(bars & Bar.SEPARATION) == 0]
+    for reason, words in _REASONS:
+        count = int(((rest & reason) != 0).sum())
+        rest = rest[(rest & reason) == 0]
+        if count:
+            parts.append(f"{count:,} {words}")
+    parts.append(f"{len(rest):,} eligible")
+    return f"of {len(bars):,} clients: {', '.join(parts)}"
 
 
 _REASONS: Iterable[tuple[Bar, str]] = (

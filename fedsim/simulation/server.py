@@ -1,23 +1,19 @@
 """The server: a process that runs the rounds one after the other."""
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
 import simpy
 
 from fedsim.errors import StalledError
 from fedsim.scenario.units import format_duration
 from fedsim.simulation.clock import Turn
+from fedsim.simulation.federation import Federation, Round
 from fedsim.simulation.selection import Request
-from fedsim.simulation.session import Round, Session, session_lengths
-
-if TYPE_CHECKING:
-    from fedsim.simulation.world import World
 
 Steps = Generator[simpy.Event, None, None]
 
 
-def serve(world: "World") -> Steps:
+def serve(world: Federation) -> Steps:
     """Run rounds until the scenario's stop.
 
     Raises
@@ -33,15 +29,17 @@ def serve(world: "World") -> Steps:
         world.roster.open_round(number)
         world.recorder.open_round(clock.now)
         # 2. Gather: enough eligible clients, or what the scenario says of a shortage.
-        if world.roster.ready < world.least and server.shortage != "skip":
+        ready = world.roster.ready(server.wanted)
+        if ready < world.least and server.shortage != "skip":
             yield from _gather(world, number)
-        if world.roster.ready < world.least:
+            ready = world.roster.ready(server.wanted)
+        if ready < world.least:
             world.recorder.close_round(clock.now, "skipped")
         else:
             # 3. Select a cohort and start its sessions.
-            round_ = _start(world, number)
+            round_ = _start(world, number, ready)
             # 4. Wait for reports until the target, the deadline, or until nobody is left.
-            if server.deadline is not None and round_.sessions:
+            if server.deadline is not None and round_.running:
                 yield round_.may_close | clock.at(clock.now + server.deadline, Turn.SERVER)
             else:
                 yield round_.may_close
@@ -53,44 +51,27 @@ def serve(world: "World") -> Steps:
         number += 1
 
 
-def stop_now(world: "World") -> None:
+def stop_now(world: Federation) -> None:
     """Close the open round, if there is one, because the run's duration is over."""
     if world.open_round is not None:
         _close(world, world.open_round, "stopped")
-    elif len(world.recorder.opened_s) > len(world.recorder.closed_s):
+    elif world.recorder.open:
         world.recorder.close_round(world.clock.now, "stopped")
-    for session in list(world.sessions.values()):
-        session.cut("late")
+    world.stop()
 
 
-def _gather(world: "World", number: int) -> Steps:
+def _gather(world: Federation, number: int) -> Steps:
     """Wait until enough clients are ready."""
-    clock, roster, patience = world.clock, world.roster, world.scenario.server.patience
-    opened_s = world.waiting_since_s = clock.now
-    while roster.ready < world.least:
+    clock, roster = world.clock, world.roster
+    opened_s, until_s = clock.now, clock.now + world.scenario.server.patience
+    while roster.ready(world.least) < world.least:
         attainable = roster.attainable()
-        if attainable < world.least or clock.now - opened_s >= patience:
+        if attainable < world.least or clock.now >= until_s:
             raise StalledError(_stalled(world, number, attainable, opened_s))
-        yield roster.wait_for(world.least)
-    world.waiting_since_s = None
+        yield roster.wait_for(world.least, until_s)
 
 
-def watch(world: "World") -> Steps:
-    """Wake the server when it has waited as long as its patience lasts.
-
-    One process with one event ahead: a timer for every wait would stay behind in the queue, since SimPy cannot take it
-    back.
-    """
-    clock, patience = world.clock, world.scenario.server.patience
-    while True:
-        since_s = clock.now if world.waiting_since_s is None else world.waiting_since_s
-        if since_s + patience <= clock.now:
-            world.roster.wake()
-            return
-        yield clock.at(since_s + patience, Turn.SERVER)
-
-
-def _stalled(world: "World", number: int, attainable: int, opened_s: float) -> str:
+def _stalled(world: Federation, number: int, attainable: int, opened_s: float) -> str:
     least, waited_s = world.least, world.clock.now - opened_s
     wanted = "a whole group" if world.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
     head = f"round {number:,} (opened at {_clock_time(opened_s)}) wants {wanted}"
@@ -107,31 +88,19 @@ def _clock_time(seconds: float) -> str:
     return format_duration(round(seconds, 3))
 
 
-def _start(world: "World", number: int) -> Round:
-    clock, recorder, scenario = world.clock, world.recorder, world.scenario
-    count = min(scenario.server.wanted, world.roster.ready)
-    recorder.round_selected_s[-1] = clock.now
-    if scenario.records.eligible:
-        recorder.eligible[-1] = world.roster.eligible_count
-    cohort = world.select(Request(number, count, world.last_selected), world.roster)
-    lengths = session_lengths(world.session_models, world.population, cohort, number, world.session_draws)
+def _start(world: Federation, number: int, ready: int) -> Round:
+    server = world.scenario.server
+    count = min(server.wanted, ready)
+    eligible = world.roster.eligible_count if world.scenario.records.eligible else None
+    cohort = world.select(Request(number, count, world.last_selected))
     # A Bernoulli cohort has no fixed size: the round waits for all of it, and closes at once if it is empty.
-    target = len(cohort) if scenario.server.selection.kind == "bernoulli" else min(scenario.server.cohort, count)
-    round_ = Round(world, number, target)
-    world.open_round = round_
-    for position, (client, length_s) in enumerate(zip(cohort.tolist(), lengths.tolist(), strict=True)):
-        world.session_starts(client, number)
-        round_.sessions[client] = world.sessions[client] = Session(world, round_, client, position, length_s)
-        world.last_selected = client
-    if not round_.sessions:
-        clock.trigger(round_.may_close, Turn.SERVER)
-    return round_
+    target = len(cohort) if server.selection.kind == "bernoulli" else min(server.cohort, count)
+    if len(cohort):
+        world.last_selected = int(cohort[-1])
+    row = world.recorder.select(number, cohort, world.clock.now, eligible)
+    return world.start(number, cohort, row, target)
 
 
-def _close(world: "World", round_: Round, outcome: str) -> None:
-    round_.open = False
-    world.open_round = None
-    if outcome != "deadline":
-        for session in list(round_.sessions.values()):
-            session.cut("aborted")
+def _close(world: Federation, round_: Round, outcome: str) -> None:
+    round_.close(outcome)
     world.recorder.close_round(world.clock.now, outcome)

@@ -8,6 +8,7 @@ import simpy
 from numpy.typing import NDArray
 
 from fedsim.keyed import Stream
+from fedsim.log.recorder import CODES
 from fedsim.population import Population
 from fedsim.scenario.models import Session as SessionModel
 from fedsim.scenario.sources import ConstantTime, ExponentialTime, LognormalTime
@@ -66,19 +67,17 @@ class Session:
         The simulation it is part of.
     round_
         The round that it reports to: its own object, so that a late report can never count for another round.
-    client, position
-        Who, and at which place of the cohort.
+    client, row
+        Who, and where the recorder keeps it.
     length_s
         How long it takes if nothing ends it.
     """
 
     __slots__ = ("_client", "_ends_s", "_process", "_round", "_row", "_world")
 
-    def __init__(self, world: "World", round_: "Round", client: int, position: int, length_s: float) -> None:
-        self._world, self._round, self._client = world, round_, client
-        now = world.clock.now
-        self._ends_s = now + length_s
-        self._row = world.recorder.select(round_.number, client, position, now)
+    def __init__(self, world: "World", round_: "Round", client: int, row: int, length_s: float) -> None:
+        self._world, self._round, self._client, self._row = world, round_, client, row
+        self._ends_s = world.clock.now + length_s
         self._process = world.clock.process(self._run())
 
     def _run(self) -> Generator[simpy.Event, None, None]:
@@ -96,7 +95,7 @@ class Session:
 
     def _end(self, outcome: str) -> None:
         world, client = self._world, self._client
-        world.recorder.end(self._row, world.clock.now, outcome)
+        world.recorder.end(self._round.number, self._row, world.clock.now, CODES[outcome])
         world.session_ended(client, self._round.number, outcome)
         self._round.ended(client, outcome)
 
@@ -139,3 +138,15 @@ class Round:
         if self.reported >= self._target > 0:
             return "target"
         return "deadline" if self.sessions else "exhausted"
+
+    @property
+    def running(self) -> bool:
+        """Whether any session still runs."""
+        return bool(self.sessions)
+
+    def close(self, outcome: str) -> None:
+        """Take no more reports; after a deadline the others may go on, otherwise they are aborted."""
+        self.open = False
+        if outcome != "deadline":
+            for session in list(self.sessions.values()):
+                session.cut("aborted")

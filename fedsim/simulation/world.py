@@ -2,25 +2,28 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsim.keyed import Stream
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.models import Session as SessionModel
-from fedsim.simulation.clock import Clock
+from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.device import cooldown
 from fedsim.simulation.roster import Bar, Roster
-from fedsim.simulation.selection import Law
-from fedsim.simulation.session import Round, Session
+from fedsim.simulation.selection import Law, Request
+from fedsim.simulation.session import Round, Session, session_lengths
 
 
 @dataclass
 class World:
-    """The shared state of one simulation.
+    """The shared state of one simulation: a `Federation` whose devices and sessions are processes.
 
     Attributes
     ----------
-    select
+    law
         The selection law.
     session_models, session_draws
         Session model of each group, and the stream for session lengths.
@@ -30,12 +33,8 @@ class World:
         Fewest ready clients with which a round can start.
     sessions
         The running session of each client that is in one.
-    open_round
-        The round whose reports still count.
     last_selected
         The client selected last, -1 before the first.
-    waiting_since_s
-        When the round that waits for clients was opened; None while none waits.
     """
 
     scenario: Scenario
@@ -43,15 +42,44 @@ class World:
     clock: Clock
     roster: Roster
     recorder: Recorder
-    select: Law
+    law: Law
     session_models: list[SessionModel]
     session_draws: Stream
     block: int
     least: int
     sessions: dict[int, Session] = field(default_factory=dict)
-    open_round: Round | None = None
     last_selected: int = -1
-    waiting_since_s: float | None = None
+    _round: Round | None = None
+
+    @property
+    def open_round(self) -> Round | None:
+        """The round whose reports still count."""
+        return self._round if self._round is not None and self._round.open else None
+
+    def select(self, request: Request) -> NDArray[np.int64]:
+        """Choose a cohort by the selection law."""
+        return self.law(request, self.roster)
+
+    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> Round:
+        """Start a process for each session of a cohort."""
+        lengths = session_lengths(self.session_models, self.population, cohort, number, self.session_draws)
+        self._round = Round(self, number, target)
+        for place, (client, length_s) in enumerate(zip(cohort.tolist(), lengths.tolist(), strict=True), start=row):
+            self.session_starts(client, number)
+            self._round.sessions[client] = self.sessions[client] = Session(self, self._round, client, place, length_s)
+        if not self._round.sessions:
+            self.clock.trigger(self._round.may_close, Turn.SERVER)
+        return self._round
+
+    def stop(self) -> None:
+        """Cut all sessions short: the run is over."""
+        for session in list(self.sessions.values()):
+            session.cut("late")
+
+    def finish(self) -> None:
+        """Let the clock run until no session is left."""
+        while self.sessions:
+            self.clock.step()
 
     def session_starts(self, client: int, number: int) -> None:
         """Take a selected client out of those who are eligible."""

@@ -1,8 +1,10 @@
 """The round loop: shortages, deadlines, over-selection, simultaneous events, and federations that are stuck."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -134,9 +136,9 @@ def test_patience_ends_a_wait_that_would_take_for_ever() -> None:
 
 def test_a_server_that_waits_for_devices_that_left_for_good_is_woken() -> None:
     clock = Clock()
-    roster = Roster(clock, 3)
+    roster = Roster(clock, np.zeros(3, dtype=np.int64))
     roster.clear(0, Bar.OFFLINE)
-    enough = roster.wait_for(2)
+    enough = roster.wait_for(2, math.inf)
     roster.leave_for_good(1)
     clock.step()
     assert enough.processed

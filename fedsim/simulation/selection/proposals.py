@@ -6,7 +6,7 @@ no luck. Which one is used depends on the proposals alone, so every engine choos
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,22 @@ from numpy.typing import NDArray
 from fedsim.keyed import Stream
 
 _BLOCKS = 4
+_SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals
+
+
+class Pace:
+    """What share of the proposals was of use lately; it decides how many are made at once, and nothing else."""
+
+    def __init__(self) -> None:
+        self._share = 0.5
+
+    def enough_for(self, wanted: int) -> int:
+        """Return a number of proposals that will probably yield so many clients."""
+        return 16 + int(1.1 * wanted / self._share)
+
+    def note(self, proposals: int, useful: int) -> None:
+        """Learn from the last proposals."""
+        self._share = max((useful + 1) / (proposals + 2), self._share / 4)
 
 
 @dataclass(frozen=True)
@@ -28,12 +44,15 @@ class Urn:
         (units,) running sum of the weights, ending at 1; None when all weigh the same.
     proposing, deciding
         Streams for the proposals and for the dense draw.
+    pace
+        How many proposals it took lately.
     """
 
     units: int
     cumulative: NDArray[np.float64] | None
     proposing: Stream
     deciding: Stream
+    pace: Pace = field(default_factory=Pace)
 
     def propose(self, number: int, first: int, count: int) -> NDArray[np.int64]:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
@@ -88,17 +107,20 @@ def draw(
     """
     chosen = np.empty(0, dtype=np.int64) if taken is None else taken
     already = len(chosen)
-    size = max(16, 2 * count)
-    for block in range(_BLOCKS):
-        if len(chosen) - already == count:
-            break
-        proposals = urn.propose(number, block * size, size)
+    missing, asked = count, 0
+    most = max(_BLOCKS * max(16, 2 * count), urn.units // _SHARE)
+    while missing and asked < most:
+        # How many are proposed at once makes no difference to who is chosen.
+        size = min(urn.pace.enough_for(missing), most - asked)
+        proposals = urn.propose(number, asked, size)
         accepted = proposals[eligible(proposals)]
         first = np.sort(np.unique(accepted, return_index=True)[1])
         fresh = accepted[first]
-        fresh = fresh[np.isin(fresh, chosen, invert=True)]
+        if len(chosen):
+            fresh = fresh[np.isin(fresh, chosen, invert=True)]
         chosen = np.concatenate([chosen, fresh])[: already + count]
-    missing = count - (len(chosen) - already)
+        urn.pace.note(size, len(fresh))
+        asked, missing = asked + size, count - (len(chosen) - already)
     if missing:
         left = all_eligible().copy()
         left[chosen] = False

@@ -1,0 +1,62 @@
+"""What a batch is: the availability of many devices of one kind at once, at instants that never go back."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Clients = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class Spells(NamedTuple):
+    """Stretches of time in which devices are available, whole and disjoint, in no particular order.
+
+    Attributes
+    ----------
+    who
+        (m,) positions in the array of clients that was asked about.
+    starts, ends
+        (m,) seconds.
+    """
+
+    who: NDArray[np.intp]
+    starts: Floats
+    ends: Floats
+
+
+class Batch(Protocol):
+    """Devices of one kind in one place.
+
+    All that is said here is exactly what the `intervals` of the devices say, to the last bit. A batch may remember
+    where a device stands, so `instant` and `since` must never be earlier than in the last call of `at`.
+    """
+
+    def at(self, clients: Clients, instant: float) -> Mask:
+        """Say of each client (n,), which may come repeatedly, whether it is available."""
+        ...
+
+    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
+        """Return for each of some clients that are available the end of that time; infinite if it is after `until`."""
+        ...
+
+    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+        """Return when the clients are available within [since, until), cut there."""
+        ...
+
+    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+        """Return from when each client is never available again: `since` if it has gone, infinite after `until`."""
+        ...
+
+
+def ends_by_spells(batch: Batch, clients: Clients, instant: float, until: Floats) -> Floats:
+    """Answer `Batch.ends` from the spells of the time up to the last `until`."""
+    found = np.full(len(clients), np.inf)
+    if len(clients):
+        horizon = float(np.nextafter(until.max(), np.inf))
+        spells = batch.spells(clients, instant, horizon)
+        now = (spells.starts <= instant) & (spells.ends < horizon)
+        found[spells.who[now]] = spells.ends[now]
+        found[found > until] = np.inf
+    return found

@@ -1,0 +1,188 @@
+"""Many devices with habits at once: their conditions are swept over a window, or looked up at one instant."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability import bursts, charging, habits, network
+from fedsim.availability.batches.base import Clients, Floats, Mask, Spells, ends_by_spells
+from fedsim.availability.batches.connected import Connected
+from fedsim.availability.batches.plugged import Plugged
+from fedsim.availability.batches.troubled import failing, used
+from fedsim.availability.civil import Civil, civil
+from fedsim.availability.idle import uses
+from fedsim.availability.place import Place
+from fedsim.keyed import Stream
+from fedsim.scenario.habits import Habits
+
+_CHUNK = 8_192  # devices that are swept at once, which bounds the memory
+_STEADY = 6 * 86_400.0  # further than any session reaches from the day to which it belongs
+
+
+class HabitsBatch:
+    """Devices with one set of habits in one place.
+
+    Parameters
+    ----------
+    kind
+        The habits.
+    place
+        When simulated time begins, and the devices' time zone.
+    members
+        (n,) indices of the devices.
+    draws
+        The stream for availability.
+
+    Notes
+    -----
+    What is expensive to work out and holds for hours is remembered for each client: sessions on the charger, the
+    outing of the day, and `_shut`, an instant before which the client is surely not available. Around a change of the
+    clocks nothing is remembered.
+    """
+
+    def __init__(self, kind: Habits, place: Place, members: Clients, draws: Stream) -> None:
+        self._kind, self._place, self._draws = kind, place, draws
+        clients = int(members.max(initial=0)) + 1
+        self._shut = np.zeros(clients)
+        self._plugged = Plugged(kind.charging, members, draws) if "charging" in kind.require else None
+        self._connected = Connected(kind.network, clients, draws) if "network" in kind.require else None
+        self._troubled = [used(kind.idle, clients, draws)] if "idle" in kind.require else []
+        self._troubled += [failing(kind.network, clients, draws)] if "network" in kind.require else []
+
+    def at(self, clients: Clients, instant: float) -> Mask:
+        """Look it up, for those that are not known to be shut."""
+        answer = np.zeros(len(clients), dtype=np.bool_)
+        left = np.flatnonzero(self._shut[clients] <= instant)
+        clock = civil(self._place, instant)
+        if not _steady(clock, instant):
+            answer[left] = habits.available_at(self._kind, clients[left], instant, self._place, self._draws)
+            return answer
+        if self._plugged is not None:
+            left = self._sieve(clients, left, *self._plugged.state(clients[left], instant, clock))
+        if self._connected is not None:
+            left = self._sieve(clients, left, *self._connected.state(clients[left], instant, clock))
+        for events in self._troubled:
+            left = self._sieve(clients, left, *events.state(clients[left], instant, clock))
+        answer[left] = True
+        return answer
+
+    def _sieve(self, clients: Clients, left: NDArray[np.intp], holds: Mask, until: Floats) -> NDArray[np.intp]:
+        """Remember how long those are shut for whom a condition does not hold, and return the others."""
+        fails = ~holds
+        self._shut[clients[left[fails]]] = until[fails]
+        return left[holds]
+
+    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
+        """Look for the first condition that ceases to hold."""
+        clock = civil(self._place, instant)
+        if not _steady(clock, instant):
+            return ends_by_spells(self, clients, instant, until)
+        found = np.full(len(clients), np.inf)
+        for events in self._troubled:
+            found = np.minimum(found, events.next_start(clients, instant, until, clock))
+        # Where the charger or the network may change first, only a sweep can tell.
+        changing = np.zeros(len(clients), dtype=np.bool_)
+        for condition in (self._plugged, self._connected):
+            if condition is not None:
+                changing |= condition.state(clients, instant, clock)[1] <= np.minimum(until, found)
+        some = np.flatnonzero(changing)
+        found[some] = ends_by_spells(self, clients[some], instant, until[some])
+        return found
+
+    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+        """Sweep over what begins and ends, some thousands of devices at a time."""
+        parts = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        for first in range(0, len(clients), _CHUNK):
+            part = self._sweep(clients[first : first + _CHUNK], since, until)
+            parts.append(Spells(part.who + first, part.starts, part.ends))
+        return Spells(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def leaves(self, clients: Clients, since: float, until: float) -> Floats:  # noqa: ARG002
+        """Never: the next day may always bring a session."""
+        return np.full(len(clients), np.inf)
+
+    def _sweep(self, clients: Clients, since: float, until: float) -> Spells:
+        """Count what goes on at each device; it is available where every condition follows from the counts."""
+        kind, draws, clock = self._kind, self._draws, civil(self._place, since)
+        days = np.arange(clock.day(since) - charging.BACK, clock.day(until) + charging.AHEAD + 1)
+        sweep = _Sweep(len(clients), since, until)
+        if "charging" in kind.require:
+            sweep.add("charging", *_flat(*charging.sessions(kind.charging, clients, days, clock, draws)))
+        if "network" in kind.require:
+            home, work = network.access(kind.network, clients, draws)
+            away_since, away_until, work_since, work_until = network.outings(kind.network, clients, days, clock, draws)
+            sweep.add("away", *_flat(away_since, away_until))
+            sweep.add("at work", *_flat(work_since, work_until))
+            sweep.add("failing", *bursts.events(network.drop_outs(kind.network), clients, since, until, clock, draws))
+        if "idle" in kind.require:
+            sweep.add("used", *bursts.events(uses(kind.idle, clients, draws), clients, since, until, clock, draws))
+        who, starts, ends, going = sweep.run()
+        holds = np.ones(len(who), dtype=np.bool_)
+        for condition in kind.require:
+            match condition:
+                case "charging":
+                    holds &= going["charging"]
+                case "network":
+                    connected = (home[who] & ~going["away"]) | (work[who] & going["at work"])
+                    holds &= connected & ~going["failing"]
+                case "idle":
+                    holds &= ~going["used"]
+        return _runs(who, starts, ends, holds)
+
+
+def _steady(clock: Civil, instant: float) -> bool:
+    """Say whether no clock is changed some days before and after."""
+    near = np.searchsorted(clock.changes, [instant - _STEADY, instant + _STEADY])
+    return bool(near[0] == near[1])
+
+
+class _Sweep:
+    """Intervals of several kinds, cut at their starts and ends into pieces in which nothing changes."""
+
+    def __init__(self, devices: int, since: float, until: float) -> None:
+        self._devices, self._since, self._until = devices, since, until
+        self._names: list[str] = []
+        self._who: list[NDArray[np.intp]] = [np.arange(devices)]  # a piece begins with the window
+        self._times: list[Floats] = [np.full(devices, since)]
+        self._steps: list[NDArray[np.int64]] = [np.zeros(devices, dtype=np.int64)]
+
+    def add(self, name: str, who: NDArray[np.intp], starts: Floats, ends: Floats) -> None:
+        """Add intervals of one kind; they may overlap, be empty, or lie outside the window."""
+        some = (starts < ends) & (ends > self._since) & (starts < self._until)
+        who, starts, ends = who[some], starts[some], ends[some]
+        # Kinds are counted in digits of one number: less than 2**12 at once of each.
+        step = np.int64(1) << np.int64(12 * len(self._names))
+        self._names.append(name)
+        self._who += [who, who]
+        self._times += [np.maximum(starts, self._since), np.minimum(ends, self._until)]
+        self._steps += [np.full(len(who), step), np.full(len(who), -step)]
+
+    def run(self) -> tuple[NDArray[np.intp], Floats, Floats, dict[str, Mask]]:
+        """Return the pieces: device, start, end, and for each kind whether it goes on."""
+        who, times = np.concatenate(self._who), np.concatenate(self._times)
+        order = np.lexsort((times, who))
+        who, times = who[order], times[order]
+        counts = np.cumsum(np.concatenate(self._steps)[order])
+        last = np.ones(len(who), dtype=np.bool_)  # of its instant
+        last[:-1] = (who[1:] != who[:-1]) | (times[1:] > times[:-1])
+        who, starts, counts = who[last], times[last], counts[last]
+        ends = np.full(len(who), self._until)
+        same = who[1:] == who[:-1]
+        ends[:-1][same] = starts[1:][same]
+        inside = starts < ends
+        who, starts, ends, counts = who[inside], starts[inside], ends[inside], counts[inside]
+        digits = {name: (counts >> np.int64(12 * place)) & 0xFFF for place, name in enumerate(self._names)}
+        return who, starts, ends, {name: digit > 0 for name, digit in digits.items()}
+
+
+def _flat(starts: Floats, ends: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
+    return np.repeat(np.arange(starts.shape[0]), starts.shape[1]), starts.ravel(), ends.ravel()
+
+
+def _runs(who: NDArray[np.intp], starts: Floats, ends: Floats, holds: Mask) -> Spells:
+    """Join the pieces that hold and follow one another."""
+    who, starts, ends = who[holds], starts[holds], ends[holds]
+    opens = np.ones(len(who), dtype=np.bool_)
+    opens[1:] = (who[1:] != who[:-1]) | (starts[1:] > ends[:-1])
+    closes = np.ones(len(who), dtype=np.bool_)
+    closes[:-1] = opens[1:]
+    return Spells(who[opens], starts[opens], ends[closes])

@@ -1,0 +1,59 @@
+"""Columns that grow at their end and are taken away from their beginning."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Columns:
+    """Arrays of one length, row by row addressed by a number that stays the same while rows before it are taken.
+
+    Parameters
+    ----------
+    kinds
+        Name and numpy type of each column.
+    """
+
+    def __init__(self, **kinds: str) -> None:
+        self._arrays: Arrays = {name: np.empty(64, dtype=kind) for name, kind in kinds.items()}
+        self.first = 0
+        """Number of the first row that is held."""
+        self.end = 0
+        """Number of the next row."""
+
+    @property
+    def waiting(self) -> int:
+        """Rows that are held."""
+        return self.end - self.first
+
+    def add(self, count: int, **values: ArrayLike) -> int:
+        """Append rows, a value or an array for every column, and return the number of the first."""
+        held = self.waiting
+        for name, array in self._arrays.items():
+            if held + count > len(array):
+                longer = np.empty(max(2 * len(array), held + count), dtype=array.dtype)
+                longer[:held] = array[:held]
+                self._arrays[name] = longer
+            self._arrays[name][held : held + count] = values[name]
+        self.end += count
+        return self.end - count
+
+    def put(self, rows: int | NDArray[np.int64], name: str, values: ArrayLike) -> None:
+        """Set values of one column in rows by their numbers."""
+        self._arrays[name][rows - self.first] = values
+
+    def get(self, name: str) -> NDArray[Any]:
+        """Return a view of what is held of a column."""
+        return self._arrays[name][: self.waiting]
+
+    def take(self, until: int) -> Arrays:
+        """Remove the rows before the one numbered `until`, and return them."""
+        count, held = until - self.first, self.waiting
+        taken = {name: array[:count].copy() for name, array in self._arrays.items()}
+        for array in self._arrays.values():
+            array[: held - count] = array[count:held]
+        self.first = until
+        return taken

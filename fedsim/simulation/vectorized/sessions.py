@@ -1,0 +1,82 @@
+"""A cohort's sessions as arrays: when and how each ends is known when it starts."""
+
+from typing import NamedTuple
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from fedsim.log.recorder import CODES
+from fedsim.simulation.clock import Clock, Turn
+
+
+class Ends(NamedTuple):
+    """How sessions end: arrays (n,) of instants and of outcome codes."""
+
+    at_s: NDArray[np.float64]
+    outcome: NDArray[np.int8]
+
+
+class CohortRound:
+    """One round whose sessions are arrays.
+
+    Attributes
+    ----------
+    number
+        Index of the round.
+    may_close
+        Happens when enough have reported or nobody is left; never, where the deadline comes first.
+    ends
+        How each session ends, if the run is not stopped before.
+
+    Notes
+    -----
+    A session reports at its own end, or drops out at the end of its device's availability if that does not come later.
+    The round may close at the instant of the report that reaches the target, or of the last end. What still runs when
+    it closes is aborted; after a deadline it goes on and is late.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        number: int,
+        target: int,
+        own_ends: NDArray[np.float64],
+        device_ends: NDArray[np.float64],
+        deadline: float | None,
+    ) -> None:
+        now = clock.now
+        dropped = device_ends <= own_ends
+        ends = np.minimum(own_ends, device_ends)
+        reports = np.sort(own_ends[~dropped])
+        enough = reports[target - 1] if len(reports) >= target > 0 else np.inf
+        close_s = min(float(enough), float(ends.max(initial=now)))
+        until_s = np.inf if deadline is None else now + deadline
+        self.number, self.closed, self.stopped = number, False, False
+        self._clock, self._target, self._all_ends = clock, target, ends
+        self._reports = reports
+        self.may_close = clock.at(close_s, Turn.SERVER) if close_s <= until_s else simpy.Event(clock)
+        outcome = np.where(dropped, CODES["dropped"], CODES["reported"]).astype(np.int8)
+        if close_s <= until_s:
+            cut = ends > close_s
+            outcome[cut] = CODES["aborted"]
+            ends = np.where(cut, close_s, ends)
+        else:
+            outcome[(ends > until_s) & ~dropped] = CODES["late"]
+        self.ends = Ends(ends, outcome)
+
+    @property
+    def running(self) -> bool:
+        """Whether any session still runs."""
+        return bool((self._all_ends > self._clock.now).any())
+
+    @property
+    def outcome(self) -> str:
+        """How the round closes, if it closes now."""
+        if np.searchsorted(self._reports, self._clock.now, side="right") >= self._target > 0:
+            return "target"
+        return "deadline" if self.running else "exhausted"
+
+    def close(self, outcome: str) -> None:
+        """Take no more reports; what follows for the sessions has been known from the start, but for a stop."""
+        self.closed, self.stopped = True, outcome == "stopped"
