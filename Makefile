@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all schema clean
+.PHONY: demo test test-all replay schema clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -21,6 +21,10 @@ test: $(TEST_READY)
 # Also the tests that take minutes: long simulations against theory, the paper's claims, runs that are killed.
 test-all: test
 	$(BIN)/pytest -n 2 -m long
+
+# Every scenario of the repository: its limits, and that no figure has drifted from its lock file.
+replay: $(READY)
+	$(BIN)/fedsim replay scenarios --locked
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json

@@ -11,6 +11,7 @@ import typer
 
 from fedsim._version import __version__
 from fedsim.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
+from fedsim.sweep_cli import compare, plan, sweep
 from fedsim.trace_cli import app as trace_app
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace_app, name="trace")
+for command in (plan, sweep, compare):
+    app.command()(command)
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
 Overrides = Annotated[
@@ -60,6 +63,8 @@ def main() -> NoReturn:
             raise
         show()
         sys.exit(BAD_USAGE)
+    if code == INTERRUPTED:  # typer's answer to Ctrl-C
+        _complain("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -106,11 +111,11 @@ def validate(
         try:
             scenario = Scenario.load(file, override or [])
             preflight(scenario)
-            for note in trace_notes(scenario):
-                _complain(f"{file}: note: {note}")
         except ScenarioError as error:
             mistakes += error.mistakes
         else:
+            for note in trace_notes(scenario):
+                _complain(f"{file}: note: {note}")
             _say(f"{file}: ok")
     if mistakes:
         raise ScenarioError(mistakes)
@@ -178,12 +183,38 @@ def run(
 
         page = write_report(directory)
         report("drawing the report", 1.0)
+    from fedsim.study.commands import show_verdict
+
     if as_json:
-        _say(_as_json({"directory": str(directory), "report": str(page), "metrics": result.metrics}).rstrip("\n"))
-        return
-    _show_figures(result.metrics)
-    _complain(f"Report: {page}")
-    _say(str(directory))
+        verdict = [judgement.as_dict() for judgement in result.verdict]
+        shown = {"directory": str(directory), "report": str(page), "metrics": result.metrics, "verdict": verdict}
+        _say(_as_json(shown).rstrip("\n"))
+    else:
+        _show_figures(result.metrics)
+        _complain(f"Report: {page}")
+        _say(str(directory))
+    raise typer.Exit(show_verdict(result.verdict, str(file)))
+
+
+@app.command()
+def replay(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, and folders to search.")],
+    update: Annotated[bool, typer.Option("--update", help="Bring the lock files up to date.")] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
+    from fedsim.study.commands import replay_command
+
+    if update and locked:
+        raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
+    raise typer.Exit(replay_command(paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json))
 
 
 def _let_import_from(file: Path) -> None:

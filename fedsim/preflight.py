@@ -5,6 +5,7 @@ from fedsim.errors import Mistake, ScenarioError
 from fedsim.errors import Path as KeyPath
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
+from fedsim.study.expectations import check_study
 
 MOST_PROCESSES = 2_000_000
 
@@ -17,7 +18,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     ScenarioError
         With every mistake, each with its place in the file.
     """
-    mistakes = [*open_traces(scenario).mistakes, *_check_learning(scenario)]
+    mistakes = [*open_traces(scenario).mistakes, *_check_learning(scenario), *check_study(scenario)]
     try:
         population = build_population(scenario, replicate)
     except ScenarioError as error:

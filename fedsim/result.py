@@ -17,6 +17,7 @@ from fedsim._version import __version__
 from fedsim.errors import RunError
 from fedsim.log import fingerprint, write_bytes, write_table, write_text
 from fedsim.scenario import Scenario
+from fedsim.study.verdict import Judgement, judge
 
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
 
@@ -101,6 +102,11 @@ class Result:
         extra = {"learning": self.learning, "transitions": self.transitions, "convergence": self.convergence}
         return tables | {name: table for name, table in extra.items() if table is not None}
 
+    @property
+    def verdict(self) -> list[Judgement]:
+        """What became of the scenario's limits; those on several replicates stay unjudged."""
+        return judge(self.scenario, [self.metrics])
+
     def save(self, directory: str | Path, provenance: Provenance | None = None) -> Path:
         """Write the run directory: tables, metrics, and last the manifest, which says that all is there.
 
@@ -143,6 +149,7 @@ class Result:
                 **{library: metadata.version(library) for library in _LIBRARIES},
             },
             "platform": platform.platform(),
+            "verdict": [judgement.as_dict() for judgement in self.verdict],
             "fingerprints": {name: fingerprint(table) for name, table in self.tables.items()},
             "command": provenance.command,
             "wall_time_s": provenance.wall_time_s,

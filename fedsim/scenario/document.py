@@ -1,5 +1,6 @@
 """YAML 1.2 text as plain data that knows at which line and column each key and value stands."""
 
+import copy
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,14 @@ class Document:
             if path[:length] in self.values:
                 return self.values[path[:length]]
         return f"{self.source}:1:1" if self.source else ""
+
+    def copy_without(self, key: str) -> "Document":
+        """Return a copy without the top-level `key`: its data can be changed, and it can be read from any folder."""
+        values, keys = (
+            {path: place for path, place in table.items() if path[:1] != (key,)} for table in (self.values, self.keys)
+        )
+        data = copy.deepcopy({name: value for name, value in self.data.items() if name != key})
+        return Document(data, self.source, self.folder.absolute(), values, keys)
 
 
 def read_document(path: Path) -> tuple[Document, list[Mistake]]:

@@ -1,8 +1,8 @@
 """The scenario as pydantic models: what a person can ask for, with units, ranges and defaults."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -18,9 +18,12 @@ from fedsim.scenario.availability import Availability
 from fedsim.scenario.base import Model, short_kind
 from fedsim.scenario.civil import TimeZone
 from fedsim.scenario.document import Document
+from fedsim.scenario.expect import Drift, ExpectationItem
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, validate
+from fedsim.scenario.overrides import put_value
 from fedsim.scenario.sources import ClientTimeSource, NumberSource, RoundsSource, TimeSource
+from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.theory import Theory
 from fedsim.scenario.units import Duration, Instant, PositiveDuration
 
@@ -170,6 +173,14 @@ class Scenario(Model):
     """Studies of the chain that the report shows beside the run."""
     records: Records = Field(default_factory=Records)
     """What is recorded beside the rounds and participations."""
+    sweep: Sweep | None = None
+    """What-ifs that `fedsim sweep` runs and compares; a single run takes no notice of it."""
+    expect: Annotated[list[ExpectationItem], Field(max_length=10_000)] = Field(default_factory=list)
+    """Limits that each run must keep."""
+    drift: Drift | None = None
+    """Figures and tables that must stay as the lock file beside the scenario says."""
+    replicates: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many repetitions `fedsim replay` runs, with other draws each, to judge the limits."""
 
     @field_validator("population")
     @classmethod
@@ -238,6 +249,26 @@ class Scenario(Model):
         """
         document, mistakes = load_document(path, overrides, seed)
         scenario = validate(cls, document, mistakes)
+        scenario._document = document
+        return scenario
+
+    def with_values(self, values: Mapping[str, tuple[Any, str]]) -> Self:
+        """Return the scenario with other values at some paths, and without its sweep.
+
+        Parameters
+        ----------
+        values
+            By path, written as after ``--set``: the value, and the place at which mistakes in it are shown.
+
+        Raises
+        ------
+        ScenarioError
+            With every mistake, as from `load`.
+        """
+        document = self._document.copy_without("sweep")
+        for path, (value, place) in values.items():
+            put_value(document, path, value, place)
+        scenario = validate(type(self), document, [])
         scenario._document = document
         return scenario
 

@@ -23,7 +23,7 @@ def apply_override(document: Document, override: str) -> None:
     """
     place = f"--set {override}"
     written, equals, text = override.partition("=")
-    parts = [part.strip("[]") for part in _PART.findall(written.strip())]
+    parts = _parts(written)
     if not equals or not parts:
         raise ScenarioError([Mistake(place, (), "must be PATH=VALUE, such as server.cohort=20")])
     try:
@@ -31,6 +31,24 @@ def apply_override(document: Document, override: str) -> None:
     except ScenarioError as error:
         raise ScenarioError([Mistake(place, tuple(parts), error.mistakes[0].message)]) from None
     _put(document, document.data, (), parts, value, place)
+
+
+def put_value(document: Document, written: str, value: Any, place: str) -> None:
+    """Put a value at the path `written` as `apply_override` does; mistakes in it are shown at `place`.
+
+    Raises
+    ------
+    ScenarioError
+        If the path is empty, or leads through something that is not there.
+    """
+    parts = _parts(written)
+    if not parts:
+        raise ScenarioError([Mistake(place, (), f"{written!r} is not a path such as server.cohort")])
+    _put(document, document.data, (), parts, value, place)
+
+
+def _parts(written: str) -> list[str]:
+    return [part.strip("[]") for part in _PART.findall(written.strip())]
 
 
 def _put(document: Document, at: Any, path: KeyPath, parts: list[str], value: Any, place: str) -> None:

@@ -1,0 +1,94 @@
+"""A sweep: the values that keys of the scenario take, and the seeds at every point."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from fedsim.scenario.base import Model, did_you_mean
+
+MAX_POINTS = 100_000
+MAX_SEEDS = 100_000
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Values = Annotated[list[Any], Field(min_length=1)]
+_KEPT = {"sweep", "seed", "schema_version", "name", "description", "expect", "drift", "extends"}
+
+
+class Sweep(Model):
+    """Which what-ifs are compared: points, and the same seeds (the same worlds) at every one of them."""
+
+    grid: Annotated[dict[str, Values], Field(max_length=100)] = Field(default_factory=dict)
+    """Values by path, such as `population.*.separation: [0, 4, 8]`; every combination is a point."""
+    zip: Annotated[dict[str, Values], Field(max_length=100)] = Field(default_factory=dict)
+    """Values by path that go together: the first of each, the second of each, ...; combined with the grid."""
+    exclude: Annotated[list[dict[str, Any]], Field(max_length=10_000)] = Field(default_factory=list)
+    """Points to leave out: all whose values are these; a list stands for any of its values."""
+    seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | Annotated[list[Seed], Field(min_length=1)] = 1
+    """How many seeds, counted up from the scenario's own; or a list of seeds. At least two give intervals."""
+
+    @property
+    def paths(self) -> list[str]:
+        """The swept paths in the order of the file, those of the grid first."""
+        return [*self.grid, *self.zip]
+
+    @field_validator("grid", "zip")
+    @classmethod
+    def _each_once(cls, swept: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for path, values in swept.items():
+            if not _finite(values):
+                raise ValueError(f"the values of {path!r} must be finite")
+            if path.replace("[", ".").partition(".")[0] in _KEPT:
+                instead = "; give `seeds` instead" if path == "seed" else ""
+                raise ValueError(f"{path!r} cannot be swept{instead}")
+        return swept
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: int | list[int]) -> int | list[int]:
+        if isinstance(seeds, list):
+            if len(seeds) > MAX_SEEDS:
+                raise ValueError(f"has {len(seeds):,} seeds; at most {MAX_SEEDS:,} are possible")
+            twice = [seed for seed, count in Counter(seeds).items() if count > 1]
+            if twice:
+                raise ValueError(f"has {twice[0]} twice")
+        return seeds
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        both = [path for path in self.zip if path in self.grid]
+        if both:
+            raise ValueError(f"{both[0]!r} is in `grid` and in `zip`; it can only be in one")
+        lengths = {path: len(values) for path, values in self.zip.items()}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{path!r} has {length}" for path, length in lengths.items())
+            raise ValueError(f"the lists of `zip` must be equally long, but {told}")
+        for values in self.exclude:
+            strangers = [path for path in values if path not in self.paths]
+            if strangers:
+                hint = did_you_mean(strangers[0], self.paths)
+                raise ValueError(f"`exclude` names {strangers[0]!r}, which is not swept{hint}")
+        count = math.prod(len(values) for values in self.grid.values()) * max(lengths.values(), default=1)
+        if count > MAX_POINTS:
+            raise ValueError(f"has {count:,} points; at most {MAX_POINTS:,} are possible")
+        return self
+
+    def excludes(self, values: Mapping[str, Any]) -> bool:
+        """Say whether a point with these values is left out."""
+        return any(all(same(values[path], wanted) for path, wanted in entry.items()) for entry in self.exclude if entry)
+
+
+def _finite(value: Any) -> bool:
+    """Whether no number in a value is infinite or NaN."""
+    if isinstance(value, dict | list):
+        return all(_finite(item) for item in (value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def same(value: Any, wanted: Any) -> bool:
+    """Whether a value is the one wanted, or one of those in a list of them; 1 and true differ."""
+    if isinstance(wanted, list) and not isinstance(value, list):
+        return any(same(value, each) for each in wanted)
+    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)

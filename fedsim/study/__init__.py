@@ -1,0 +1,1 @@
+"""Studies: expectations, drift, replay, sweeps."""

@@ -1,0 +1,107 @@
+"""Whatever stands in a scenario file, it is a scenario or a list of mistakes: never a traceback."""
+
+import re
+import resource
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from fedsim.errors import Mistake, ScenarioError
+from fedsim.preflight import preflight
+from fedsim.scenario import Scenario
+
+CASES = 2_500
+MOST_DEVICES = 20_000
+MOST_MEMORY = 8 * 2**30
+FILES = sorted(Path("scenarios").rglob("*.fedsim.yaml"))
+
+_LISTED = """
+0 | -1 | 1.5 | 1e400 | -.inf | .nan | 1_000_000_000_000 | 0x | 0o9 | 12:30 | true | no | null | ~ | '' | " | ' | []
+{} | [[[[ | } | > | @ | ` | % | # | : | a: | *a | &a | !!set | <<: | &a [*a] | !!int x | ? x | - - - | {a: 1, a: 2}
+[1, 2, 3] | 5m | PT8H | -5m | 30 | 1d12h | 0s | 2026-01-05 | 2026-01-05T00:00:00Z | Europe/Berlin | always | habits
+é ± 漢 | \t | \0 | groups | midzuno | skip | fedavg | [fedavg, fedavg] | os:system | no.such:Thing
+!!python/object:os.system x | {kind: renewal, on: 0s, off: 1s} | {kind: trace, file: x.csv} | {kind: zipf, exponent: 9}
+{kind: uniform, low: 3, high: 1} | {kind: column, file: ../../../etc/passwd, column: p} | {grid: {seed: [1, 2]}}
+rounds.count < 5 | [rounds.count <] | {check: a.b == 1 +- } | [1 < 2] | {figures: [x], fingerprint: [rounds]}
+{kind: fedavg, x: 1} | synthetic.fedsim.yaml | case.fedsim.yaml | [../paper/synthetic.fedsim.yaml] | {kind: lognormal}
+"""
+VALUES = [*_LISTED.strip("\n").replace("\n", " | ").split(" | "), "9" * 400, "9" * 30 + "h"]
+KEYS = [
+    *("seed", "stop", "population", "server", "learning", "expect", "drift", "replicates", "extends", "sweep"),
+    *("records", "theory", "devices", "weight", "separation", "availability", "session", "cohort", "selection"),
+]
+ACCIDENTS = ("value", "value", "value", "key", "delete", "double", "indent", "insert", "cut", "swap")
+
+
+def small(text: str) -> str:
+    """Return a scenario with few devices, so that a case takes milliseconds."""
+    return re.sub(r"devices: [\d_]+", "devices: 40", re.sub(r"cohort: [\d_]+", "cohort: 2", text))
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """Draw a scenario file of the repository with a few accidents in it."""
+    lines = small(draw(st.sampled_from(FILES)).read_text(encoding="utf-8")).splitlines()
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(lines) - 1))
+        line = lines[at]
+        match draw(st.sampled_from(ACCIDENTS)):
+            case "value":
+                lines[at] = f"{line.partition(':')[0]}: {draw(st.sampled_from(VALUES))}"
+            case "key":
+                lines.insert(at, f"{draw(st.sampled_from(KEYS))}: {draw(st.sampled_from(VALUES))}")
+            case "delete" if len(lines) > 1:
+                del lines[at]
+            case "double":
+                lines.insert(at, line)
+            case "indent":
+                lines[at] = line[1:] if draw(st.booleans()) else f"  {line}"
+            case "insert":
+                column = draw(st.integers(0, len(line)))
+                inserted = draw(st.one_of(st.sampled_from(VALUES), st.text(max_size=8)))
+                lines[at] = line[:column] + inserted + line[column:]
+            case "cut":
+                lines[at] = line[: draw(st.integers(0, len(line)))]
+            case "swap":
+                other = draw(st.integers(0, len(lines) - 1))
+                lines[at], lines[other] = lines[other], line
+    content = "\n".join(lines).encode("utf-8", "surrogatepass")
+    if draw(st.integers(0, 19)) == 0:
+        content = content[: draw(st.integers(0, len(content)))] + draw(st.binary(max_size=4))
+    return content
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the scenarios, beside which the cases are written; meanwhile memory has a limit."""
+    copy = tmp_path_factory.mktemp("fuzz") / "scenarios"
+    shutil.copytree("scenarios", copy)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY if hard < 0 else min(MOST_MEMORY, hard), hard))
+    yield copy / "paper"
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+# An anchor that is given twice is YAML, of which the parser warns.
+@pytest.mark.filterwarnings("ignore::ruamel.yaml.error.ReusedAnchorWarning")
+@pytest.mark.long
+@settings(max_examples=CASES)
+@given(content=mutated())
+def test_a_mutated_file_is_a_scenario_or_mistakes(folder: Path, content: bytes) -> None:
+    path = folder / "case.fedsim.yaml"
+    path.write_bytes(content)
+    mistakes: list[Mistake] = []
+    try:
+        scenario = Scenario.load(path)
+        if scenario.devices <= MOST_DEVICES:
+            preflight(scenario)
+    except ScenarioError as error:
+        mistakes = list(error.mistakes)
+    event(f"{min(len(mistakes), 3)} mistakes" if mistakes else "a scenario")
+    for mistake in mistakes:
+        assert mistake.message
+        assert re.search(r":\d+:\d+$", mistake.place), mistake
