@@ -61,7 +61,7 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
     if scenario.learning is not None:
         from fedsim.training import train
 
-        learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report)
+        learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report, pi)
         metrics |= of_learning
     return Result(
         scenario=scenario,

@@ -1,17 +1,40 @@
 """Trains what a scenario asks for over the log of its run, and over its unbiased twin."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from fedsim.learning import build_optimizer, build_problem, converged, replay, summarise
+from fedsim.keyed import Purpose, stream
+from fedsim.learning import (
+    Course,
+    LearningError,
+    LocalWork,
+    Optimizer,
+    Problem,
+    Trained,
+    biases,
+    build_optimizer,
+    build_problem,
+    frequencies,
+    replay_together,
+    schedules,
+    summarise,
+)
 from fedsim.log import Log
 from fedsim.population import Population
 from fedsim.progress import Report
 from fedsim.scenario import Scenario
-from fedsim.scenario.learning import Learning
+from fedsim.scenario.learning import (
+    ConstantSchedule,
+    CosineSchedule,
+    Learning,
+    OptimizerChoice,
+    PowerSchedule,
+    Schedule,
+)
 from fedsim.scenario.models import Selection
 from fedsim.simulation import simulate_log
 
@@ -19,7 +42,13 @@ REFERENCE_SUFFIX = "_uniform"
 
 
 def train(
-    scenario: Scenario, learning: Learning, population: Population, log: Log, replicate: int, report: Report
+    scenario: Scenario,
+    learning: Learning,
+    population: Population,
+    log: Log,
+    replicate: int,
+    report: Report,
+    pi: NDArray[np.float64] | None = None,
 ) -> tuple[pl.DataFrame, dict[str, float]]:
     """Return the learning table of a run and its metrics.
 
@@ -27,37 +56,74 @@ def train(
     (whole groups, where the scenario selects groups) without any cool-down. Its rows carry the optimizer's name with
     ``_uniform`` behind it.
 
+    Parameters
+    ----------
+    scenario, learning, population, log, replicate
+        What was run, and what came of it.
+    report
+        Told what is being done, and how much of it is done.
+    pi
+        The participation that theory predicts, where it applies.
+
     Raises
     ------
     LearningError
         If a problem or an optimizer fails.
     """
     problem = build_problem(
-        learning.problem.kind, learning.problem.options, clients=len(population), seed=scenario.seed
+        learning.problem.kind,
+        learning.problem.options,
+        clients=len(population),
+        seed=scenario.seed,
+        folder=scenario.folder,
     )
-
-    def over(log: Log, chosen: int, what: str) -> pl.DataFrame:
-        names = learning.optimizers[:chosen]
-        optimizers = {choice.label: build_optimizer(choice.kind, choice.options) for choice in names}
-        return replay(
-            problem,
-            optimizers,
-            log.rounds,
-            log.participations,
-            local_steps=learning.local_steps,
-            step_size=learning.step_size,
-            evaluate_every=learning.evaluate_every,
-            progress=_share_of(len(log.rounds), what, report),
-        )
-
-    tables = [over(log, len(learning.optimizers), "training")]
+    work = LocalWork.checked(problem, learning.local_steps, schedule_of(learning.step_size), learning.batch_size)
+    draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
+    frequency = frequencies(log.participations, len(population))
+    own = {choice.label: _build(choice, pi, frequency) for choice in learning.optimizers}
+    courses = [Course(log.rounds, log.participations, own, draws)]
     reference = None
     if learning.reference == "uniform":
-        reference = learning.optimizers[0].label + REFERENCE_SUFFIX
+        first = learning.optimizers[0]
+        reference = first.label + REFERENCE_SUFFIX
         twin = simulate_log(*_twin(scenario, population), replicate)
-        tables.append(over(twin, 1, "training the reference").with_columns(optimizer=pl.lit(reference)))
-    table = pl.concat(tables)
-    return table, _metrics(table, reference)
+        even = np.full(len(population), 1.0 / len(population))
+        courses.append(Course(twin.rounds, twin.participations, {reference: _build(first, even, even)}, draws))
+    longest = max(len(course.rounds) for course in courses)
+    trained = replay_together(
+        courses,
+        work,
+        evaluate_every=learning.evaluate_every,
+        progress=_share_of(longest, "training", report),
+        announce=lambda what: report(what, 0.0),
+    )
+    table = pl.concat([part.table for part in trained])
+    metrics = _metrics(table, reference)
+    for part in trained:
+        metrics |= _of_models(problem, part)
+    metrics |= _excess_of_averages(metrics, own, reference)
+    last = work.step_size(max(0, len(log.rounds) - 1))
+    known = frequency if pi is None else pi
+    metrics |= biases(problem, own, trained[0].ends, known, local_steps=work.steps, step_size=last)
+    return table, metrics
+
+
+def schedule_of(step_size: Schedule) -> schedules.Schedule:
+    """Return the function that a scenario's step size means."""
+    if isinstance(step_size, ConstantSchedule):
+        return schedules.Constant(step_size.initial)
+    if isinstance(step_size, PowerSchedule):
+        return schedules.Power(step_size.initial, step_size.exponent, step_size.scale)
+    if isinstance(step_size, CosineSchedule):
+        return schedules.Cosine(step_size.initial, step_size.rounds, step_size.final)
+    return schedules.Stages(step_size.initial, tuple(step_size.milestones), step_size.factor)
+
+
+def _build(choice: OptimizerChoice, pi: NDArray[np.float64] | None, frequency: NDArray[np.float64]) -> Optimizer:
+    try:
+        return build_optimizer(choice.kind, choice.options, pi=pi, frequency=frequency)
+    except LearningError as error:
+        raise LearningError(f"learning.optimizers, {choice.label!r}: {error}") from None
 
 
 def _twin(scenario: Scenario, population: Population) -> tuple[Scenario, Population]:
@@ -78,11 +144,39 @@ def _twin(scenario: Scenario, population: Population) -> tuple[Scenario, Populat
 def _metrics(table: pl.DataFrame, reference: str | None) -> dict[str, float]:
     metrics = summarise(table)
     for name in table["optimizer"].unique(maintain_order=True):
-        metrics[f"learning.{name}.converged"] = float(converged(metrics[f"learning.{name}.drift"]))
         if reference is not None and name != reference:
             excess = metrics[f"learning.{name}.loss"] - metrics[f"learning.{reference}.loss"]
             metrics[f"learning.{name}.excess_loss"] = excess
     return metrics
+
+
+def _of_models(problem: Problem, trained: Trained) -> dict[str, float]:
+    """Return what the models that are kept of a run are worth; nothing of those that it did not come to."""
+    metrics: dict[str, float] = {}
+    for name, end in trained.ends.items():
+        if np.isfinite(end.average).all():
+            metrics[f"learning.{name}.average_loss"] = float(_evaluate(problem, end.average)["loss"])
+        if np.isfinite(end.drawn).all():
+            figures = _evaluate(problem, end.drawn)
+            metrics[f"learning.{name}.drawn_loss"] = float(figures["loss"])
+            metrics[f"learning.{name}.drawn_grad_norm"] = float(figures["grad_norm"])
+            metrics[f"learning.{name}.drawn_round"] = float(end.drawn_round)
+    return metrics
+
+
+def _excess_of_averages(metrics: Mapping[str, float], names: Iterable[str], reference: str | None) -> dict[str, float]:
+    losses = {name: metrics.get(f"learning.{name}.average_loss") for name in names}
+    uniform = metrics.get(f"learning.{reference}.average_loss")
+    return {
+        f"learning.{name}.average_excess_loss": loss - uniform
+        for name, loss in losses.items()
+        if loss is not None and uniform is not None
+    }
+
+
+def _evaluate(problem: Problem, model: NDArray[np.float64]) -> Mapping[str, float]:
+    with np.errstate(all="ignore"):
+        return problem.evaluate(model)
 
 
 def _share_of(total: int, what: str, report: Report) -> Callable[[int], None]:

@@ -1,27 +1,62 @@
 """Learning replayed over a participation log: problems, optimizers, and what they reach."""
 
+from fedsim.learning.cohorts import frequencies
 from fedsim.learning.components import build_optimizer, build_problem, check_optimizer, check_problem
 from fedsim.learning.failures import LearningError
-from fedsim.learning.optimizers import OPTIMIZERS, Cohort, DebiasedFedAvg, FedAvg, Optimizer
-from fedsim.learning.problems import PROBLEMS, Problem, RobustRegression
-from fedsim.learning.replay import replay
+from fedsim.learning.local_training import LocalWork
+from fedsim.learning.optimizers import (
+    OPTIMIZERS,
+    Cohort,
+    DebiasedFedAvg,
+    FedAu,
+    FedAvg,
+    FedVarp,
+    Mifa,
+    Optimizer,
+    OracleWeighted,
+)
+from fedsim.learning.prediction import biases
+from fedsim.learning.problems import PROBLEMS, Problem, Quadratic, RobustRegression, SoftmaxRegression, TorchModule
+from fedsim.learning.replay import Course, Trained, replay, replay_together
+from fedsim.learning.runs import End
+from fedsim.learning.server_updates import SERVER_UPDATES, Adam, Composed, Momentum, ServerUpdate, Sgd
 from fedsim.learning.summary import converged, summarise
 
 __all__ = [
     "OPTIMIZERS",
     "PROBLEMS",
+    "SERVER_UPDATES",
+    "Adam",
     "Cohort",
+    "Composed",
+    "Course",
     "DebiasedFedAvg",
+    "End",
+    "FedAu",
     "FedAvg",
+    "FedVarp",
     "LearningError",
+    "LocalWork",
+    "Mifa",
+    "Momentum",
     "Optimizer",
+    "OracleWeighted",
     "Problem",
+    "Quadratic",
     "RobustRegression",
+    "ServerUpdate",
+    "Sgd",
+    "SoftmaxRegression",
+    "TorchModule",
+    "Trained",
+    "biases",
     "build_optimizer",
     "build_problem",
     "check_optimizer",
     "check_problem",
     "converged",
+    "frequencies",
     "replay",
+    "replay_together",
     "summarise",
 ]

@@ -3,7 +3,10 @@
 A ``kind`` is a registered name (``fedavg``) or a class of the user's own
 (``my_package.my_module:MyOptimizer``), which is imported. Its options are the arguments of its constructor;
 they are checked against the annotations there, in pydantic's strict mode: ``Annotated[int, Field(ge=1)]``
-refuses 0, "3" and 2.5, each with the value that was found.
+refuses 0, "3" and 2.5, each with the value that was found. A class may look further by a static method
+``check_options``, which takes the options and returns pairs (path, message).
+
+An optimizer's option ``server`` is no argument of its own but names the server update that its direction goes through.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +15,11 @@ from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path as FilePath
 from typing import Any, TypeAlias, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
@@ -21,19 +27,24 @@ from fedsim.errors import Path, dotted
 from fedsim.learning.failures import LearningError, blame
 from fedsim.learning.optimizers import OPTIMIZERS, Optimizer
 from fedsim.learning.problems import PROBLEMS, Problem
+from fedsim.learning.server_updates import SERVER_UPDATES, Composed, ServerUpdate
 
 Findings: TypeAlias = list[tuple[Path, str]]
 
 
 @dataclass(frozen=True)
 class _Role:
-    """What a component is to be: its noun, those registered, its protocol, and what the scenario gives it."""
+    """What a component is to be: its noun, those registered, its protocol, and what the scenario gives it.
+
+    What is given must be accepted by every constructor; what is offered goes to those that have such an argument.
+    """
 
     article: str
     noun: str
     registered: Mapping[str, type[Any]]
     protocol: type[Any]
-    given: frozenset[str]
+    given: frozenset[str] = frozenset()
+    offered: frozenset[str] = frozenset()
 
     def methods(self) -> list[str]:
         return [name for name, member in vars(self.protocol).items() if name[0] != "_" and callable(member)]
@@ -42,8 +53,9 @@ class _Role:
         return [name for name, member in vars(self.protocol).items() if isinstance(member, property)]
 
 
-_PROBLEM = _Role("a", "problem", PROBLEMS, Problem, frozenset({"clients", "seed"}))
-_OPTIMIZER = _Role("an", "optimizer", OPTIMIZERS, Optimizer, frozenset())
+_PROBLEM = _Role("a", "problem", PROBLEMS, Problem, frozenset({"clients", "seed"}), frozenset({"folder"}))
+_OPTIMIZER = _Role("an", "optimizer", OPTIMIZERS, Optimizer, offered=frozenset({"pi", "frequency"}))
+_SERVER = _Role("a", "server update", SERVER_UPDATES, ServerUpdate)
 
 
 def check_problem(kind: str, options: Mapping[str, object]) -> Findings:
@@ -65,10 +77,16 @@ def check_problem(kind: str, options: Mapping[str, object]) -> Findings:
 
 def check_optimizer(kind: str, options: Mapping[str, object]) -> Findings:
     """Return every mistake in a scenario's choice of an optimizer; see `check_problem`."""
-    return _inspect(_OPTIMIZER, kind, options)[2]
+    own, server = _apart(options)
+    findings = _inspect(_OPTIMIZER, kind, own)[2]
+    if server is not None:
+        findings += [(("server", *path), message) for path, message in _check_server(server)]
+    return findings
 
 
-def build_problem(kind: str, options: Mapping[str, object], *, clients: int, seed: int) -> Problem:
+def build_problem(
+    kind: str, options: Mapping[str, object], *, clients: int, seed: int, folder: FilePath | None = None
+) -> Problem:
     """Return the problem that a scenario names.
 
     Parameters
@@ -79,6 +97,8 @@ def build_problem(kind: str, options: Mapping[str, object], *, clients: int, see
         N, the size of the population.
     seed
         The scenario's seed.
+    folder
+        Where relative paths of its options begin; the working folder, where it is None.
 
     Raises
     ------
@@ -86,31 +106,76 @@ def build_problem(kind: str, options: Mapping[str, object], *, clients: int, see
         When `check_problem` finds a mistake, the constructor fails, or its result is not a problem for N
         clients.
     """
-    problem: Problem = _build(_PROBLEM, kind, options, {"clients": clients, "seed": seed})
+    given = {"clients": clients, "seed": seed, "folder": FilePath() if folder is None else folder}
+    problem: Problem = _build(_PROBLEM, kind, options, given)
     if problem.clients != clients:
         raise LearningError(f"problem {kind!r} says that it has {problem.clients!r} clients, not {clients}")
     return problem
 
 
-def build_optimizer(kind: str, options: Mapping[str, object]) -> Optimizer:
-    """Return the optimizer that a scenario names.
+def build_optimizer(
+    kind: str,
+    options: Mapping[str, object],
+    *,
+    pi: NDArray[np.float64] | None = None,
+    frequency: NDArray[np.float64] | None = None,
+) -> Optimizer:
+    """Return the optimizer that a scenario names, with its server update around it.
+
+    Parameters
+    ----------
+    kind, options
+        As in `check_optimizer`.
+    pi, frequency
+        The participation that theory predicts and that the log shows, shape (N,), for optimizers that ask for it.
 
     Raises
     ------
     LearningError
         When `check_optimizer` finds a mistake, or the constructor fails.
     """
-    optimizer: Optimizer = _build(_OPTIMIZER, kind, options, {})
-    return optimizer
+    if findings := check_optimizer(kind, options):
+        raise LearningError(_told(f"{_OPTIMIZER.noun} {kind!r}", findings))
+    own, server = _apart(options)
+    optimizer: Optimizer = _build(_OPTIMIZER, kind, own, {"pi": pi, "frequency": frequency})
+    if server is None:
+        return optimizer
+    choice = _mapping(server)
+    return Composed(optimizer, _build(_SERVER, choice["kind"], _without_kind(choice), {}))
+
+
+def _apart(options: Mapping[str, object]) -> tuple[dict[str, object], object]:
+    """Return an optimizer's own options, and what it says of the server update."""
+    return {name: value for name, value in options.items() if name != "server"}, options.get("server")
+
+
+def _mapping(choice: object) -> dict[str, Any]:
+    return {"kind": choice} if isinstance(choice, str) else dict(choice) if isinstance(choice, Mapping) else {}
+
+
+def _without_kind(choice: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in choice.items() if name != "kind"}
+
+
+def _check_server(server: object) -> Findings:
+    choice = _mapping(server)
+    if "kind" not in choice:
+        return [((), f"must name a server update, {_listing('known are', SERVER_UPDATES)}, got {server!r}")]
+    return _inspect(_SERVER, choice["kind"], _without_kind(choice))[2]
+
+
+def _told(where: str, findings: Findings) -> str:
+    return "\n".join(f"{where}: {dotted(path)}: {message}" for path, message in findings)
 
 
 def _build(role: _Role, kind: str, options: Mapping[str, object], given: Mapping[str, object]) -> Any:
     where = f"{role.noun} {kind!r}"
     cls, values, findings = _inspect(role, kind, options)
     if cls is None or findings:
-        raise LearningError("\n".join(f"{where}: {dotted(path)}: {message}" for path, message in findings))
+        raise LearningError(_told(where, findings))
+    accepted = _parameters(cls)
     with blame(where):
-        component = cls(**values, **given)
+        component = cls(**values, **{name: x for name, x in given.items() if name in role.given or name in accepted})
         # Touching them inside the block: a property may fail as well as be missing.
         for name in role.attributes():
             getattr(component, name)
@@ -136,11 +201,12 @@ def _inspect(
     if missing := sorted(role.given - named.keys()) if not open_ended else []:
         wanted = " and ".join(f"{name}=" for name in missing)
         findings.append((("kind",), f"the constructor of {kind!r} must accept {wanted}"))
-    known = [name for name in named if name not in role.given]
+    provided = role.given | role.offered
+    known = [name for name in named if name not in provided]
     checks = _checks(cls)
     values: dict[str, object] = {}
     for name, value in options.items():
-        if name in role.given:
+        if name in provided & named.keys() or name in role.given:
             findings.append(((name,), f"{name!r} is not an option: the scenario gives it to every {role.noun}"))
         elif name in known:
             values[name] = _checked(name, value, checks.get(name), findings)
@@ -154,6 +220,9 @@ def _inspect(
         for name in known
         if named[name].default is Parameter.empty and name not in options
     ]
+    further: Callable[[Mapping[str, object]], Findings] | None = getattr(cls, "check_options", None)
+    if further is not None and not findings:
+        findings += further(values)
     return cls, values, findings
 
 
@@ -228,8 +297,14 @@ def _checked(name: str, value: object, check: Callable[[object], object] | None,
         return check(value)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
+            path = (name, *_within(value, detail["loc"]))
+            if detail["type"] in {"extra_forbidden", "missing"}:
+                key = str(detail["loc"][-1])
+                unknown = detail["type"] == "extra_forbidden"
+                findings.append(((name, key), "unknown option") if unknown else ((name,), f"needs {key!r}"))
+                continue
             message = detail["msg"].replace("Input should be", "must be", 1)
-            findings.append(((name, *_within(value, detail["loc"])), f"{message}, got {detail['input']!r}"))
+            findings.append((path, f"{message}, got {detail['input']!r}"))
         return value
 
 
@@ -241,7 +316,7 @@ def _within(value: object, steps: Iterable[str | int]) -> Path:
         try:
             inner = inner[step]
         except (TypeError, KeyError, IndexError):
-            break
+            continue
         path += (step,)
     return path
 

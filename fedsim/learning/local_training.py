@@ -1,52 +1,131 @@
-"""The local steps of a cohort: all its clients, for all optimizers, in one array expression a step."""
+"""The local steps of clients: all of them, for all optimizers and logs, in one array expression a step."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.learning.failures import shaped
-from fedsim.learning.problems.base import Problem
+from fedsim.keyed import Stream
+from fedsim.learning.failures import LearningError, shaped
+from fedsim.learning.problems.base import Gradients, Problem, Sampled
+from fedsim.learning.schedules import Constant, Schedule
 
 
-def local_updates(
-    problem: Problem,
-    clients: NDArray[np.int64],
-    models: NDArray[np.float64],
-    scales: NDArray[np.float64],
-    *,
-    local_steps: int,
-    step_size: float,
-) -> NDArray[np.float64]:
-    """Return what each client adds to the server's model in its local steps of gradient descent.
+@dataclass(frozen=True)
+class LocalWork:
+    """What a client does in a round; `checked` makes one.
 
     Parameters
     ----------
     problem
         Whose gradients are taken.
-    clients
-        The cohort, shape (B,).
-    models
-        The model from which each of O optimizers starts, shape (O, d).
-    scales
-        Factor on the step size, for each optimizer and client, shape (O, B).
-    local_steps
+    steps
         K >= 1.
     step_size
-        alpha > 0.
+        alpha_t by round.
+    batch_size
+        Samples of each step, drawn with replacement; the full local gradient where it is None.
+    sampled
+        The problem again, where it has samples.
+    """
 
-    Returns
-    -------
-    Delta_i = x^i_K - x with x^i_0 = x and x^i_{k+1} = x^i_k - alpha s_i grad f_i(x^i_k), shape (O, B, d):
-    equation (9) of Sun et al., arXiv:2410.01209, with s_i = nu_i.
+    problem: Problem
+    steps: int
+    step_size: Schedule
+    batch_size: int | None
+    sampled: Sampled | None
+
+    @classmethod
+    def checked(
+        cls, problem: Problem, local_steps: int, step_size: float | Schedule, batch_size: int | None = None
+    ) -> Self:
+        """Return the work, after a look at each number.
+
+        Raises
+        ------
+        LearningError
+            When a number is out of its range, or the problem has no samples to draw from.
+        """
+        require("local_steps", local_steps, local_steps >= 1, "at least 1")
+        if not callable(step_size):
+            require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
+            step_size = Constant(step_size)
+        sampled = problem if isinstance(problem, Sampled) else None
+        if batch_size is not None:
+            require("batch_size", batch_size, batch_size >= 1, "at least 1")
+            if sampled is None:
+                raise LearningError(
+                    f"batch_size: {type(problem).__name__} has no samples to draw minibatches from; "
+                    "leave batch_size out for full local gradients"
+                )
+        return cls(problem, local_steps, step_size, batch_size, sampled)
+
+    def minibatches(self, draws: Stream, number: int, clients: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the samples of a cohort's steps in a round, shape (K, B, batch size); None for full gradients.
+
+        A draw is a function of (client, round, step, place in the batch): optimizers that see the same log also see
+        the same samples.
+        """
+        if self.batch_size is None or self.sampled is None:
+            return None
+        first = (number * self.steps + np.arange(self.steps)) * self.batch_size
+        bits = draws.bits(clients[:, None], first[:, None, None] + np.arange(self.batch_size))
+        return (bits % np.uint64(self.sampled.samples)).astype(np.int64)
+
+    def updates(
+        self,
+        clients: NDArray[np.int64],
+        models: NDArray[np.float64],
+        step_sizes: NDArray[np.float64],
+        minibatches: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return what each client adds to the server's model in its local steps of gradient descent.
+
+        Parameters
+        ----------
+        clients
+            Who trains, shape (M,): a client stands there once for each optimizer that it trains for.
+        models
+            The model from which each of them starts, shape (M, d).
+        step_sizes
+            alpha s_i, shape (M,).
+        minibatches
+            The samples of each step, shape (K, M, batch size); full local gradients where it is None.
+
+        Returns
+        -------
+        Delta_i = x^i_K - x with x^i_0 = x and x^i_{k+1} = x^i_k - alpha s_i g_i(x^i_k), shape (M, d): equation (9)
+        of Sun et al., arXiv:2410.01209, with s_i = nu_i. g_i is the gradient of f_i, or of its mean over a minibatch.
+
+        Raises
+        ------
+        LearningError
+            When the problem returns gradients of another shape than (M, d).
+        """
+        local, steps = models.copy(), step_sizes[:, None]
+        for gradients in self._objectives(clients, minibatches):
+            local -= steps * shaped("the array of gradients", gradients(local), local.shape)
+        return local - models
+
+    def _objectives(self, clients: NDArray[np.int64], minibatches: NDArray[np.int64] | None) -> Iterable[Gradients]:
+        if self.sampled is None:
+            return repeat(partial(self.problem.gradients, clients), self.steps)
+        if minibatches is None:
+            return repeat(self.sampled.select(clients), self.steps)
+        return (self.sampled.select(clients, samples) for samples in minibatches)
+
+
+def require(name: str, value: object, holds: bool, what: str) -> None:
+    """Refuse a number that is not what it must be.
 
     Raises
     ------
     LearningError
-        When the problem returns gradients of another shape than (O B, d).
+        With the number that was given.
     """
-    start = np.repeat(models, len(clients), axis=0)
-    everyone = np.tile(clients, len(models))
-    steps = step_size * scales.reshape(-1, 1)
-    local = start.copy()
-    for _ in range(local_steps):
-        local -= steps * shaped("the array of gradients", problem.gradients(everyone, local), local.shape)
-    return (local - start).reshape(len(models), len(clients), -1)
+    if not holds:
+        raise LearningError(f"{name} must be {what}, got {value!r}")

@@ -1,20 +1,34 @@
 """Learning replayed over the participation log: every optimizer sees the same cohorts in the same order.
 
 Who takes part does not depend on the model's values, so training needs the log and nothing of the simulation.
+Several logs (replicates, or a run and its unbiased twin) are walked through side by side: in each step the clients of
+all their rounds, for all their optimizers, train in one array expression.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.learning.failures import LearningError, blame, shaped
-from fedsim.learning.local_training import local_updates
-from fedsim.learning.optimizers import Cohort, Optimizer
+from fedsim.keyed import Purpose, Stream, stream
+from fedsim.learning.cohorts import Cohorts
+from fedsim.learning.failures import LearningError, blame
+from fedsim.learning.local_training import LocalWork, require
+from fedsim.learning.memory import readable
+from fedsim.learning.memory import require as require_memory
+from fedsim.learning.optimizers import Cohort, Optimizer, Remembering
 from fedsim.learning.problems import Problem
+from fedsim.learning.runs import End, Run
+from fedsim.learning.schedules import Schedule
+from fedsim.learning.table import Table
+
+# The draw of the output belongs to no client; it is kept under an index that no client has.
+_SERVER = 2**63 - 1
+
+_WORTH_SAYING = 2**20
 
 
 def replay(
@@ -24,8 +38,10 @@ def replay(
     participations: pl.DataFrame,
     *,
     local_steps: int,
-    step_size: float,
+    step_size: float | Schedule,
+    batch_size: int | None = None,
     evaluate_every: int = 1,
+    draws: Stream | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
     """Train every optimizer on the participation that the log records.
@@ -45,9 +61,13 @@ def replay(
     local_steps
         K >= 1, gradient steps of a client in a round.
     step_size
-        alpha > 0, their length.
+        alpha > 0, their length; or a schedule, which is called with the number of rounds that are over.
+    batch_size
+        Samples of each local step; full local gradients where it is None.
     evaluate_every
         Evaluate the models after this many rounds, after twice as many, and so on, and after the last round.
+    draws
+        Where minibatches come from; by default the stream of seed 0.
     progress
         Called after each round with the number of rounds done.
 
@@ -65,144 +85,177 @@ def replay(
     Raises
     ------
     LearningError
-        When a number is out of its range, the log has a client that the problem has not, or the code of a
-        problem or an optimizer fails or returns arrays of a wrong shape; the message names it and the round.
+        When a number is out of its range, the log has a client that the problem has not, the optimizers would need
+        more memory than there is, or the code of a problem or an optimizer fails or returns arrays of a wrong shape;
+        the message names it and the round.
     """
-    _require("local_steps", local_steps, local_steps >= 1, "at least 1")
-    _require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
-    _require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
-    log = _Log.read(rounds, participations, problem.clients)
+    work = LocalWork.checked(problem, local_steps, step_size, batch_size)
+    course = Course(rounds, participations, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER))
+    return replay_together([course], work, evaluate_every=evaluate_every, progress=progress)[0].table
+
+
+@dataclass(frozen=True)
+class Course:
+    """A log, the optimizers to be trained over it, by name, and where their minibatches come from."""
+
+    rounds: pl.DataFrame
+    participations: pl.DataFrame
+    optimizers: Mapping[str, Optimizer]
+    draws: Stream
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a course: the learning table, as `replay` returns it, and the models of each optimizer."""
+
+    table: pl.DataFrame
+    ends: Mapping[str, End]
+
+
+def replay_together(
+    courses: Sequence[Course],
+    work: LocalWork,
+    *,
+    evaluate_every: int = 1,
+    progress: Callable[[int], None] | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> list[Trained]:
+    """Train the optimizers of several logs side by side, with the same numbers as one by one.
+
+    Parameters
+    ----------
+    courses
+        The logs, which may be of different lengths.
+    work
+        What a client does; it holds the problem.
+    evaluate_every, progress
+        As in `replay`; rounds are counted in the longest log.
+    announce
+        Told how much memory optimizers are going to take for every client, before they take it.
+
+    Raises
+    ------
+    LearningError
+        As in `replay`.
+    """
+    require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
+    logs = [Cohorts.read(course.rounds, course.participations, work.problem.clients) for course in courses]
+    _provide_memory(courses, work.problem, announce)
     # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
     with np.errstate(all="ignore"):
-        runs = [_Run.start(name, optimizer, problem) for name, optimizer in optimizers.items()]
-        table = _Table(problem)
+        lanes = [_Lane.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
+        for step in range(max(map(len, logs), default=0)):
+            # 1. The servers announce their cohorts; each optimizer may scale the local steps of its clients.
+            under_way = [lane for lane in lanes if step < len(lane.log)]
+            training = [lane for lane in under_way if lane.announce(step, work)]
+            # 2. The clients train, from every optimizer's model at once.
+            deltas = _train(training, work)
+            # 3. The servers turn their work into their next models.
+            for lane, changes in zip(training, deltas, strict=True):
+                lane.apply(changes)
+            # 4. Now and then, and as soon as an optimizer diverges, the tables take note.
+            for lane in under_way:
+                lane.note(step, evaluate_every)
+            if progress is not None:
+                progress(step + 1)
+        return [lane.trained() for lane in lanes]
+
+
+def _provide_memory(courses: Sequence[Course], problem: Problem, announce: Callable[[str], None] | None) -> None:
+    needed = [
+        (name, optimizer.memory(problem.clients, problem.dimension))
+        for course in courses
+        for name, optimizer in course.optimizers.items()
+        if isinstance(optimizer, Remembering)
+    ]
+    needed = [(name, size) for name, size in needed if size]
+    names = " and ".join(name for name, _ in needed)
+    what = f"what {names} remember{'s' if len(needed) == 1 else ''} of {problem.clients:,} clients"
+    total = sum(size for _, size in needed)
+    require_memory(
+        f"{what} ({problem.dimension:,} parameters each)",
+        total,
+        "take fewer clients, a smaller model, or an optimizer that does not remember every client's change",
+    )
+    if announce is not None and total >= _WORTH_SAYING:
+        announce(f"allocating {readable(total)} for {what}")
+
+
+@dataclass
+class _Lane:
+    """One log on its way: its optimizers, its table, and the work that is being done in this round."""
+
+    log: Cohorts
+    runs: list[Run]
+    table: Table
+    draws: Stream
+    drawn: int
+    cohort: Cohort = field(init=False)
+    going: list[Run] = field(init=False)
+    step_sizes: NDArray[np.float64] = field(init=False)
+    minibatches: NDArray[np.int64] | None = field(init=False)
+
+    @classmethod
+    def start(cls, course: Course, log: Cohorts, problem: Problem) -> Self:
+        runs = [Run.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
+        table = Table(problem)
         for run in runs:
             table.add(-1, 0.0, run)
             if run.diverged:
                 raise LearningError("problem: the loss of the initial model is not finite")
-        for done, (number, closed_s, clients) in enumerate(log, start=1):
-            # 1. The server announces the cohort; each optimizer may scale the local steps of its clients.
-            going = [run for run in runs if not run.diverged]
-            if going and len(clients):
-                cohort = Cohort(number, clients)
-                scales = np.stack([run.prepare(cohort) for run in going])
-                # 2. The clients train, from every optimizer's model at once.
-                with blame(f"problem, round {number}"):
-                    models = np.stack([run.model for run in going])
-                    deltas = local_updates(
-                        problem, clients, models, scales, local_steps=local_steps, step_size=step_size
-                    )
-                # 3. The server turns their work into its next model.
-                for run, changes in zip(going, deltas, strict=True):
-                    run.apply(cohort, changes)
-            # 4. Now and then, and as soon as an optimizer diverges, the table takes note.
-            for run in going:
-                if run.diverged or done % evaluate_every == 0 or done == len(log):
-                    table.add(number, closed_s, run)
-            if progress is not None:
-                progress(done)
-    return table.frame()
+        drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
+        return cls(log, runs, table, course.draws, drawn)
+
+    def announce(self, step: int, work: LocalWork) -> bool:
+        """Tell the optimizers who takes part; return whether there is anything to train."""
+        number, clients = self.log.number(step), self.log.of(step)
+        self.cohort = Cohort(number, clients)
+        self.going = [run for run in self.runs if not run.diverged]
+        if not self.going or not len(clients):
+            return False
+        scales = np.concatenate([run.prepare(self.cohort) for run in self.going])
+        self.step_sizes = work.step_size(step) * scales
+        minibatches = work.minibatches(self.draws, number, clients)
+        self.minibatches = None if minibatches is None else np.tile(minibatches, (1, len(self.going), 1))
+        return True
+
+    def clients(self) -> NDArray[np.int64]:
+        return np.tile(self.cohort.clients, len(self.going))
+
+    def models(self) -> NDArray[np.float64]:
+        return np.repeat(np.stack([run.model for run in self.going]), len(self.cohort.clients), axis=0)
+
+    def apply(self, deltas: NDArray[np.float64]) -> None:
+        each = deltas.reshape(len(self.going), len(self.cohort.clients), -1)
+        for run, changes in zip(self.going, each, strict=True):
+            run.apply(self.cohort, changes)
+
+    def note(self, step: int, evaluate_every: int) -> None:
+        """Write the rows that are due, and keep of the models what the end wants."""
+        done, total = step + 1, len(self.log)
+        due = done % evaluate_every == 0 or done == total
+        for run in self.going:
+            run.remember(late=2 * done > total, drawn=step == self.drawn)
+            if run.diverged or due:
+                self.table.add(self.cohort.round, self.log.closed(step), run)
+
+    def trained(self) -> Trained:
+        number = self.log.number(self.drawn) if len(self.log) else -1
+        return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs})
 
 
-def _require(name: str, value: object, holds: bool, what: str) -> None:
-    if not holds:
-        raise LearningError(f"{name} must be {what}, got {value!r}")
-
-
-@dataclass(frozen=True)
-class _Log:
-    """The reported participations: those of row k are ``clients[first[k]:first[k + 1]]``."""
-
-    rounds: NDArray[np.int64]
-    closed_s: NDArray[np.float64]
-    clients: NDArray[np.int64]
-    first: NDArray[np.intp]
-
-    @classmethod
-    def read(cls, rounds: pl.DataFrame, participations: pl.DataFrame, clients: int) -> Self:
-        ordered = rounds.select("round", "closed_s").sort("round")
-        reported = (
-            participations.filter(pl.col("outcome").cast(pl.String) == "reported")
-            .select("round", "position", "client")
-            .sort("round", "position")
+def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[NDArray[np.float64]]:
+    """Return the changes that the clients of each lane make, shape (optimizers x cohort, d)."""
+    if not lanes:
+        return []
+    clients = [lane.clients() for lane in lanes]
+    minibatches = [lane.minibatches for lane in lanes if lane.minibatches is not None]
+    rounds = ", ".join(dict.fromkeys(str(lane.cohort.round) for lane in lanes))
+    with blame(f"problem, round {rounds}"):
+        deltas = work.updates(
+            np.concatenate(clients),
+            np.concatenate([lane.models() for lane in lanes]),
+            np.concatenate([lane.step_sizes for lane in lanes]),
+            np.concatenate(minibatches, axis=1) if minibatches else None,
         )
-        numbers = ordered["round"].to_numpy().astype(np.int64)
-        of_round = reported["round"].to_numpy().astype(np.int64)
-        client = reported["client"].to_numpy().astype(np.int64)
-        if len(client) and not 0 <= client.min() <= client.max() < clients:
-            found = client[(client < 0) | (client >= clients)][0]
-            raise LearningError(f"client {found} of the log is not in the problem, which has {clients} clients")
-        if len(strangers := np.setdiff1d(of_round, numbers)):
-            raise LearningError(f"round {strangers[0]} has participations, and no row in the table of rounds")
-        first = np.searchsorted(of_round, np.append(numbers, np.iinfo(np.int64).max))
-        return cls(numbers, ordered["closed_s"].to_numpy().astype(np.float64), client, first)
-
-    def __len__(self) -> int:
-        return len(self.rounds)
-
-    def __iter__(self) -> Iterator[tuple[int, float, NDArray[np.int64]]]:
-        for k, (number, closed_s) in enumerate(zip(self.rounds.tolist(), self.closed_s.tolist(), strict=True)):
-            yield number, closed_s, self.clients[self.first[k] : self.first[k + 1]]
-
-
-@dataclass
-class _Run:
-    """One optimizer on its way: its state, its model, and whether it has diverged."""
-
-    name: str
-    optimizer: Optimizer
-    state: Any
-    model: NDArray[np.float64]
-    diverged: bool = False
-
-    @classmethod
-    def start(cls, name: str, optimizer: Optimizer, problem: Problem) -> Self:
-        with blame("problem, initial model"):
-            model = shaped("the model", problem.initial(), (problem.dimension,)).copy()
-        with blame(f"optimizer {name!r}, init"):
-            return cls(name, optimizer, optimizer.init(problem.clients, problem.dimension), model)
-
-    def prepare(self, cohort: Cohort) -> NDArray[np.float64]:
-        with blame(f"optimizer {self.name!r}, prepare, round {cohort.round}"):
-            self.state, scales = self.optimizer.prepare(self.state, cohort)
-            return shaped("the array of scales", scales, cohort.clients.shape)
-
-    def apply(self, cohort: Cohort, deltas: NDArray[np.float64]) -> None:
-        with blame(f"optimizer {self.name!r}, apply, round {cohort.round}"):
-            self.state, model = self.optimizer.apply(self.state, self.model, cohort, deltas)
-            self.model = shaped("the model", model, self.model.shape)
-        self.diverged = not np.isfinite(self.model).all()
-
-
-class _Table:
-    """The rows of the learning table, as columns that grow."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._keys: list[tuple[int, float, str]] = []
-        self._values: dict[str, list[float]] = {"loss": [], "grad_norm": []}
-
-    def add(self, number: int, closed_s: float, run: _Run) -> None:
-        """Evaluate a run's model and add the row; a model that is not finite is not shown to the problem."""
-        values: Mapping[str, float] = {}
-        if not run.diverged:
-            with blame(f"problem, evaluation of optimizer {run.name!r}, round {number}"):
-                values = {name: float(value) for name, value in self._problem.evaluate(run.model).items()}
-                self._expect(values)
-            run.diverged = not np.isfinite(values["loss"])
-        self._keys.append((number, closed_s, run.name))
-        for name, column in self._values.items():
-            column.append(np.nan if run.diverged else values[name])
-
-    def _expect(self, values: Mapping[str, float]) -> None:
-        if not self._keys:
-            self._values |= {name: [] for name in values}
-        if values.keys() != self._values.keys():
-            wanted, found = ", ".join(sorted(self._values)), ", ".join(sorted(values))
-            raise LearningError(f"the evaluation has the entries {found}; expected {wanted}")
-
-    def frame(self) -> pl.DataFrame:
-        numbers, closed_s, names = zip(*self._keys, strict=True) if self._keys else ((), (), ())
-        schema = {"round": pl.Int64, "closed_s": pl.Float64, "optimizer": pl.String}
-        keys = pl.DataFrame({"round": numbers, "closed_s": closed_s, "optimizer": names}, schema=schema)
-        return keys.with_columns(pl.Series(name, column, dtype=pl.Float64) for name, column in self._values.items())
+    return np.split(deltas, np.cumsum([len(part) for part in clients])[:-1])

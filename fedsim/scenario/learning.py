@@ -6,6 +6,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from fedsim.scenario.base import Model, short_kind
 
+Positive = Annotated[float, Field(gt=0)]
+
 
 class Component(Model):
     """A problem or an optimizer: a name that fedsim knows or ``package.module:Name``, and its own options."""
@@ -26,11 +28,74 @@ class OptimizerChoice(Component):
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_-]+$")] | None = None
     """Shown in tables and metrics; the kind, where it is not given."""
+    server: Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)] | None = None
+    """sgd, momentum or adam: what the server makes of the direction that the optimizer gives; it is followed as it is,
+    where this is not given."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys beside `kind` and `name`."""
+        return super().options if self.server is None else {**super().options, "server": self.server.model_dump()}
 
     @property
     def label(self) -> str:
         """The name in tables and metrics."""
         return self.name or self.kind.rpartition(":")[2]
+
+
+class ConstantSchedule(Model):
+    """The same step size in every round."""
+
+    kind: Literal["constant"]
+    initial: Positive
+    """That step size."""
+
+
+class PowerSchedule(Model):
+    """initial * (1 + t / scale) ** -exponent in round t."""
+
+    kind: Literal["power"]
+    initial: Positive
+    """Step size of the first round."""
+    exponent: Annotated[float, Field(gt=0)] = 0.5
+    """How fast it falls."""
+    scale: Positive = 1.0
+    """Rounds after which it has fallen to 2 ** -exponent."""
+
+
+class CosineSchedule(Model):
+    """Half a cosine from initial to final."""
+
+    kind: Literal["cosine"]
+    initial: Positive
+    """Step size of the first round."""
+    rounds: Annotated[int, Field(ge=1)]
+    """After how many rounds it is final."""
+    final: Positive
+    """Step size from then on."""
+
+
+class StagedSchedule(Model):
+    """Falls by a factor at each milestone."""
+
+    kind: Literal["stages"]
+    initial: Positive
+    """Step size of the first round."""
+    milestones: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    """Rounds from which on it is smaller."""
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """By how much."""
+
+
+def _schedule(value: Any) -> Any:
+    # Anything but a mapping is meant as a number, and told so where it is none.
+    return value if isinstance(value, dict | Model) else {"kind": "constant", "initial": value}
+
+
+Schedule = ConstantSchedule | PowerSchedule | CosineSchedule | StagedSchedule
+StepSize = Annotated[
+    Schedule, Field(discriminator="kind"), BeforeValidator(_schedule, json_schema_input_type=Positive | Schedule)
+]
 
 
 class Learning(Model):
@@ -45,8 +110,10 @@ class Learning(Model):
     """Each is trained on the same log."""
     local_steps: Annotated[int, Field(ge=1, le=100_000)] = 5
     """K: local steps of a participation."""
-    step_size: Annotated[float, Field(gt=0)]
-    """Local step size."""
+    step_size: StepSize
+    """Local step size: a number, or a schedule over rounds."""
+    batch_size: Annotated[int, Field(ge=1)] | None = None
+    """Samples of each local step, drawn with replacement; full local gradients, where it is not given."""
     evaluate_every: Annotated[int, Field(ge=1)] = 10
     """Rounds from one evaluation of the global loss to the next; the last round is always evaluated."""
     reference: Literal["uniform", "none"] = "none"

@@ -6,6 +6,7 @@ import pytest
 from fedsim.learning import (
     OPTIMIZERS,
     PROBLEMS,
+    SERVER_UPDATES,
     DebiasedFedAvg,
     FedAvg,
     LearningError,
@@ -129,8 +130,9 @@ def test_registered_kinds_are_built_by_name() -> None:
 
 def test_the_registered_names() -> None:
     """The names that scenarios may use."""
-    assert list(OPTIMIZERS) == ["fedavg", "debiased_fedavg"]
-    assert list(PROBLEMS) == ["robust_regression"]
+    assert list(OPTIMIZERS) == ["fedavg", "debiased_fedavg", "oracle_weighted", "fedvarp", "fedau", "mifa"]
+    assert list(PROBLEMS) == ["robust_regression", "quadratic", "softmax_regression", "torch"]
+    assert list(SERVER_UPDATES) == ["sgd", "momentum", "adam"]
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
@@ -169,6 +171,10 @@ def test_what_cannot_be_checked_is_left_to_the_constructor() -> None:
     assert check_optimizer("my_plugins:Opaque", {"handle": 3, "beta": "x"})[0][0] == ("beta",)
 
 
+ALL = (
+    "known are debiased_fedavg, fedau, fedavg, fedvarp, mifa, oracle_weighted, "
+    "and your own as my_package.my_module:MyClass"
+)
 OWN = "and your own as my_package.my_module:MyClass"
 
 
@@ -178,9 +184,9 @@ OWN = "and your own as my_package.my_module:MyClass"
         (
             "debiased_fedavgg", {}, ("kind",),
             "unknown optimizer 'debiased_fedavgg'; did you mean 'debiased_fedavg'?; "
-            f"known are debiased_fedavg, fedavg, {OWN}",
+            f"{ALL}",
         ),
-        ("sgd", {}, ("kind",), f"unknown optimizer 'sgd'; known are debiased_fedavg, fedavg, {OWN}"),
+        ("sgd", {}, ("kind",), f"unknown optimizer 'sgd'; {ALL}"),
         (7, {}, ("kind",), "must be the name of an optimizer, got 7"),
         (
             "fedavg", {"momentum": 0.9}, ("momentum",),
@@ -204,7 +210,7 @@ OWN = "and your own as my_package.my_module:MyClass"
         ),
         (
             "my_plugins", {}, ("kind",),
-            f"unknown optimizer 'my_plugins'; known are debiased_fedavg, fedavg, {OWN}",
+            f"unknown optimizer 'my_plugins'; {ALL}",
         ),
         ("my_plugins:", {}, ("kind",), "'my_plugins:' is not of the form my_package.my_module:MyClass"),
         ("my plugins:X", {}, ("kind",), "'my plugins:X' is not of the form my_package.my_module:MyClass"),
@@ -260,7 +266,7 @@ def test_something_that_is_not_a_class() -> None:
         (
             "robust_regresion", {}, ("kind",),
             "unknown problem 'robust_regresion'; did you mean 'robust_regression'?; "
-            f"known are robust_regression, {OWN}",
+            f"known are quadratic, robust_regression, softmax_regression, torch, {OWN}",
         ),
         (
             "robust_regression", {"sampels": 3}, ("sampels",),

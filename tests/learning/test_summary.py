@@ -36,13 +36,16 @@ def test_the_figures_are_of_the_last_half(every: int) -> None:
         "learning.sgd.grad_norm": pytest.approx(0.35),
         "learning.sgd.final_loss": 2.0,
         "learning.sgd.drift": pytest.approx((4.5 - 2.5) / 4.5),
+        "learning.sgd.late_descent": pytest.approx((4.5 - 2.5) / (99.0 - 2.5)),
+        "learning.sgd.converged": 0.0,
+        "learning.sgd.diverged": 0.0,
     }
 
 
 def test_each_optimizer_has_its_figures() -> None:
     """Names follow the table, and each optimizer sees its own rows only."""
     figures = summarise(learning({"b": [1.0] * 9, "a": [2.0] * 9}))
-    assert list(figures)[::4] == ["learning.b.loss", "learning.a.loss"]
+    assert list(figures)[::7] == ["learning.b.loss", "learning.a.loss"]
     assert figures["learning.a.loss"] == 2.0
     assert figures["learning.b.drift"] == 0.0
 
@@ -50,7 +53,9 @@ def test_each_optimizer_has_its_figures() -> None:
 def test_a_diverged_optimizer_has_no_figures() -> None:
     """It stopped with NaN before the last half; the other's figures do not change."""
     figures = summarise(learning({"fine": [1.0] * 9, "boom": [1.0, 2.0, math.nan]}))
-    assert all(math.isnan(value) for name, value in figures.items() if "boom" in name)
+    gone = {name.rpartition(".")[2]: value for name, value in figures.items() if "boom" in name}
+    assert (gone.pop("diverged"), gone.pop("converged")) == (1.0, 0.0)
+    assert all(math.isnan(value) for value in gone.values())
     assert figures["learning.fine.loss"] == 1.0
 
 
@@ -62,7 +67,30 @@ def test_a_run_too_short_for_quarters_has_no_drift() -> None:
     none = summarise(learning({"x": [3.0]}))
     assert none["learning.x.final_loss"] == 3.0
     assert math.isnan(none["learning.x.loss"])
-    assert not converged(none["learning.x.drift"])
+    assert none["learning.x.converged"] == one["learning.x.converged"] == 0.0
+
+
+def test_a_run_that_has_hardly_begun_has_not_converged() -> None:
+    """Falling by a ten-thousandth of the loss a step, it drifts little, but all of its descent is as late as this."""
+    slow = summarise(learning({"x": [100.0 - 0.01 * k for k in range(9)]}))
+    assert slow["learning.x.drift"] < 0.0025
+    assert slow["learning.x.late_descent"] == pytest.approx(0.02 / 0.075)
+    assert slow["learning.x.converged"] == 0.0
+
+
+def test_convergence_needs_both() -> None:
+    """Little drift, and little of the descent so late; without a descent the drift decides."""
+    assert converged(0.001, 0.01)
+    assert converged(-0.001, math.nan)
+    assert not converged(0.003, 0.01)
+    assert not converged(0.001, 0.06)
+    assert not converged(math.nan, math.nan)
+
+
+def test_accuracies_are_summed_up_where_there_are_any() -> None:
+    """A problem that tells them gets their mean over the last half."""
+    table = learning({"x": [4.0, 3.0, 2.0, 1.0, 1.0]}).with_columns(accuracy=pl.Series([0.0, 0.1, 0.2, 0.4, 0.6]))
+    assert summarise(table)["learning.x.accuracy"] == pytest.approx(0.5)
 
 
 def test_an_empty_table_has_no_figures() -> None:

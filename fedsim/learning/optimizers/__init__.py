@@ -7,13 +7,34 @@ options.
 from collections.abc import Mapping
 from typing import Final
 
-from fedsim.learning.optimizers.base import Cohort, Optimizer
+from fedsim.learning.optimizers.base import Cohort, Foreseeable, LongRun, Optimizer, Remembering
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.fedavg import FedAvg
+from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
 
 OPTIMIZERS: Final[Mapping[str, type[Optimizer]]] = {
     "fedavg": FedAvg,
     "debiased_fedavg": DebiasedFedAvg,
+    "oracle_weighted": OracleWeighted,
+    "fedvarp": FedVarp,
+    "fedau": FedAu,
+    "mifa": Mifa,
 }
 
-__all__ = ["OPTIMIZERS", "Cohort", "DebiasedFedAvg", "FedAvg", "Optimizer"]
+__all__ = [
+    "OPTIMIZERS",
+    "Cohort",
+    "DebiasedFedAvg",
+    "FedAu",
+    "FedAvg",
+    "FedVarp",
+    "Foreseeable",
+    "LongRun",
+    "Mifa",
+    "Optimizer",
+    "OracleWeighted",
+    "Remembering",
+]

@@ -1,7 +1,7 @@
 """What a federated optimizer is: a state, a step before the clients train, and a step with their work."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ class Optimizer(Protocol):
         x^i_{t,0} = x_t
         x^i_{t,k+1} = x^i_{t,k} - alpha s_i grad f_i(x^i_{t,k})
         Delta_i = x^i_{t,K} - x_t
+
+    An optimizer whose constructor has an argument ``pi`` or ``frequency`` is given it, each of shape (N,) with sum 1:
+    ``pi`` is the long-run participation that theory predicts, None where theory does not apply; ``frequency`` is what
+    the whole log, its end included, will have shown.
     """
 
     def init(self, clients: int, dimension: int, /) -> Any:
@@ -62,3 +66,40 @@ class Optimizer(Protocol):
         deltas
             Their changes to the model, Delta_i, shape (B, d).
         """
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """Where an optimizer comes to rest for small steps: at the x with sum_i w_i Delta_i(x; s_i) = 0.
+
+    Parameters
+    ----------
+    weights
+        w_i, shape (N,).
+    scales
+        s_i, the factor on client i's local step size, shape (N,).
+    """
+
+    weights: NDArray[np.float64]
+    scales: NDArray[np.float64]
+
+
+@runtime_checkable
+class Foreseeable(Protocol):
+    """An optimizer that can say where the participation will lead it; those of users need not."""
+
+    def long_run(self, pi: NDArray[np.float64], /) -> LongRun | None:
+        """Return its weights and scales in the long run when client i takes part with frequency pi_i, if it can say."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An optimizer whose state grows with clients x parameters, and that can say how large it will be."""
+
+    def memory(self, clients: int, dimension: int, /) -> int:
+        """Return the bytes that `init` will allocate."""
+
+
+def inverse_frequency(pi: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return nu_i = 1 / (N pi_i), and 1 for a client that never takes part: nobody will see its steps."""
+    return np.divide(1.0, len(pi) * pi, out=np.ones(len(pi)), where=pi > 0)

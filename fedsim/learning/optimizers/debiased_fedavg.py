@@ -13,7 +13,12 @@ paper writes lambda_i = t_i / ((t + 1) B): the same number when each of the roun
 over everyone keeps the lambda_i a distribution when some did not report, and a round without any report does
 not count.
 
-The first lambda_i are rough: nu_i of a client that first takes part in round t is (t + 1) B / N.
+The first lambda_i are rough: nu_i of a client that first takes part in round t is (t + 1) B / N, which may be large
+enough to throw the model far off. ``clip`` bounds the weight, nu_i <- min(nu_i, clip). It is off by default, since a
+bias remains for every client whose true 1 / (N pi_i) lies above it.
+
+The paper's output is an iterate drawn uniformly from the run; the metrics ``drawn_loss`` and ``drawn_grad_norm`` are
+those of such an iterate, for this optimizer and every other.
 
 References
 ----------
@@ -22,11 +27,13 @@ ICLR 2025, arXiv:2410.01209, Algorithm 1 and equation (9).
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from fedsim.learning.optimizers.base import Cohort
+from fedsim.learning.optimizers.base import Cohort, LongRun, inverse_frequency
 
 
 @dataclass(slots=True)
@@ -39,7 +46,15 @@ class Participations:
 
 @dataclass(frozen=True)
 class DebiasedFedAvg:
-    """Debiased FedAvg, Algorithm 1 of the paper. It has no options; its state counts participations."""
+    """Debiased FedAvg, Algorithm 1 of the paper. Its state counts participations.
+
+    Parameters
+    ----------
+    clip
+        Largest nu_i, at least 1; without a bound where it is None, as in the paper.
+    """
+
+    clip: Annotated[float, Field(ge=1)] | None = None
 
     def init(self, clients: int, _dimension: int) -> Participations:
         """Return counts of zero."""
@@ -49,7 +64,7 @@ class DebiasedFedAvg:
         """Count the cohort, and return nu_i of its clients."""
         np.add.at(state.of_client, cohort.clients, 1)
         state.total += len(cohort.clients)
-        return state, state.total / (len(state.of_client) * state.of_client[cohort.clients])
+        return state, self._clipped(state.total / (len(state.of_client) * state.of_client[cohort.clients]))
 
     def apply(
         self,
@@ -60,3 +75,10 @@ class DebiasedFedAvg:
     ) -> tuple[Participations, NDArray[np.float64]]:
         """Return the model moved by the mean of the changes."""
         return state, model + deltas.mean(axis=0)
+
+    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+        """Return pi, and steps that undo it."""
+        return LongRun(pi, self._clipped(inverse_frequency(pi)))
+
+    def _clipped(self, nu: NDArray[np.float64]) -> NDArray[np.float64]:
+        return nu if self.clip is None else np.minimum(nu, self.clip)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.learning.optimizers.base import Cohort
+from fedsim.learning.optimizers.base import Cohort, LongRun
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,7 @@ class FedAvg:
     ) -> tuple[None, NDArray[np.float64]]:
         """Return the model moved by the mean of the changes."""
         return state, model + deltas.mean(axis=0)
+
+    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+        """Return pi itself: it is biased towards those who take part often."""
+        return LongRun(pi, np.ones(len(pi)))

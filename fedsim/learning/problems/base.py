@@ -1,10 +1,13 @@
 """What a learning problem is: one objective for each client, and their mean."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+Gradients: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Gradients, shape (M, d), at models of that shape."""
 
 
 class Problem(Protocol):
@@ -12,7 +15,8 @@ class Problem(Protocol):
 
     Any class with these members is a problem; it need not inherit from this one. A scenario names it as
     ``kind: my_package.my_module:MyProblem``, and it is then called with the scenario's options as keyword
-    arguments, and with ``clients=`` (N) and ``seed=`` (the scenario's seed).
+    arguments, and with ``clients=`` (N) and ``seed=`` (the scenario's seed). Where the constructor has an argument
+    ``folder``, it is given that of the scenario file, to which paths are relative.
 
     A problem has no state: the same arguments give the same values, in whatever order it is asked.
     """
@@ -49,4 +53,55 @@ class Problem(Protocol):
 
         At least ``loss``, F(model), and ``grad_norm``, the Euclidean norm of its gradient. Every further
         entry becomes a column of the learning table; the entries are the same for every model.
+        """
+
+
+@runtime_checkable
+class Sampled(Problem, Protocol):
+    """A problem whose f_i are means over as many samples for each client; minibatches need that."""
+
+    @property
+    def samples(self) -> int:
+        """n, how many samples a client has."""
+
+    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None, /) -> Gradients:
+        """Return the gradients of these clients as a function of their models alone.
+
+        What the local steps of a round have in common is done here once.
+
+        Parameters
+        ----------
+        clients
+            As in `gradients`, shape (M,).
+        samples
+            Which samples of each the mean is taken over, shape (M, batch size), values 0..n-1, possibly several times
+            the same; all of them where it is None.
+        """
+
+
+@runtime_checkable
+class Solved(Problem, Protocol):
+    """A problem whose optimum is known, and where every optimizer comes to rest."""
+
+    @property
+    def optimum(self) -> NDArray[np.float64]:
+        """The minimiser of F, shape (d,)."""
+
+    def rest(
+        self,
+        weights: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        /,
+        *,
+        local_steps: int,
+        step_size: float,
+    ) -> NDArray[np.float64]:
+        """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,).
+
+        Parameters
+        ----------
+        weights, scales
+            w_i and s_i of each client, shape (N,); see `fedsim.learning.optimizers.LongRun`.
+        local_steps, step_size
+            K and alpha.
         """

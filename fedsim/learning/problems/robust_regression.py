@@ -25,11 +25,12 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.keyed import Purpose, stream
 from fedsim.learning.failures import LearningError
+from fedsim.learning.problems.base import Gradients
 
 _LIMIT = 4 * 2**30
 _BLOCK = 256
@@ -101,16 +102,25 @@ class RobustRegression:
         """Return the origin."""
         return np.zeros(self.dimension)
 
-    def gradients(self, clients: ArrayLike, models: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the gradients of `clients`, shape (B,), at `models`, shape (B, d); leading axes broadcast.
+    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d); leading axes broadcast."""
+        return self.select(clients)(models)
+
+    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None) -> Gradients:
+        """Return the gradients of these clients, over these samples, as a function of their models.
 
         grad f_i(x) = (1/n) sum_j r_ij / (1 + r_ij^2 / 2) A_ij with the residual r_ij = <A_ij, x> + b_ij.
         """
-        chosen = np.asarray(clients)
-        features = self.features[chosen]
-        residuals = (features @ models[..., None])[..., 0] + self.targets[chosen]
-        pull = residuals / (1.0 + 0.5 * residuals * residuals)
-        gradients: NDArray[np.float64] = (pull[..., None, :] @ features)[..., 0, :] / self.samples
+        chosen = clients if samples is None else (clients[:, None], samples)
+        features, targets = self.features[chosen], self.targets[chosen]
+        transposed, count = features.swapaxes(-1, -2), targets.shape[-1]
+
+        def gradients(models: NDArray[np.float64]) -> NDArray[np.float64]:
+            residuals = (features @ models[..., None])[..., 0] + targets
+            pull = residuals / (1.0 + 0.5 * residuals * residuals)
+            slopes: NDArray[np.float64] = (transposed @ pull[..., None])[..., 0] / count
+            return slopes
+
         return gradients
 
     def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:

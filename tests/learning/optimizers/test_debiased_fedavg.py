@@ -4,7 +4,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.learning import Cohort, DebiasedFedAvg, FedAvg, Optimizer, replay, summarise
+from fedsim.keyed import Purpose, stream
+from fedsim.learning import (
+    Cohort,
+    Course,
+    DebiasedFedAvg,
+    FedAvg,
+    LocalWork,
+    Optimizer,
+    replay,
+    replay_together,
+    summarise,
+)
 
 from ..cases import drawn_cohorts, quadratic, tables
 
@@ -101,3 +112,33 @@ def test_a_client_twice_in_a_cohort_counts_twice() -> None:
     state, scales = optimizer.prepare(optimizer.init(4, 1), Cohort(0, np.array([1, 1, 2])))
     assert state.of_client.tolist() == [0, 2, 1, 0]
     np.testing.assert_allclose(scales, [3 / 8, 3 / 8, 3 / 4])
+
+
+def test_a_clip_bounds_the_weights_and_nothing_else() -> None:
+    """nu_i <- min(nu_i, clip), in every round; off by default."""
+    clipped, free = DebiasedFedAvg(clip=1.5), DebiasedFedAvg()
+    states = clipped.init(6, 1), free.init(6, 1)
+    largest = 0.0
+    for t, cohort in enumerate(drawn_cohorts(40, 6, 2)):
+        _, bounded = clipped.prepare(states[0], Cohort(t, np.array(cohort)))
+        _, scales = free.prepare(states[1], Cohort(t, np.array(cohort)))
+        np.testing.assert_array_equal(bounded, np.minimum(scales, 1.5))
+        largest = max(largest, scales.max())
+    assert largest > 3.0
+
+
+def test_equal_weights_and_any_separation_make_it_fedavg_in_the_limit() -> None:
+    """All p equal: nu_i -> 1, and the two rest at the same model, whatever R."""
+    problem, order = quadratic(clients=8, dimension=2), np.arange(8)
+    for separation in (0, 1, 2):
+        draws = stream(separation, 0, Purpose.SELECTION)
+        cohorts, blocked = [], [np.empty(0, dtype=int)] * separation
+        for t in range(6000):
+            ready = np.setdiff1d(order, np.concatenate([order[:0], *blocked[-separation:]]) if separation else [])
+            cohorts.append(ready[np.argsort(draws.bits(ready, t))[:2]].tolist())
+            blocked.append(np.array(cohorts[-1]))
+        work = LocalWork.checked(problem, 2, 0.01)
+        [trained] = replay_together([Course(*tables(cohorts), BOTH, draws)], work, evaluate_every=6000)
+        apart = trained.ends["debiased"].average - trained.ends["fedavg"].average
+        # Counts of 750 each leave nu within a few per cent of 1.
+        assert np.linalg.norm(apart) < 0.05

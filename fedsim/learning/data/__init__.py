@@ -1,0 +1,16 @@
+"""Data for problems that learn from samples: where they come from, and which client has which."""
+
+from fedsim.learning.data.base import Federated, Samples
+from fedsim.learning.data.choice import Data, Digits, Dirichlet, Partition, federated, missing_extras, not_installed
+
+__all__ = [
+    "Data",
+    "Digits",
+    "Dirichlet",
+    "Federated",
+    "Partition",
+    "Samples",
+    "federated",
+    "missing_extras",
+    "not_installed",
+]

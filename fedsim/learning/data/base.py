@@ -1,0 +1,46 @@
+"""What data are: samples to train and to test on, and which of the former each client has."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs and targets, the first axis counting samples; test samples belong to no client.
+
+    Targets are whole numbers 0..C-1 for C classes, or of any other type and shape for problems that want that.
+    """
+
+    inputs: NDArray[np.float64]
+    targets: NDArray[np.generic]
+    test_inputs: NDArray[np.float64]
+    test_targets: NDArray[np.generic]
+
+    @property
+    def classes(self) -> int:
+        """How many classes the targets tell apart."""
+        return int(max(self.targets.max(initial=0), self.test_targets.max(initial=0))) + 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether targets are classes: one whole number, not negative, for each sample."""
+        return self.targets.ndim == 1 and self.targets.dtype.kind in "iu" and self.targets.min(initial=0) >= 0
+
+
+@dataclass(frozen=True)
+class Federated:
+    """Samples and their owners.
+
+    Attributes
+    ----------
+    samples
+        All there are.
+    members
+        Row i holds the indices of the n samples of client i, shape (N, n): everyone has as many, so that the mean
+        over clients is the mean over samples.
+    """
+
+    samples: Samples
+    members: NDArray[np.int64]

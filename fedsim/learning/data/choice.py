@@ -1,0 +1,120 @@
+"""How a scenario names data and their partition, and the federated data that it means."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from fedsim.learning.data.base import Federated, Samples
+from fedsim.learning.data.digits import digits
+from fedsim.learning.data.files import archive, mnist
+from fedsim.learning.data.partition import dirichlet, iid, shards
+from fedsim.learning.failures import LearningError
+
+
+class _Choice(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Digits(_Choice):
+    """The digits that come with scikit-learn."""
+
+    kind: Literal["digits"] = "digits"
+
+
+class Mnist(_Choice):
+    """MNIST from local files: a folder of IDX files, or an .npz file."""
+
+    kind: Literal["mnist"] = "mnist"
+    path: Annotated[str, Field(min_length=1)]
+
+
+class Archive(_Choice):
+    """An .npz file with x_train, y_train, x_test and y_test, taken as they are."""
+
+    kind: Literal["npz"] = "npz"
+    path: Annotated[str, Field(min_length=1)]
+
+
+class Iid(_Choice):
+    """Everyone's data are alike."""
+
+    kind: Literal["iid"] = "iid"
+
+
+class Dirichlet(_Choice):
+    """Proportions of labels drawn from a Dirichlet distribution."""
+
+    kind: Literal["dirichlet"] = "dirichlet"
+    concentration: Annotated[float, Field(gt=0)] = 0.3
+
+
+class Shards(_Choice):
+    """Shards of samples sorted by label; not shuffled, labels go by the client's index."""
+
+    kind: Literal["shards"] = "shards"
+    per_client: Annotated[int, Field(ge=1)] = 2
+    shuffled: bool = True
+
+
+def _short(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Data: TypeAlias = Annotated[Digits | Mnist | Archive, Field(discriminator="kind"), BeforeValidator(_short)]
+Partition: TypeAlias = Annotated[Iid | Dirichlet | Shards, Field(discriminator="kind"), BeforeValidator(_short)]
+
+
+def federated(data: Data, partition: Partition, clients: int, seed: int, folder: Path) -> Federated:
+    """Return the data and who has which of them.
+
+    Parameters
+    ----------
+    data, partition
+        What the scenario says.
+    clients
+        N.
+    seed
+        Draws the test samples of the digits, and the partition.
+    folder
+        Where relative paths begin.
+
+    Raises
+    ------
+    LearningError
+        When data cannot be read, or not be shared among so many clients.
+    """
+    samples = _load(data, seed, folder)
+    if isinstance(partition, Iid):
+        return Federated(samples, iid(len(samples.targets), clients, seed))
+    if not samples.labelled:
+        raise LearningError(f"partition {partition.kind!r} goes by labels, and the targets are none; take 'iid'")
+    labels = samples.targets.astype(np.int64)
+    if isinstance(partition, Dirichlet):
+        return Federated(samples, dirichlet(labels, clients, seed, partition.concentration))
+    return Federated(samples, shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled))
+
+
+def missing_extras(options: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return, as findings, what is not installed of what these options of a problem need."""
+    if isinstance(options.get("data", Digits()), Digits):
+        return not_installed("sklearn", "scikit-learn", "data", ("data",) if "data" in options else ("kind",))
+    return []
+
+
+def not_installed(
+    module: str, project: str, extra: str, path: tuple[str | int, ...]
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return the finding, at `path`, that a module is not there, or nothing where it is."""
+    if find_spec(module) is not None:
+        return []
+    return [(path, f"needs {project}, which is not installed; pip install 'fedsim-participation[{extra}]'")]
+
+
+def _load(data: Data, seed: int, folder: Path) -> Samples:
+    if isinstance(data, Digits):
+        return digits(seed)
+    return mnist(folder / data.path) if isinstance(data, Mnist) else archive(folder / data.path)

@@ -1,0 +1,38 @@
+"""Handwritten digits of 8 x 8 pixels: 1,797 samples in 10 classes, which come with scikit-learn.
+
+References
+----------
+Alpaydin and Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998; the test part.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from fedsim.keyed import Purpose, stream
+from fedsim.learning.data.base import Samples
+from fedsim.learning.failures import LearningError
+
+TEST_SHARE: Final = 0.2
+_ORDER = 2**62
+
+
+def digits(seed: int) -> Samples:
+    """Return the digits with pixels from 0 to 1, a fifth of them, drawn by the seed, to test on.
+
+    Raises
+    ------
+    LearningError
+        When scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise LearningError(
+            "the digits come with scikit-learn, which is not installed; pip install 'fedsim-participation[data]'"
+        ) from None
+    inputs, targets = load_digits(return_X_y=True)
+    order = np.argsort(stream(seed, 0, Purpose.PROBLEM).bits(_ORDER, np.arange(len(targets))))
+    inputs, targets = np.asarray(inputs, dtype=np.float64)[order] / 16.0, np.asarray(targets, dtype=np.int64)[order]
+    held_out = round(TEST_SHARE * len(targets))
+    return Samples(inputs[held_out:], targets[held_out:], inputs[:held_out], targets[:held_out])

@@ -1,0 +1,118 @@
+"""Data from files: MNIST and what is stored like it, as IDX files or as one .npz archive.
+
+IDX (http://yann.lecun.com/exdb/mnist): two zero bytes, a byte for the type, a byte for the number of axes, the length
+of each axis as a big-endian 32-bit integer, then the numbers, big-endian, the last axis fastest.
+"""
+
+import gzip
+import zipfile
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.learning.data.base import Samples
+from fedsim.learning.failures import LearningError
+
+_TYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_ARRAYS: Final = ("x_train", "y_train", "x_test", "y_test")
+_IDX: Final = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+
+
+def mnist(path: Path) -> Samples:
+    """Return MNIST with pixels from 0 to 1, each image as one row.
+
+    Parameters
+    ----------
+    path
+        A folder with the four IDX files under their usual names, as they are or gzipped; or an .npz file.
+
+    Raises
+    ------
+    LearningError
+        When something is missing, or not what it should be.
+    """
+    train, labels, test, test_labels = _folder(path) if path.is_dir() else _archive(path)
+    flat, test_flat = (images.reshape(len(images), -1).astype(np.float64) / 255.0 for images in (train, test))
+    return _agreeing(path, flat, labels.astype(np.int64), test_flat, test_labels.astype(np.int64))
+
+
+def archive(path: Path) -> Samples:
+    """Return the arrays of an .npz file as they are: x_train, y_train, x_test, y_test.
+
+    Raises
+    ------
+    LearningError
+        When something is missing, or not what it should be.
+    """
+    inputs, targets, test_inputs, test_targets = _archive(path)
+    return _agreeing(path, inputs.astype(np.float64), targets, test_inputs.astype(np.float64), test_targets)
+
+
+def read_idx(path: Path) -> NDArray[np.generic]:
+    """Return the array of an IDX file, gzipped where its name ends in .gz.
+
+    Raises
+    ------
+    LearningError
+        When it is not an IDX file, or its length is not what its head says.
+    """
+    raw = path.read_bytes()
+    try:
+        data = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    except (OSError, EOFError) as error:
+        raise LearningError(f"{path} cannot be unpacked: {error}") from None
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
+        raise LearningError(f"{path} is not an IDX file: it begins with {data[:4].hex(' ') or 'nothing'}")
+    kind, axes = np.dtype(_TYPES[data[2]]), data[3]
+    shape = tuple(np.frombuffer(data, dtype=">u4", count=axes, offset=4).tolist()) if len(data) >= 4 + 4 * axes else ()
+    expected = 4 + 4 * axes + kind.itemsize * int(np.prod(shape, dtype=np.int64))
+    if len(shape) != axes or len(data) != expected:
+        raise LearningError(f"{path} has {len(data)} bytes, where its head announces {expected}")
+    return np.frombuffer(data, dtype=kind, offset=4 + 4 * axes).reshape(shape)
+
+
+def _folder(path: Path) -> list[NDArray[np.generic]]:
+    found = []
+    for name in _IDX:
+        candidates = [path / name, path / f"{name}.gz", path / name.replace("-idx", ".idx")]
+        file = next((file for file in candidates if file.is_file()), None)
+        if file is None:
+            raise LearningError(f"{path} has no {name} or {name}.gz")
+        found.append(read_idx(file))
+    return found
+
+
+def _archive(path: Path) -> list[NDArray[np.generic]]:
+    if not path.is_file():
+        raise LearningError(f"{path} is neither a folder nor a file")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            if missing := [name for name in _ARRAYS if name not in arrays]:
+                raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(arrays) or 'no arrays'}")
+            return [arrays[name] for name in _ARRAYS]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        raise LearningError(f"{path} is not an .npz file of plain arrays: {error}") from None
+
+
+def _agreeing(
+    path: Path,
+    inputs: NDArray[np.float64],
+    targets: NDArray[np.generic],
+    test_inputs: NDArray[np.float64],
+    test_targets: NDArray[np.generic],
+) -> Samples:
+    for what, x, y in (("train", inputs, targets), ("test", test_inputs, test_targets)):
+        if len(x) != len(y) or not len(x):
+            raise LearningError(f"{path}: {len(x)} inputs and {len(y)} targets to {what} on")
+    if inputs.shape[1:] != test_inputs.shape[1:]:
+        raise LearningError(
+            f"{path}: inputs to train on have shape {inputs.shape[1:]}, to test {test_inputs.shape[1:]}"
+        )
+    return Samples(inputs, targets, test_inputs, test_targets)

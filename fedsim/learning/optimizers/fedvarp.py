@@ -1,0 +1,77 @@
+"""FedVARP: the server corrects each cohort's mean by what it remembers of every client.
+
+::
+
+    v       = ybar_t + (1/|S_t|) sum_{i in S_t} (Delta_i - y_i),      ybar_t = (1/N) sum_i y_i
+    x_{t+1} = x_t + v
+    y_i     = Delta_i  for i in S_t;    y_i = 0 before a client first takes part
+
+The memory takes out the variance that comes from seeing few clients a round. In the long run y_i is what client i
+would do now, and v the mean over everyone; until then, and as far as y_i is out of date, the mean over S_t leans
+towards those who take part often. A server step size other than 1 is a server update of its own.
+
+The state is a matrix of N x d numbers; a round touches the rows of its cohort only.
+
+References
+----------
+Jhunjhunwala, Sharma, Nagarkatti and Joshi, *FedVARP: Tackling the Variance Due to Partial Client Participation in
+Federated Learning*, UAI 2022, arXiv:2207.14130, Algorithm 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.learning.optimizers.base import Cohort, LongRun
+
+
+@dataclass(slots=True)
+class Remembered:
+    """The last change of each client, shape (N, d), zero before its first, and their mean, shape (d,)."""
+
+    changes: NDArray[np.float64]
+    mean: NDArray[np.float64]
+
+    @classmethod
+    def nothing(cls, clients: int, dimension: int) -> "Remembered":
+        """Return a memory in which nobody has done anything."""
+        return cls(np.zeros((clients, dimension)), np.zeros(dimension))
+
+    def keep(self, clients: NDArray[np.int64], deltas: NDArray[np.float64]) -> None:
+        """Replace the changes of these clients; the mean follows at the cost of the cohort, not of everyone."""
+        before = self.changes[clients]
+        self.changes[clients] = deltas
+        if len(np.unique(clients)) < len(clients):
+            self.mean = self.changes.mean(axis=0)
+        else:
+            self.mean = self.mean + (deltas - before).sum(axis=0) / len(self.changes)
+
+
+@dataclass(frozen=True)
+class FedVarp:
+    """FedVARP. It has no options; its state is what it remembers."""
+
+    def memory(self, clients: int, dimension: int) -> int:
+        """Return 8 N d: a float for each client and parameter."""
+        return 8 * clients * dimension
+
+    def init(self, clients: int, dimension: int) -> Remembered:
+        """Return an empty memory."""
+        return Remembered.nothing(clients, dimension)
+
+    def prepare(self, state: Remembered, cohort: Cohort) -> tuple[Remembered, NDArray[np.float64]]:
+        """Return ones: every client takes the plain local step."""
+        return state, np.ones(len(cohort.clients))
+
+    def apply(
+        self, state: Remembered, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
+    ) -> tuple[Remembered, NDArray[np.float64]]:
+        """Return the model moved by the corrected mean, and remember the cohort's changes."""
+        direction = state.mean + (deltas - state.changes[cohort.clients]).mean(axis=0)
+        state.keep(cohort.clients, deltas)
+        return state, model + direction
+
+    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+        """Return even weights for everyone who takes part; what is remembered of the others stays zero."""
+        return LongRun((pi > 0) / len(pi), np.ones(len(pi)))

@@ -1,0 +1,83 @@
+"""Oracle-weighted FedAvg: Debiased FedAvg that knows the frequencies instead of counting them.
+
+::
+
+    nu_i     = 1 / (N pi_i)
+    x^i_{t,k+1} = x^i_{t,k} - alpha nu_i grad f_i(x^i_{t,k})
+    x_{t+1}  = x_t + (1/|S_t|) sum_{i in S_t} Delta_i
+
+It shows the most that estimating the frequencies could achieve: what remains between its curve and that of Debiased
+FedAvg is the price of counting. No server could run it, for it knows at the start what only the end can tell.
+
+References
+----------
+Sun, Zhang, Xu, Joshi, Sharma and Wei, *Debiasing Federated Learning with Correlated Client Participation*,
+ICLR 2025, arXiv:2410.01209: equation (9) with lambda_i replaced by its limit pi_i.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.learning.failures import LearningError
+from fedsim.learning.optimizers.base import Cohort, LongRun, inverse_frequency
+
+
+@dataclass(frozen=True, eq=False)
+class OracleWeighted:
+    """FedAvg whose local steps are scaled by the true 1 / (N pi_i). Its state is nu, shape (N,).
+
+    Parameters
+    ----------
+    pi
+        What theory predicts, shape (N,), or None where it does not apply; the scenario's run gives it.
+    frequency
+        What the whole log shows, shape (N,); the scenario's run gives it.
+    source
+        ``theory`` to weigh by `pi`; ``log`` to weigh by `frequency`, which is there for every scenario.
+
+    Raises
+    ------
+    LearningError
+        When the source that was asked for is not there.
+    """
+
+    pi: NDArray[np.float64] | None = None
+    frequency: NDArray[np.float64] | None = None
+    source: Literal["theory", "log"] = "theory"
+
+    def __post_init__(self) -> None:
+        if self.source == "theory" and self.pi is None:
+            raise LearningError(
+                "there is no theory for this scenario's participation, so the frequencies are not known beforehand; "
+                "write source: log to use those that the whole log shows"
+            )
+        if self.source == "log" and self.frequency is None:
+            raise LearningError("the frequencies of the log were not given")
+
+    def init(self, clients: int, _dimension: int) -> NDArray[np.float64]:
+        """Return nu."""
+        known = self.pi if self.source == "theory" else self.frequency
+        if known is None or known.shape != (clients,):
+            raise LearningError(f"expected {clients} frequencies, got {0 if known is None else len(known)}")
+        return inverse_frequency(known)
+
+    def prepare(self, nu: NDArray[np.float64], cohort: Cohort) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return nu_i of the cohort's clients."""
+        return nu, nu[cohort.clients]
+
+    def apply(
+        self,
+        nu: NDArray[np.float64],
+        model: NDArray[np.float64],
+        _cohort: Cohort,
+        deltas: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the model moved by the mean of the changes."""
+        return nu, model + deltas.mean(axis=0)
+
+    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+        """Return pi, and steps that undo it."""
+        return LongRun(pi, inverse_frequency(pi))

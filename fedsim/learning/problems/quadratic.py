@@ -1,0 +1,115 @@
+"""Quadratic objectives, whose optimum is known, and with it the point to which participation leads an optimizer.
+
+::
+
+    f_i(x) = 1/2 sum_j h_ij (x_j - c_ij)^2
+    c_i    = spread Normal(0, I) + cluster_spread Normal(0, I) of the cluster of client i
+    h_ij   = exp(curvature_spread Normal(0, 1))
+    x*     = sum_i h_i c_i / sum_i h_i,  coordinate by coordinate
+
+Clusters are blocks of consecutive clients of one size (up to one), so that they can stand for groups of the
+population whose data differ.
+
+*Predicted bias.* K local steps of length alpha s_i bring client i from x to c_i + (1 - alpha s_i h_i)^K (x - c_i), so
+
+    Delta_i(x) = -m_i (x - c_i),    m_i = 1 - (1 - alpha s_i h_i)^K
+
+is linear in x, and an optimizer that in the long run moves by sum_i w_i Delta_i(x; s_i) rests where that is zero:
+
+    x_rest = sum_i w_i m_i c_i / sum_i w_i m_i.
+
+FedAvg has w = pi, s = 1. That is the mean of its models in the long run, exactly when all h_ij are one number, and up
+to terms of the order of alpha otherwise, since who takes part now has had a part in where the model is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedsim.keyed import Purpose, stream
+
+# Where each family of draws begins among a client's indices, and where those of clusters begin among clients.
+_CENTRE, _CURVATURE = (family << 40 for family in range(2))
+_CLUSTER = 2**62
+
+
+@dataclass(eq=False)
+class Quadratic:
+    """Quadratic objectives with diagonal curvature.
+
+    Parameters
+    ----------
+    clients
+        N.
+    seed
+        The scenario's seed.
+    dimension
+        d.
+    spread
+        Standard deviation of a client's centre around that of its cluster, in each coordinate.
+    clusters
+        How many clusters there are; with one, its centre is common to all.
+    cluster_spread
+        Standard deviation of the centres of clusters.
+    curvature_spread
+        Standard deviation of log h_ij; 0 gives everyone the same curvature, 1.
+    data_seed
+        Draws the centres and curvatures; the scenario's seed where it is None.
+    """
+
+    clients: int
+    seed: int = field(repr=False)
+    dimension: Annotated[int, Field(ge=1)] = 10
+    spread: Annotated[float, Field(ge=0)] = 1.0
+    clusters: Annotated[int, Field(ge=1)] = 1
+    cluster_spread: Annotated[float, Field(ge=0)] = 0.0
+    curvature_spread: Annotated[float, Field(ge=0)] = 0.0
+    data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    centres: NDArray[np.float64] = field(init=False, repr=False)
+    curvatures: NDArray[np.float64] = field(init=False, repr=False)
+    optimum: NDArray[np.float64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
+        clients, coordinates = np.arange(self.clients)[:, None], np.arange(self.dimension)
+        cluster = clients * self.clusters // self.clients
+        self.centres = self.spread * normals(clients, _CENTRE + coordinates)
+        self.centres += self.cluster_spread * normals(_CLUSTER + cluster, coordinates)
+        self.curvatures = np.exp(self.curvature_spread * normals(clients, _CURVATURE + coordinates))
+        self.optimum = np.average(self.centres, axis=0, weights=self.curvatures)
+        self._curvature = self.curvatures.mean(axis=0)
+        self._least = float((self.curvatures * (self.optimum - self.centres) ** 2).sum(axis=1).mean() / 2)
+
+    def initial(self) -> NDArray[np.float64]:
+        """Return the origin."""
+        return np.zeros(self.dimension)
+
+    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return h_i (x - c_i) of each client at its model."""
+        slopes: NDArray[np.float64] = self.curvatures[clients] * (models - self.centres[clients])
+        return slopes
+
+    def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
+        """Return ``loss``, ``grad_norm``, and ``distance``, that from the optimum; the same work for any N."""
+        away = model - self.optimum
+        return {
+            "loss": self._least + float(self._curvature @ away**2) / 2,
+            "grad_norm": float(np.linalg.norm(self._curvature * away)),
+            "distance": float(np.linalg.norm(away)),
+        }
+
+    def rest(
+        self,
+        weights: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        *,
+        local_steps: int,
+        step_size: float,
+    ) -> NDArray[np.float64]:
+        """Return x_rest: the model at which sum_i w_i Delta_i(x; s_i) = 0."""
+        moved = 1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps
+        return np.average(self.centres, axis=0, weights=weights[:, None] * moved)

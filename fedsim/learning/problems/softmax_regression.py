@@ -1,0 +1,132 @@
+"""Softmax (multinomial logistic) regression on labelled samples that are unlike at every client.
+
+::
+
+    f_i(W) = (1/n) sum_j [ log sum_c exp(z_jc) - z_{j, y_j} ] + (l2 / 2) |W|^2,    z_j = W^T (a_j, 1)
+
+with a column of W for each class and the bias in its last row. Convex, so that every run that settles has something
+definite to settle at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.special import logsumexp
+
+from fedsim.learning.data import Data, Digits, Dirichlet, Partition, federated, missing_extras
+from fedsim.learning.failures import LearningError
+from fedsim.learning.problems.base import Gradients
+
+
+@dataclass(eq=False)
+class SoftmaxRegression:
+    """Softmax regression; its parameters are W row by row, shape ((features + 1) x classes,).
+
+    Parameters
+    ----------
+    clients
+        N.
+    seed
+        The scenario's seed.
+    folder
+        The scenario's, to which paths are relative.
+    data
+        ``digits``; ``{kind: mnist, path: ...}``; ``{kind: npz, path: ...}``.
+    partition
+        ``iid``; ``{kind: dirichlet, concentration: 0.3}``; ``{kind: shards, per_client: 2, shuffled: true}``.
+    l2
+        Strength of the regularisation.
+    data_seed
+        Draws test samples and partition; the scenario's seed where it is None.
+
+    Raises
+    ------
+    LearningError
+        When data cannot be read or shared, or have no labels.
+    """
+
+    clients: int
+    seed: int = field(repr=False)
+    folder: Path = field(default=Path(), repr=False)
+    data: Data = field(default_factory=Digits)
+    partition: Partition = field(default_factory=Dirichlet)
+    l2: Annotated[float, Field(ge=0)] = 1e-3
+    data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+
+    check_options = staticmethod(missing_extras)
+
+    def __post_init__(self) -> None:
+        seed = self.seed if self.data_seed is None else self.data_seed
+        owned = federated(self.data, self.partition, self.clients, seed, self.folder)
+        samples = owned.samples
+        if not samples.labelled:
+            raise LearningError("softmax regression needs labels: one whole number from 0 on for each sample")
+        self.classes = samples.classes
+        self._members = owned.members
+        self._inputs = _with_one(samples.inputs)
+        self._targets = np.eye(self.classes)[samples.targets.astype(np.int64)]
+        self._test_inputs, self._test_labels = _with_one(samples.test_inputs), samples.test_targets
+
+    @property
+    def dimension(self) -> int:
+        """Number of entries of W."""
+        return int(self._inputs.shape[1]) * self.classes
+
+    @property
+    def samples(self) -> int:
+        """n, the samples of each client."""
+        return int(self._members.shape[1])
+
+    def initial(self) -> NDArray[np.float64]:
+        """Return W = 0: all classes are alike."""
+        return np.zeros(self.dimension)
+
+    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d)."""
+        return self.select(clients)(models)
+
+    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None) -> Gradients:
+        """Return the gradients of these clients, over these samples, as a function of their models."""
+        own = self._members[clients]
+        chosen = own if samples is None else np.take_along_axis(own, samples, axis=1)
+        inputs, targets = self._inputs[chosen], self._targets[chosen]
+        transposed = inputs.swapaxes(-1, -2) / inputs.shape[-2]
+
+        def gradients(models: NDArray[np.float64]) -> NDArray[np.float64]:
+            weights = models.reshape(len(models), -1, self.classes)
+            slopes = transposed @ (_probabilities(inputs @ weights) - targets) + self.l2 * weights
+            flat: NDArray[np.float64] = slopes.reshape(models.shape)
+            return flat
+
+        return gradients
+
+    def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
+        """Return ``loss`` and ``grad_norm`` of F, and ``accuracy`` on the test samples."""
+        weights = model.reshape(-1, self.classes)
+        chosen = self._members.ravel()
+        inputs, targets = self._inputs[chosen], self._targets[chosen]
+        logits = inputs @ weights
+        likelihood = (logits * targets).sum(axis=1) - logsumexp(logits, axis=1)
+        slope = inputs.T @ (_probabilities(logits) - targets) / len(chosen) + self.l2 * weights
+        guesses = (self._test_inputs @ weights).argmax(axis=1)
+        return {
+            "loss": float(-likelihood.mean() + self.l2 / 2 * (model @ model)),
+            "grad_norm": float(np.linalg.norm(slope)),
+            "accuracy": float((guesses == self._test_labels).mean()),
+        }
+
+
+def _with_one(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    flat = inputs.reshape(len(inputs), -1)
+    return np.concatenate([flat, np.ones((len(flat), 1))], axis=1)
+
+
+def _probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    scaled = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: NDArray[np.float64] = scaled / scaled.sum(axis=-1, keepdims=True)
+    return shares

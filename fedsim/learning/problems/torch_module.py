@@ -1,0 +1,255 @@
+"""Any PyTorch module and loss: f_i(x) = loss(module with parameters x, applied to the samples of client i).
+
+The parameters of the module, one after the other, are the model x. The clients of a cohort, for all optimizers, are
+evaluated in one call: torch.func turns the module into a function of its parameters, differentiates it, and maps it
+over a batch of (parameters, samples). PyTorch itself is imported only when such a problem is built.
+
+The default is the paper's kind of network: three fully connected layers with ReLU between them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedsim.keyed import Purpose, stream
+from fedsim.learning.data import Data, Digits, Dirichlet, Federated, Partition, federated, missing_extras, not_installed
+from fedsim.learning.failures import LearningError
+from fedsim.learning.problems.base import Gradients
+
+MLP = "mlp"
+
+# The draw of the initial parameters belongs to no client; it is kept under an index that no client has.
+_INITIAL = 2**63 - 1
+
+
+def _check_options(options: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+    return [*not_installed("torch", "PyTorch", "torch", ("kind",)), *missing_extras(options)]
+
+
+@dataclass(eq=False)
+class TorchModule:
+    """Clients that train a PyTorch module.
+
+    Parameters
+    ----------
+    clients
+        N.
+    seed
+        The scenario's seed.
+    folder
+        The scenario's, to which paths are relative.
+    module
+        ``mlp``, or a class ``package.module:Name`` that makes a torch.nn.Module.
+    arguments
+        What its constructor is called with; for ``mlp``, ``hidden`` are the widths of the hidden layers.
+    loss
+        A function of torch.nn.functional, or ``package.module:name``; called with outputs and targets.
+    data, partition
+        As for softmax regression.
+    l2
+        Strength of the regularisation, (l2 / 2) |x|^2.
+    device
+        ``auto`` takes a GPU where there is one; else a name that PyTorch knows.
+    dtype
+        In which the module computes; models are kept in float64 in any case.
+    threads
+        Of PyTorch on the CPU, for the whole process. More than one slows small modules down, by a factor of ten where
+        the cores are shared with others. None leaves PyTorch's own setting.
+    data_seed
+        Draws test samples, partition and initial parameters; the scenario's seed where it is None.
+
+    Raises
+    ------
+    LearningError
+        When something cannot be found or built, or the module has layers whose output depends on more than its
+        parameters and one sample's client: batch normalisation, dropout.
+    """
+
+    clients: int
+    seed: int = field(repr=False)
+    folder: Path = field(default=Path(), repr=False)
+    module: Annotated[str, Field(min_length=1)] = MLP
+    arguments: dict[str, Any] = field(default_factory=dict)
+    loss: Annotated[str, Field(min_length=1)] = "cross_entropy"
+    data: Data = field(default_factory=Digits)
+    partition: Partition = field(default_factory=Dirichlet)
+    l2: Annotated[float, Field(ge=0)] = 0.0
+    device: Annotated[str, Field(min_length=1)] = "auto"
+    dtype: Literal["float32", "float64"] = "float32"
+    threads: Annotated[int, Field(ge=1)] | None = 1
+    data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+
+    check_options = staticmethod(_check_options)
+
+    def __post_init__(self) -> None:
+        import torch
+
+        seed = self.seed if self.data_seed is None else self.data_seed
+        owned = federated(self.data, self.partition, self.clients, seed, self.folder)
+        self._device = _device(self.device)
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        self._dtype = getattr(torch, self.dtype)
+        self._loss = _loss(self.loss)
+        # PyTorch draws initial parameters from a state of its own, which others may be using.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(stream(seed, 0, Purpose.PROBLEM).bits(_INITIAL, 0)[0] >> np.uint64(1)))
+            module = _module(self.module, self.arguments, owned)
+        self._module = module.to(device=self._device, dtype=self._dtype)
+        _refuse_stateful(self._module)
+        self._shapes = [(name, parameter.shape) for name, parameter in self._module.named_parameters()]
+        self._buffers = dict(self._module.named_buffers())
+        if not self._shapes:
+            raise LearningError(f"module {self.module!r} has no parameters to train")
+        self._members = torch.as_tensor(owned.members, device=self._device)
+        samples = owned.samples
+        self._labelled = samples.labelled
+        self._inputs, self._test_inputs = self._numbers(samples.inputs), self._numbers(samples.test_inputs)
+        self._targets, self._test_targets = self._answers(samples.targets), self._answers(samples.test_targets)
+        self._each = torch.func.vmap(torch.func.grad(self._objective), in_dims=(0, 0, 0))
+        self._losses = torch.func.vmap(self._objective, in_dims=(None, 0, 0))
+
+    @property
+    def dimension(self) -> int:
+        """Number of parameters."""
+        return sum(shape.numel() for _, shape in self._shapes)
+
+    @property
+    def samples(self) -> int:
+        """n, the samples of each client."""
+        return int(self._members.shape[1])
+
+    def initial(self) -> NDArray[np.float64]:
+        """Return the parameters that the module was made with."""
+        import torch
+
+        flat = torch.cat([parameter.detach().reshape(-1) for parameter in self._module.parameters()])
+        return np.asarray(flat.to("cpu", torch.float64).numpy())
+
+    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d)."""
+        return self.select(clients)(models)
+
+    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None) -> Gradients:
+        """Return the gradients of these clients, over these samples, as a function of their models."""
+        import torch
+
+        chosen = self._members[torch.as_tensor(clients, device=self._device)]
+        if samples is not None:
+            chosen = chosen.gather(1, torch.as_tensor(samples, device=self._device))
+        inputs, targets = self._inputs[chosen], self._targets[chosen]
+
+        def gradients(models: NDArray[np.float64]) -> NDArray[np.float64]:
+            slopes = self._each(self._numbers(models), inputs, targets)
+            return np.asarray(slopes.detach().to("cpu", torch.float64).numpy())
+
+        return gradients
+
+    def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
+        """Return ``loss`` and ``grad_norm`` of F and, where targets are labels, ``accuracy`` on the test samples."""
+        import torch
+
+        inputs, targets = self._inputs[self._members], self._targets[self._members]
+        slope, loss = torch.func.grad_and_value(lambda x: self._losses(x, inputs, targets).mean())(self._numbers(model))
+        figures = {"loss": float(loss), "grad_norm": float(torch.linalg.vector_norm(slope))}
+        if self._labelled:
+            with torch.no_grad():
+                guesses = self._outputs(self._numbers(model), self._test_inputs).argmax(dim=-1)
+            figures["accuracy"] = float((guesses == self._test_targets).double().mean())
+        return figures
+
+    def _objective(self, model: Any, inputs: Any, targets: Any) -> Any:
+        loss = self._loss(self._outputs(model, inputs), targets)
+        return loss + self.l2 / 2 * (model @ model) if self.l2 else loss
+
+    def _outputs(self, model: Any, inputs: Any) -> Any:
+        import torch
+
+        parts = model.split([shape.numel() for _, shape in self._shapes])
+        parameters = {name: part.view(shape) for (name, shape), part in zip(self._shapes, parts, strict=True)}
+        return torch.func.functional_call(self._module, {**parameters, **self._buffers}, (inputs,))
+
+    def _numbers(self, values: NDArray[np.float64]) -> Any:
+        import torch
+
+        return torch.as_tensor(values, dtype=self._dtype, device=self._device)
+
+    def _answers(self, targets: NDArray[np.generic]) -> Any:
+        import torch
+
+        if self._labelled:
+            return torch.as_tensor(targets.astype(np.int64), device=self._device)
+        return self._numbers(targets.astype(np.float64))
+
+
+def _device(name: str) -> Any:
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise LearningError(f"device {name!r} cannot be used: {reason}; device: auto takes what there is") from None
+    return device
+
+
+def _loss(name: str) -> Callable[[Any, Any], Any]:
+    import torch
+
+    known: Any = getattr(torch.nn.functional, name, None) if ":" not in name else _named(name)
+    if not callable(known):
+        raise LearningError(f"loss {name!r} is no function of torch.nn.functional, nor of the form my_module:function")
+    found: Callable[[Any, Any], Any] = known
+    return found
+
+
+def _module(name: str, arguments: Mapping[str, Any], owned: Federated) -> Any:
+    import torch
+
+    module = _mlp(owned, **arguments) if name == MLP else _named(name)(**arguments)
+    if not isinstance(module, torch.nn.Module):
+        raise LearningError(f"module {name!r} must make a torch.nn.Module, got {type(module).__name__}")
+    return module
+
+
+def _mlp(owned: Federated, hidden: list[int] | None = None) -> Any:
+    import torch
+
+    if not owned.samples.labelled:
+        raise LearningError("module 'mlp' has an output for each label, and the targets are none; name a module")
+    features = int(np.prod(owned.samples.inputs.shape[1:]))
+    widths = [features, *([32, 32] if hidden is None else hidden), owned.samples.classes]
+    layers: list[Any] = [torch.nn.Flatten()]
+    for width, following in pairwise(widths):
+        layers += [torch.nn.Linear(width, following), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def _named(name: str) -> Any:
+    module_name, _, attribute = name.partition(":")
+    try:
+        return getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise LearningError(f"cannot find {name!r}, which must be of the form my_module:Name: {error}") from None
+
+
+def _refuse_stateful(module: Any) -> None:
+    import torch
+
+    for name, layer in module.named_modules():
+        kinds = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
+        if isinstance(layer, kinds):
+            raise LearningError(
+                f"layer {name!r} is a {type(layer).__name__}: its output depends on more than parameters and a sample, "
+                "which a gradient that can be repeated must not; GroupNorm and LayerNorm can be used"
+            )

@@ -1,0 +1,45 @@
+"""Heavy-ball momentum at the server: m_t = beta m_{t-1} + v_t,  x_{t+1} = x_t + eta m_t,  m_{-1} = 0.
+
+In the long run a direction that stays the same is followed with eta / (1 - beta) of its length.
+
+References
+----------
+Hsu, Qi and Brown, *Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification*,
+2019, arXiv:1909.06335 (FedAvgM).
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """Server momentum. Its state is m, shape (d,).
+
+    Parameters
+    ----------
+    beta
+        Share of the last step that is kept.
+    step_size
+        eta.
+    """
+
+    linear: ClassVar[bool] = True
+
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    step_size: Annotated[float, Field(gt=0)] = 1.0
+
+    def init(self, dimension: int) -> NDArray[np.float64]:
+        """Return a server at rest."""
+        return np.zeros(dimension)
+
+    def step(
+        self, velocity: NDArray[np.float64], direction: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return m, and eta m."""
+        velocity = self.beta * velocity + direction
+        return velocity, self.step_size * velocity

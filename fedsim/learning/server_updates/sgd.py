@@ -1,0 +1,35 @@
+"""A server step of any length: x_{t+1} = x_t + eta v_t.
+
+References
+----------
+Reddi et al., *Adaptive Federated Optimization*, ICLR 2021, arXiv:2003.00295, Algorithm 1 with plain SGD at the server.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """Server SGD. It remembers nothing.
+
+    Parameters
+    ----------
+    step_size
+        eta; 1 leaves the optimizer as it is.
+    """
+
+    linear: ClassVar[bool] = True
+
+    step_size: Annotated[float, Field(gt=0)] = 1.0
+
+    def init(self, _dimension: int) -> None:
+        """Return None."""
+
+    def step(self, state: None, direction: NDArray[np.float64]) -> tuple[None, NDArray[np.float64]]:
+        """Return eta v."""
+        return state, self.step_size * direction

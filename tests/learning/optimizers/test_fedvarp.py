@@ -1,0 +1,46 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.learning import Cohort, FedVarp, replay, summarise
+
+from ..cases import drawn_cohorts, quadratic, tables
+from .by_hand import COHORTS, Vector, assert_ends_there
+
+
+@settings(max_examples=30, deadline=None)
+@given(cohorts=COHORTS, local_steps=st.integers(1, 3), step=st.floats(0.01, 0.4))
+def test_it_is_the_papers_algorithm(cohorts: list[list[int]], local_steps: int, step: float) -> None:
+    """The server's rule with a dictionary of what it remembers, averaged anew in each round."""
+    y = {i: np.zeros(3) for i in range(6)}
+
+    def rule(x: Vector, changes: dict[int, Vector]) -> Vector:
+        v = sum(y.values(), np.zeros(3)) / 6 + sum((d - y[i] for i, d in changes.items()), np.zeros(3)) / len(changes)
+        y.update(changes)
+        return x + v
+
+    assert_ends_there(FedVarp(), cohorts, local_steps, step, rule)
+
+
+def test_the_mean_of_what_it_remembers_is_kept_up_to_date() -> None:
+    """After many rounds, the running mean is that of the matrix, also when a client stands twice in a cohort."""
+    optimizer = FedVarp()
+    state, model = optimizer.init(5, 2), np.zeros(2)
+    for t, cohort in enumerate([[0, 1], [1, 4], [2, 2], [0, 3]] * 50):
+        deltas = np.sin(np.arange(4.0).reshape(2, 2) + t)
+        state, model = optimizer.apply(state, model, Cohort(t, np.array(cohort)), deltas)
+    np.testing.assert_allclose(state.mean, state.changes.mean(axis=0), atol=1e-14)
+
+
+def test_it_needs_eight_bytes_for_each_client_and_parameter() -> None:
+    """What it says beforehand is what it then takes."""
+    assert FedVarp().memory(70, 30) == FedVarp().init(70, 30).changes.nbytes == 16_800
+
+
+def test_uneven_participation_does_not_move_its_rest() -> None:
+    """Memory serves everyone alike: it settles at the optimum, where FedAvg is drawn away."""
+    problem = quadratic(clients=6, dimension=2)
+    log = tables(drawn_cohorts(4000, clients=6, size=2))
+    figures = summarise(replay(problem, {"it": FedVarp()}, *log, local_steps=2, step_size=0.01))
+    optimum = problem.evaluate(problem.centres.mean(axis=0))["loss"]
+    assert abs(figures["learning.it.loss"] - optimum) < 1e-6

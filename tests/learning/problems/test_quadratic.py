@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.keyed import Purpose, stream
+from fedsim.learning import (
+    Course,
+    DebiasedFedAvg,
+    FedAu,
+    FedAvg,
+    FedVarp,
+    LocalWork,
+    Mifa,
+    Optimizer,
+    Quadratic,
+    biases,
+    replay_together,
+)
+
+from ..cases import drawn_cohorts, quadratic, tables
+
+
+def spread(clients: int, seed: int, curvature: float = 0.7) -> Quadratic:
+    """Return clients that differ in all ways."""
+    return Quadratic(clients, seed, dimension=3, clusters=3, cluster_spread=2.0, curvature_spread=curvature)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**64 - 1), client=st.integers(0, 5))
+def test_gradients_are_the_slopes_of_the_objective(seed: int, client: int) -> None:
+    """Central differences of f_i written out coordinate by coordinate."""
+    problem = spread(6, seed)
+
+    def objective(x: list[float]) -> float:
+        h, c = problem.curvatures[client], problem.centres[client]
+        return float(sum(h[j] * (x[j] - c[j]) ** 2 / 2 for j in range(3)))
+
+    model = np.array([0.3, -1.0, 2.0])
+    slopes = [(objective(model + e) - objective(model - e)) / 2e-5 for e in 1e-5 * np.eye(3)]
+    np.testing.assert_allclose(problem.gradients(np.array([client]), model[None])[0], slopes, rtol=1e-6, atol=1e-7)
+
+
+def test_evaluation_is_the_mean_over_clients_and_knows_the_optimum() -> None:
+    """Against sums over all clients; at the optimum the gradient vanishes."""
+    problem, model = spread(7, 1), np.array([1.0, 0.5, -2.0])
+    figures = problem.evaluate(model)
+    losses = (problem.curvatures * (model - problem.centres) ** 2).sum(axis=1) / 2
+    gradients = problem.gradients(np.arange(7), np.tile(model, (7, 1)))
+    assert figures["loss"] == pytest.approx(losses.mean())
+    assert figures["grad_norm"] == pytest.approx(np.linalg.norm(gradients.mean(axis=0)))
+    assert figures["distance"] == pytest.approx(np.linalg.norm(model - problem.optimum))
+    np.testing.assert_allclose(
+        problem.gradients(np.arange(7), np.tile(problem.optimum, (7, 1))).mean(axis=0), 0, atol=1e-15
+    )
+
+
+def test_clusters_are_blocks_of_clients() -> None:
+    """Without any spread within them, the centres are those of three clusters, in order."""
+    centres = Quadratic(9, 0, spread=0.0, clusters=3, cluster_spread=1.0).centres
+    assert len(np.unique(centres[:, 0])) == 3
+    np.testing.assert_array_equal(centres[0], centres[2])
+    assert centres[2, 0] != centres[3, 0]
+
+
+def test_a_client_keeps_its_data_when_the_federation_grows() -> None:
+    np.testing.assert_array_equal(Quadratic(3, 4).centres, Quadratic(300, 4).centres[:3])
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), local_steps=st.integers(1, 6), step_size=st.floats(0.001, 0.1))
+def test_rest_is_where_the_weighted_changes_cancel(seed: int, local_steps: int, step_size: float) -> None:
+    """The clients' own training, run from x_rest, moves nothing on average."""
+    problem, draws = spread(5, seed), stream(seed, 0, Purpose.OPTIMIZER)
+    weights, scales = draws.exponentials(np.arange(5), 0), draws.exponentials(np.arange(5), 1)
+    rest = problem.rest(weights, scales, local_steps=local_steps, step_size=step_size)
+    work = LocalWork.checked(problem, local_steps, step_size)
+    deltas = work.updates(np.arange(5), np.tile(rest, (5, 1)), step_size * scales)
+    np.testing.assert_allclose(weights @ deltas, 0.0, atol=1e-12)
+
+
+def test_fedavg_settles_where_it_was_foreseen() -> None:
+    """One curvature: the mean model is exactly the weighted mean of the centres, up to noise; debiasing removes it.
+
+    4,000 models of the last half; the bias is some 20 times its standard error.
+    """
+    problem = spread(6, 3, curvature=0.0)
+    cohorts = drawn_cohorts(8000, clients=6, size=2)
+    pi = np.bincount(np.ravel(cohorts)) / 16_000
+    optimizers: dict[str, Optimizer] = {
+        "fedavg": FedAvg(),
+        "debiased": DebiasedFedAvg(),
+        "varp": FedVarp(),
+        "mifa": Mifa(),
+    }
+    course = Course(*tables(cohorts), optimizers, stream(0, 0, Purpose.OPTIMIZER))
+    [trained] = replay_together([course], LocalWork.checked(problem, 2, 0.005), evaluate_every=8000)
+    found = biases(problem, optimizers, trained.ends, pi, local_steps=2, step_size=0.005)
+    assert found["learning.fedavg.bias_predicted"] == pytest.approx(
+        np.linalg.norm(pi @ problem.centres - problem.optimum)
+    )
+    assert found["learning.fedavg.bias"] == pytest.approx(found["learning.fedavg.bias_predicted"], rel=0.1)
+    for name in ("debiased", "varp", "mifa"):
+        assert found[f"learning.{name}.bias"] < found["learning.fedavg.bias"] / 10
+        assert found[f"learning.{name}.bias_predicted"] < found["learning.fedavg.bias"] / 10
+
+
+def test_only_problems_with_a_known_optimum_have_a_bias() -> None:
+    assert biases(quadratic(), {}, {}, np.ones(6) / 6, local_steps=1, step_size=0.1) == {}
+
+
+def test_an_optimizer_that_cannot_tell_has_no_prediction() -> None:
+    """Its bias is measured all the same."""
+    problem, optimizers = spread(4, 0), {"own": FedAu(cutoff=3)}
+    course = Course(*tables([[0, 1], [2, 3]]), optimizers, stream(0, 0, Purpose.OPTIMIZER))
+    [trained] = replay_together([course], LocalWork.checked(problem, 1, 0.1))
+    found = biases(problem, optimizers, trained.ends, np.full(4, 0.25), local_steps=1, step_size=0.1)
+    assert list(found) == ["learning.own.bias"]

@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedsim.keyed import Purpose, stream
+from fedsim.learning import SoftmaxRegression, build_problem
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> SoftmaxRegression:
+    """Four clients with five samples each, of three classes and two features."""
+    draws = stream(1, 0, Purpose.PROBLEM)
+    inputs, labels = draws.normals(np.arange(20)[:, None], np.arange(2)), np.arange(20) % 3
+    np.savez(tmp_path / "data.npz", x_train=inputs, y_train=labels, x_test=inputs[:6], y_test=labels[:6])
+    options = {"data": {"kind": "npz", "path": "data.npz"}, "partition": "shards", "l2": 0.05}
+    found = build_problem("softmax_regression", options, clients=4, seed=3, folder=tmp_path)
+    assert isinstance(found, SoftmaxRegression)
+    return found
+
+
+def objective(problem: SoftmaxRegression, client: int, model: NDArray[np.float64]) -> float:
+    """Return f_i, sample by sample, from the definition."""
+    weights, total = model.reshape(3, 3), 0.0
+    for j in problem._members[client]:
+        scores = [sum(problem._inputs[j, k] * weights[k, c] for k in range(3)) for c in range(3)]
+        label = int(problem._targets[j].argmax())
+        total += np.log(sum(np.exp(score) for score in scores)) - scores[label]
+    return float(total / len(problem._members[client]) + 0.05 / 2 * (weights**2).sum())
+
+
+@pytest.mark.parametrize("client", range(4))
+def test_gradients_are_the_slopes_of_the_objective(problem: SoftmaxRegression, client: int) -> None:
+    """Central differences of f_i."""
+    model = stream(2, 0, Purpose.OPTIMIZER).normals(0, np.arange(9))
+    slopes = [
+        (objective(problem, client, model + e) - objective(problem, client, model - e)) / 2e-5 for e in 1e-5 * np.eye(9)
+    ]
+    np.testing.assert_allclose(problem.gradients(np.array([client]), model[None])[0], slopes, rtol=1e-6, atol=1e-9)
+
+
+def test_evaluation_is_the_mean_over_clients(problem: SoftmaxRegression) -> None:
+    """Loss and gradient are means of the clients' own; accuracy counts the largest score."""
+    model = stream(5, 0, Purpose.OPTIMIZER).normals(0, np.arange(9))
+    figures = problem.evaluate(model)
+    assert figures["loss"] == pytest.approx(np.mean([objective(problem, i, model) for i in range(4)]))
+    gradients = problem.gradients(np.arange(4), np.tile(model, (4, 1)))
+    assert figures["grad_norm"] == pytest.approx(np.linalg.norm(gradients.mean(axis=0)))
+    guesses = (problem._test_inputs @ model.reshape(3, 3)).argmax(axis=1)
+    assert figures["accuracy"] == np.mean(guesses == [0, 1, 2, 0, 1, 2])
+
+
+def test_minibatches_of_every_sample_once_are_the_full_gradient(problem: SoftmaxRegression) -> None:
+    clients, models = np.array([2, 0, 2]), stream(4, 0, Purpose.OPTIMIZER).normals(np.arange(3)[:, None], np.arange(9))
+    every = np.tile(np.arange(problem.samples)[::-1], (3, 1))
+    np.testing.assert_allclose(problem.select(clients, every)(models), problem.gradients(clients, models), rtol=1e-12)
+
+
+def test_huge_scores_overflow_nothing(problem: SoftmaxRegression) -> None:
+    """Losses of thousands stay finite."""
+    figures = problem.evaluate(1e4 * np.arange(9.0))
+    assert np.isfinite(figures["loss"])
+    assert np.isfinite(problem.gradients(np.array([0]), 1e4 * np.arange(9.0)[None])).all()
+
+
+def test_the_digits_are_learned() -> None:
+    """With scikit-learn's digits, gradient descent from zero reaches nine tenths on samples that nobody has."""
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn, extra 'data'")
+    problem = SoftmaxRegression(clients=100, seed=0)
+    assert (problem.dimension, problem.samples) == (650, 14)
+    model = problem.initial()
+    assert problem.evaluate(model)["loss"] == pytest.approx(np.log(10))
+    for _ in range(60):
+        model = model - 0.5 * problem.gradients(np.arange(100), np.tile(model, (100, 1))).mean(axis=0)
+    assert problem.evaluate(model)["accuracy"] > 0.9

@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from fedsim.keyed import Purpose, stream
+from fedsim.learning import (
+    Composed,
+    Course,
+    FedAvg,
+    FedVarp,
+    LearningError,
+    LocalWork,
+    Mifa,
+    Optimizer,
+    Quadratic,
+    Sgd,
+    memory,
+    replay,
+    replay_together,
+)
+
+from .cases import tables
+
+
+def test_sizes_are_written_for_people() -> None:
+    assert [memory.readable(size) for size in (0, 1023, 1536, 16 * 10**9)] == ["0 B", "1023 B", "1.5 KiB", "14.9 GiB"]
+
+
+def test_there_is_some_memory() -> None:
+    """On any machine that can run this."""
+    free = memory.free_bytes()
+    assert free is None or free > 2**20
+
+
+def test_a_container_may_have_less_than_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lesser of the two counts; "max" is no limit."""
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_of_machine", lambda: 10_000)
+    assert memory.free_bytes() == 10_000
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    assert memory.free_bytes() == 3_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.free_bytes() == 10_000
+
+
+def test_what_does_not_fit_is_refused_before_it_is_allocated() -> None:
+    """10^9 clients with a million parameters each would take 7 PiB, each of the two."""
+
+    class Vast(Quadratic):
+        def __init__(self) -> None:
+            super().__init__(2, 0, dimension=2)
+            self.clients, self.dimension = 10**9, 10**6
+
+    rounds, participations = tables([[0, 1]])
+    both: dict[str, Optimizer] = {"varp": FedVarp(), "plain": FedAvg(), "mifa": Composed(Mifa(), Sgd())}
+    message = (
+        r"^what varp and mifa remember of 1,000,000,000 clients \(1,000,000 parameters each\) would take 14\.2 PiB, "
+        r"and .* are free; take fewer clients, a smaller model, or an optimizer that does not"
+    )
+    with pytest.raises(LearningError, match=message):
+        replay(Vast(), both, rounds, participations, local_steps=1, step_size=0.1)
+
+
+def test_large_states_are_announced_before_they_are_allocated() -> None:
+    """From 1 MiB on; small ones and optimizers without such a state are not worth a word."""
+    said: list[str] = []
+    rounds, participations = tables([[0, 1]])
+    problem = Quadratic(20_000, 0, dimension=10)
+    work = LocalWork.checked(problem, 1, 0.1)
+    choices: list[dict[str, Optimizer]] = [{"plain": FedAvg()}, {"varp": FedVarp(), "plain": FedAvg()}]
+    for optimizers in choices:
+        course = Course(rounds, participations, optimizers, stream(0, 0, Purpose.OPTIMIZER))
+        replay_together([course], work, announce=said.append)
+    assert said == ["allocating 1.5 MiB for what varp remembers of 20,000 clients"]
