@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all replay schema clean
+.PHONY: demo test test-all replay reports schema clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -25,6 +25,11 @@ test-all: test
 # Every scenario of the repository: its limits, and that no figure has drifted from its lock file.
 replay: $(READY)
 	$(BIN)/fedsim replay scenarios --locked
+
+# Needs the extras: scikit-learn's digits, and PyTorch for the network.
+reports: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
+	$(BIN)/python reports/make.py
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json

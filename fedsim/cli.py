@@ -254,6 +254,26 @@ def _show_figures(metrics: dict[str, float]) -> None:
 
 
 @app.command()
+def report(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="html, png or svg (figures alone), md (a summary).")
+    ] = "html",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
+    ] = None,
+) -> None:
+    """Report on runs and sweeps: a page that mails well, its figures, or a summary in Markdown (on stdout)."""
+    if form not in {"html", "png", "svg", "md"}:
+        raise typer.BadParameter(f"{form!r} is not one of html, png, svg and md", param_hint="--format")
+    from fedsim.report import report_directories
+
+    for line in report_directories(directories, form, out):
+        _say(line)
+
+
+@app.command()
 def chain(
     file: ScenarioFile,
     separation: Annotated[

@@ -15,7 +15,7 @@ import polars as pl
 
 from fedsim._version import __version__
 from fedsim.errors import RunError
-from fedsim.log import fingerprint, write_bytes, write_table, write_text
+from fedsim.log import fingerprint, write_table, write_text
 from fedsim.scenario import Scenario
 from fedsim.study.verdict import Judgement, judge
 
@@ -126,13 +126,25 @@ class Result:
         return folder
 
     def report(self, path: str | Path) -> Path:
-        """Write the report of this run as one self-contained HTML file."""
-        from fedsim.report import write_report
+        """Write the report of this run as one self-contained HTML file.
+
+        Raises
+        ------
+        RunError
+            If it cannot be written.
+        """
+        from fedsim.report.page import document_of, write_document
 
         with tempfile.TemporaryDirectory() as folder:
-            page = write_report(self.save(Path(folder) / "run")).read_bytes()
-        write_bytes(Path(path), page)
-        return Path(path)
+            document = document_of(self.save(Path(folder) / "run"))
+            return write_document(document, Path(path), None)
+
+    def _repr_html_(self) -> str:
+        """Show the run in a notebook: the answer, key figures, and who took part."""
+        from fedsim.report.notebook import notebook_html
+
+        with tempfile.TemporaryDirectory() as folder:
+            return notebook_html(self.save(Path(folder) / "run"))
 
     def _manifest(self, provenance: Provenance) -> dict[str, Any]:
         return {

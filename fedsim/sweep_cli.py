@@ -142,6 +142,10 @@ def compare(
     ] = None,
     confidence: Annotated[float, typer.Option(metavar="C", help="Of the intervals.")] = 0.95,
     as_json: Json = False,
+    report: Annotated[bool, typer.Option("--report", help="Also write a report, into comparisons/A-B.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
+    ] = None,
 ) -> None:
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     from fnmatch import fnmatchcase
@@ -161,6 +165,11 @@ def compare(
         metrics = metrics.filter(pl.col("metric").is_in(names))
     for note in found.notes:
         _complain(f"note: {note}")
+    if report or out is not None:
+        from fedsim.report import report_comparison
+
+        place = out if out is not None else Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
+        _complain(f"Report: {report_comparison(a, b, place, confidence)}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         data = {"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes}

@@ -1,14 +1,15 @@
-"""The report of a run: one self-contained HTML page, and its figures as PNG and SVG.
+"""Reports of runs, sweeps and comparisons: one self-contained HTML page, its figures as PNG and SVG, a summary.
 
-From a run directory, and from nothing else, comes a page that answers in its first screen: who took part, how
-far that lies from uniform and from the theory, and what it did to the model. Everything behind that follows:
-charts with their data, tables, provenance. The page needs no network and no JavaScript, and is made of the
-same bytes every time::
+From a directory, and from nothing else, comes a page that answers in its first screen: whether expectations were met,
+who took part, how far that lies from uniform and from the theory, at what cost, and what it did to the model.
+Everything behind that follows: charts with their data, tables, provenance. The page needs no network and no
+JavaScript, and is made of the same bytes every time::
 
-    run directory -> rundir -+-> charts (data, then drawing) -> render (SVG, PNG) -+-> page -> report.html
-                             `-> answer, tables, provenance (words, numbers) ------'
+    rundir, sweepdir -+-> charts (data, then drawing) -> render (SVG, PNG) -+-> document -> page -> report.html
+                      `-> verdict, answer, tables, provenance (as text) ----'          `-> markdown
 """
 
+from fedsim.report.command import report_comparison, report_directories
 from fedsim.report.page import write_report
 
-__all__ = ["write_report"]
+__all__ = ["report_comparison", "report_directories", "write_report"]

@@ -83,11 +83,16 @@ def _noise(run: Run) -> tuple[Sentence, ...]:
 def _rounds(run: Run) -> tuple[Sentence, ...]:
     shortage = run.metrics.get("rounds.shortage_share")
     reported = run.metrics.get("sessions.reported_share")
+    pace, wasted = run.metrics.get("rounds.per_day"), run.metrics.get("sessions.wasted_share")
     sentences = []
+    if pace is not None:
+        sentences.append(Sentence(f"The pace was {number(pace, 3)} rounds per simulated day."))
     if shortage:
         sentences.append(Sentence(f"{percent(shortage)} of the rounds found fewer eligible clients than they wanted."))
     if reported is not None and reported < 1:
-        sentences.append(Sentence(f"{percent(reported)} of the sessions ended with a report."))
+        text = f"{percent(reported)} of the sessions ended with a report"
+        text += f"; {percent(wasted)} of the devices' time was spent in vain." if wasted else "."
+        sentences.append(Sentence(text, warns=reported == 0))
     return tuple(sentences)
 
 
@@ -153,7 +158,7 @@ def tiles(run: Run) -> tuple[Tile, ...]:
     found.append(Tile(count(len(run.clients)), "clients" if len(run.clients) != 1 else "client", _cohort(run)))
     if (distance := metric("participation.l1_uniform")) is not None:
         theory, error = metric("participation.l1_uniform_theory"), metric("participation.l1_uniform_se")
-        detail = f"± {_distance(error)} standard error" if error is not None else ""
+        detail = f"± {_distance(error)} standard error" if error else ""
         found.append(Tile(_distance(distance), "L1 from uniform, measured", detail))
         if theory is not None:
             noise = metric("participation.l1_noise")
@@ -161,6 +166,9 @@ def tiles(run: Run) -> tuple[Tile, ...]:
             found.append(Tile(_distance(theory), "L1 from uniform, theory", detail))
     if (coverage := metric("participation.coverage")) is not None:
         found.append(Tile(percent(coverage), "of clients took part"))
+    if (pace := metric("rounds.per_day")) is not None:
+        wait = metric("rounds.wait.mean")
+        found.append(Tile(number(pace, 3), "rounds per day", f"mean wait {duration(wait)}" if wait else ""))
     if (typical := metric("rounds.duration.p50")) is not None:
         slow = metric("rounds.duration.p95")
         detail = f"19 of 20 within {duration(slow)}" if slow is not None else ""

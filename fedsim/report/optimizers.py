@@ -5,15 +5,15 @@ is not. The two together let a reader see whether curves have settled or are mer
 """
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
-import polars as pl
-
-from fedsim.report.rundir import INITIAL_ROUND, Run
+from fedsim.learning.summary import CONVERGED_DESCENT, summarise
+from fedsim.report.rundir import Run
 
 REFERENCE = "_uniform"
 """What the name of an optimizer gets behind it where it was trained under uniform participation."""
 
-SETTLED = 0.05
+SETTLED = CONVERGED_DESCENT
 """A descent of which more than this share fell so late is still going on."""
 
 
@@ -32,20 +32,10 @@ def references(names: Sequence[str]) -> Mapping[str, str]:
 def late_descents(run: Run) -> Mapping[str, float]:
     """Share of each optimizer's descent that fell between the third quarter of the run and the fourth.
 
-    With m_0 the loss of the initial model, m_3 and m_4 the mean losses over the third and fourth quarter of the
-    rounds: (m_3 - m_4) / (m_0 - m_4). An optimizer without a descent, or without values there, is left out.
+    `fedsim.learning.summarise` defines it. An optimizer without a descent, or without values there, is left out.
     """
     if run.learning is None or run.learning.is_empty():
         return {}
-    done = pl.col("round") - INITIAL_ROUND
-    total = int(run.learning.select(done.max()).item())
-    quarters = run.learning.group_by("optimizer").agg(
-        pl.col("loss").filter(done == 0).first().alias("initial"),
-        pl.col("loss").filter((2 * done > total) & (4 * done <= 3 * total)).mean().alias("third"),
-        pl.col("loss").filter(4 * done > 3 * total).mean().alias("fourth"),
-    )
-    shares = quarters.select(
-        "optimizer", share=(pl.col("third") - pl.col("fourth")) / (pl.col("initial") - pl.col("fourth"))
-    ).filter(pl.col("share").is_finite() & (quarters["initial"] > quarters["fourth"]))
-    found = {str(name): float(share) for name, share in shares.iter_rows()}
-    return {name: found[name] for name in optimizers(run) if name in found}
+    figures = summarise(run.learning)
+    shares = {name: figures[f"learning.{name}.late_descent"] for name in optimizers(run)}
+    return {name: share for name, share in shares.items() if isfinite(share)}

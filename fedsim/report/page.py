@@ -1,49 +1,43 @@
-"""The page: every part of the report put into the template, and written beside its figures."""
+"""Reports written: the page and its figures beside it, each file whole or not there."""
 
-from dataclasses import dataclass
-from importlib.resources import files
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from fedsim.errors import RunError
 from fedsim.log import write_bytes, write_text
-from fedsim.report.answer import answer, tiles
-from fedsim.report.charts import NAMES, Absent, Chart, run_charts
-from fedsim.report.provenance import provenance
-from fedsim.report.render import Picture, picture
-from fedsim.report.rundir import Run, read_run
-from fedsim.report.tables import Table, client_table, group_table, learning_table, round_table, session_table
+from fedsim.report.document import Document, Figure, drawn, render
+from fedsim.report.run_report import run_document
+from fedsim.report.rundir import read_run
+from fedsim.report.sweep_report import sweep_document
+from fedsim.report.sweepdir import read_sweep
+from fedsim.study.store import SWEEP_FILE
 
 PAGE = "report.html"
 FIGURES = "figures"
+FORMATS = ("png", "svg")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A chart with its picture, as the template shows it; `picture` is None for a chart without data."""
+def document_of(directory: Path) -> Document:
+    """Compute the report of a run or sweep directory.
 
-    chart: Chart | Absent
-    picture: Picture | None
-
-
-@dataclass(frozen=True)
-class Sections:
-    """The figures by the section of the page that shows them."""
-
-    participation: tuple[Figure, ...]
-    learning: tuple[Figure, ...]
-    rounds: tuple[Figure, ...]
+    Raises
+    ------
+    RunError
+        The directory lacks a file or has an unreadable one; the message names it.
+    """
+    if (directory / SWEEP_FILE).exists():
+        return sweep_document(read_sweep(directory))
+    return run_document(read_run(directory))
 
 
 def write_report(directory: Path) -> Path:
-    """Write `report.html` and `figures/` into a run directory, from nothing but what the run left there.
+    """Write `report.html` and `figures/` into a run or sweep directory, from nothing but what was left there.
 
     Parameters
     ----------
     directory
-        A run directory. Files are written under temporary names and renamed, so each is whole or not there.
+        A run or sweep directory. Files are written under temporary names and renamed, so each is whole or not there.
 
     Returns
     -------
@@ -55,67 +49,50 @@ def write_report(directory: Path) -> Path:
     RunError
         The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
     """
-    run = read_run(directory)
-    charts = run_charts(run)
-    sections = Sections(
-        participation=_drawn(charts.participation),
-        learning=_drawn(charts.learning),
-        rounds=_drawn(charts.rounds),
-    )
-    page = render_page(run, sections)
-    try:
-        _write_figures(directory / FIGURES, sections)
-    except OSError as error:
-        raise RunError(f"{error.filename or directory} cannot be written: {error.strerror}") from error
-    write_text(directory / PAGE, page)
-    return directory / PAGE
+    return write_document(document_of(directory), directory / PAGE, directory / FIGURES)
 
 
-def _drawn(charts: tuple[Chart | Absent, ...]) -> tuple[Figure, ...]:
-    return tuple(Figure(chart, picture(chart) if isinstance(chart, Chart) else None) for chart in charts)
+def write_document(document: Document, page: Path, folder: Path | None) -> Path:
+    """Write the page, and the figures beside it unless the folder is None."""
+    figures = drawn(document)
+    text = render(document, figures)
+    if folder is not None:
+        write_figures(folder, document.names, figures, FORMATS)
+    make_folder(page.parent)
+    write_text(page, text)
+    return page
 
 
-def _write_figures(folder: Path, sections: Sections) -> None:
-    folder.mkdir(exist_ok=True)
-    figures = (*sections.participation, *sections.learning, *sections.rounds)
-    drawn = {figure.chart.name: figure.picture for figure in figures if figure.picture is not None}
-    for name in NAMES:
-        png, svg = folder / f"{name}.png", folder / f"{name}.svg"
-        if name in drawn:
-            write_bytes(png, drawn[name].png)
-            write_bytes(svg, drawn[name].svg)
-        else:
+def write_figures(
+    folder: Path, names: Sequence[str], figures: Mapping[str, Figure], formats: Iterable[str]
+) -> list[Path]:
+    """Write the figures, and remove those of an earlier report that no longer apply; returns what was written.
+
+    Names of figures that could be there are patterns as in the shell.
+    """
+    make_folder(folder)
+    written = []
+    for form in formats:
+        for name, figure in figures.items():
+            path = folder / f"{name}.{form}"
+            write_bytes(path, figure.picture.png if form == "png" else figure.picture.svg)
+            written.append(path)
+        for path in folder.glob(f"*.{form}"):
             # Left by an earlier report of other tables, it would pass for a figure of these.
-            png.unlink(missing_ok=True)
-            svg.unlink(missing_ok=True)
+            if path.stem not in figures and any(fnmatchcase(path.stem, name) for name in names):
+                path.unlink()
+    return written
 
 
-def render_page(run: Run, sections: Sections) -> str:
-    """Fill the template; everything that a person named is text in it, never markup."""
-    environment = Environment(
-        loader=PackageLoader("fedsim.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    styles = files("fedsim.report") / "templates" / "report.css"
-    return environment.get_template("report.html.jinja").render(
-        name=run.name,
-        description=run.scenario("description") or "",
-        status=run.manifest.get("status"),
-        style=Markup(styles.read_text(encoding="utf-8")),
-        answer=answer(run),
-        tiles=tiles(run),
-        figures=sections,
-        learning=learning_table(run),
-        groups=group_table(run),
-        clients=client_table(run),
-        endings=_not_empty(round_table(run), session_table(run)),
-        provenance=provenance(run),
-    )
+def make_folder(folder: Path) -> None:
+    """Make a folder, with those above it, unless it is there.
 
-
-def _not_empty(*tables: Table) -> tuple[Table, ...]:
-    return tuple(table for table in tables if table.rows)
+    Raises
+    ------
+    RunError
+        It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{error.filename or folder} cannot be written: {error.strerror}") from error

@@ -44,9 +44,7 @@ def provenance(run: Run) -> Provenance:
     manifest = run.manifest
     overrides = manifest.get("overrides")
     command = manifest.get("command")
-    scenario = json.dumps(manifest.get("scenario"), indent=2, ensure_ascii=False)
-    shown = scenario[:SCENARIO_CHARACTERS]
-    left = len(scenario) - len(shown)
+    shown, omitted = _capped(manifest.get("scenario"), "manifest.json")
     return Provenance(
         facts=(
             ("Scenario file", _text(manifest.get("scenario_file"))),
@@ -63,10 +61,41 @@ def provenance(run: Run) -> Provenance:
         ),
         overrides=tuple(_text(override) for override in overrides) if isinstance(overrides, list) else (),
         fingerprints=_pairs(manifest.get("fingerprints")),
-        command=command if isinstance(command, str) else None,
+        command=command if isinstance(command, str) and command else None,
         scenario=shown,
-        omitted=f"The other {count(left, 'character')} are in manifest.json." if left else "",
+        omitted=omitted,
     )
+
+
+def sweep_provenance(meta: Mapping[str, Json]) -> Provenance:
+    """Gather the provenance from `sweep.json`; what it does not say shows as missing."""
+    overrides, command = meta.get("overrides"), meta.get("command")
+    told = (("Scenario file", "scenario_file"), ("Status", "status"), ("Seeds", "seeds"), ("Platform", "platform"))
+    versions = ", ".join(f"{name} {version}" for name, version in _pairs(meta.get("versions")))
+    shown, omitted = _capped(meta, "sweep.json")
+    return Provenance(
+        facts=(
+            *((what, _short(meta[key])) for what, key in told if key in meta),
+            *((("Versions", versions),) if versions else ()),
+        ),
+        overrides=tuple(_text(override) for override in overrides) if isinstance(overrides, list) else (),
+        fingerprints=_pairs(meta.get("fingerprints")),
+        command=command if isinstance(command, str) and command else None,
+        scenario=shown,
+        omitted=omitted,
+    )
+
+
+def _short(value: Json) -> str:
+    text = _text(value)
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def _capped(value: Json, file: str) -> tuple[str, str]:
+    """Write a value as JSON as far as there is room, and say what is left out."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    left = len(text) - SCENARIO_CHARACTERS
+    return text[:SCENARIO_CHARACTERS], f"The other {count(left, 'character')} are in {file}." if left > 0 else ""
 
 
 def _text(value: Json) -> str:

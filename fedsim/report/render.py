@@ -49,6 +49,7 @@ def picture(chart: Chart) -> Picture:
     """Draw a chart; the same chart gives the same bytes."""
     with _style():
         figure = Figure()
+        figure.set_figheight(figure.get_figheight() * chart.height)
         chart.draw(figure.subplots())
         png, svg = io.BytesIO(), io.BytesIO()
         figure.savefig(png, format="png", metadata={"Software": None})

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import polars as pl
 
 from fedsim.errors import RunError
+from fedsim.report.taken import Taken, gather
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
 
@@ -27,9 +28,11 @@ _ROUNDS = (
     "late",
     "outcome",
 )
-_PARTICIPATIONS = ("round", "client", "outcome")
+_PARTICIPATIONS = ("round", "client", "selected_s", "ended_s", "outcome", "gap")
 _CLIENTS = ("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method")
-_LEARNING = ("round", "optimizer", "loss", "grad_norm")
+_GAUGES = ("time_s", "group", "available", "eligible", "in_session")
+_TRANSITIONS = ("time_s", "client", "condition", "on")
+_LEARNING = ("round", "closed_s", "optimizer", "loss", "grad_norm")
 _CONVERGENCE = ("separation", "round", "tv", "noise_floor")
 
 
@@ -45,8 +48,12 @@ class Run:
         The whole of `manifest.json`.
     rounds, clients
         The tables of the same name.
-    sessions
-        How many sessions ended in each way: outcome -> count.
+    taken
+        The participations, gathered.
+    gauges
+        The population counted at a steady cadence; None where the scenario asks for no gauges.
+    transitions
+        When the conditions of chosen devices changed; None where the scenario chooses none.
     learning
         The learning table; None where the scenario has no learning.
     convergence
@@ -59,10 +66,35 @@ class Run:
     manifest: Mapping[str, Json]
     rounds: pl.DataFrame
     clients: pl.DataFrame
-    sessions: Mapping[str, int]
+    taken: Taken
+    gauges: pl.DataFrame | None
+    transitions: pl.DataFrame | None
     learning: pl.DataFrame | None
     convergence: pl.DataFrame | None
     metrics: Mapping[str, float]
+
+    @property
+    def sessions(self) -> Mapping[str, int]:
+        """How many sessions ended in each way: outcome -> count."""
+        return {str(outcome): int(count) for outcome, count in self.taken.outcomes.iter_rows()}
+
+    @property
+    def simulated_s(self) -> float:
+        """Seconds of simulated time from the start to the end of the run."""
+        known = self.manifest.get("simulated_s")
+        if isinstance(known, int | float):
+            return float(known)
+        closed = self.rounds["closed_s"].max()
+        return float(closed) if isinstance(closed, int | float) else 0.0
+
+    @property
+    def wanted(self) -> int | None:
+        """Clients selected in a full round: the cohort times the over-selection, rounded up; None where not known."""
+        cohort, over_select = self.scenario("server", "cohort"), self.scenario("server", "over_select")
+        if not isinstance(cohort, int):
+            return None
+        # Rounded first, so that 100 times 1.1 is 110 and not a hair more.
+        return math.ceil(round(cohort * (over_select if isinstance(over_select, int | float) else 1), 9))
 
     def scenario(self, *keys: str) -> Json:
         """Look up a value of the resolved scenario; None where it is not there."""
@@ -86,15 +118,17 @@ def read_run(directory: Path) -> Run:
     name = manifest.get("name")
     if not isinstance(name, str):
         raise RunError(f"{directory / 'manifest.json'}: has no name; it was not written by a run")
-    outcomes = _scan(directory / "participations.parquet", _PARTICIPATIONS).group_by("outcome").len()
-    sessions = _collect(directory / "participations.parquet", outcomes.sort("outcome"))
+    clients = _read_table(directory / "clients.parquet", _CLIENTS)
+    transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     return Run(
         name=name,
         manifest=manifest,
         rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
-        clients=_read_table(directory / "clients.parquet", _CLIENTS),
-        sessions={str(outcome): int(count) for outcome, count in sessions.iter_rows()},
-        learning=_read_optional(directory / "learning.parquet", _LEARNING),
+        clients=clients,
+        taken=_gather(directory / "participations.parquet", clients, transitions),
+        gauges=_read_optional(directory / "gauges.parquet", _GAUGES),
+        transitions=transitions,
+        learning=_read_learning(directory / "learning.parquet"),
         convergence=_read_optional(directory / "convergence.parquet", _CONVERGENCE),
         metrics=_metrics(directory / "metrics.json"),
     )
@@ -147,6 +181,20 @@ def _collect(path: Path, frame: pl.LazyFrame) -> pl.DataFrame:
 
 def _read_table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
     return _collect(path, _scan(path, columns).select(columns))
+
+
+def _gather(path: Path, clients: pl.DataFrame, transitions: pl.DataFrame | None) -> Taken:
+    chosen = [] if transitions is None else transitions["client"].unique().to_list()
+    frame = _scan(path, _PARTICIPATIONS)
+    try:
+        return gather(frame, clients, chosen)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
+
+
+def _read_learning(path: Path) -> pl.DataFrame | None:
+    # What else a problem measures, such as the distance from its optimum, stands beside the columns that all have.
+    return _collect(path, _scan(path, _LEARNING)) if path.exists() else None
 
 
 def _read_optional(path: Path, columns: tuple[str, ...]) -> pl.DataFrame | None:

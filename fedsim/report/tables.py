@@ -144,6 +144,9 @@ def learning_table(run: Run) -> Table | None:
         "Gradient norm": together(figures("grad_norm"), digits=4),
         "Drift": tuple(percent(value) for value in figures("drift")),
         "Late descent": tuple(percent(late.get(name)) for name in names),
+        "Accuracy": tuple(percent(value) for value in figures("accuracy")),
+        "Bias, predicted": together(figures("bias_predicted"), digits=4),
+        "Bias, measured": together(figures("bias"), digits=4),
     }
     columns = {head: cells for head, cells in columns.items() if set(cells) != {NOTHING}}
     rows = tuple(zip(names, *columns.values(), strict=True))

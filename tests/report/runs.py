@@ -82,13 +82,55 @@ def write_log(directory: Path, rounds: int) -> None:
         {
             "round": np.repeat(np.arange(rounds), SIZE),
             "client": clients,
+            "selected_s": np.repeat(opened, SIZE),
+            "ended_s": np.repeat(opened + length, SIZE),
             "outcome": ["reported"] * len(clients),
+            "gap": pl.Series(gaps(chosen), dtype=pl.Int64),
         }
     ).write_parquet(directory / "participations.parquet")
+    write_gauges(directory, rounds)
+    write_transitions(directory)
     counts = np.bincount(clients, minlength=GROUPS * SIZE)
     write_clients(directory, np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE), counts)
     frequency = counts / counts.sum()
     write_metrics(directory, metrics_of(frequency, rounds))
+
+
+def gaps(chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int | None]:
+    """Rounds since the last participation, of every client of each round's group."""
+    last: dict[int, int] = {}
+    found: list[int | None] = []
+    for round_, group in enumerate(chosen.tolist()):
+        found += [round_ - last[group] if group in last else None] * SIZE
+        last[group] = round_
+    return found
+
+
+def write_gauges(directory: Path, rounds: int) -> None:
+    """All but one client of each group are there in the even hours, all in the odd ones."""
+    hours = np.arange(90 * rounds // 3600 + 1)
+    available = np.where(hours % 2, SIZE, SIZE - 1)
+    pl.DataFrame(
+        {
+            "time_s": np.repeat(3600.0 * hours, GROUPS),
+            "group": [f"group {g}" for g in range(GROUPS)] * len(hours),
+            "available": np.repeat(available, GROUPS),
+            "eligible": np.repeat(available - 1, GROUPS),
+            "in_session": np.zeros(GROUPS * len(hours), dtype=np.int64),
+        }
+    ).write_parquet(directory / "gauges.parquet")
+
+
+def write_transitions(directory: Path) -> None:
+    """Client 0 charges in the first half hour and again after an hour; client 7 is always idle."""
+    pl.DataFrame(
+        {
+            "time_s": [0.0, 0.0, 1800.0, 3600.0],
+            "client": [0, 7, 0, 0],
+            "condition": ["charging", "idle", "charging", "charging"],
+            "on": [True, True, False, True],
+        }
+    ).write_parquet(directory / "transitions.parquet")
 
 
 def write_clients(
@@ -209,8 +251,8 @@ def one_client(directory: Path) -> None:
         ),
     )
     write_metrics(directory, {"rounds.count": 1.0, "participation.l1_uniform": 0.0, "rounds.duration.p50": 85.0})
-    (directory / "learning.parquet").unlink()
-    (directory / "convergence.parquet").unlink()
+    for table in ("learning", "convergence", "gauges", "transitions"):
+        (directory / f"{table}.parquet").unlink()
 
 
 def zero_reports(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +154,13 @@ def test_the_last_half_is_that_of_the_metrics(run: Run) -> None:
 def test_long_curves_are_averaged_between_their_least_and_greatest(run: Run) -> None:
     rounds = np.arange(-1, 1599)
     frame = pl.DataFrame(
-        {"round": rounds, "optimizer": "fedavg", "loss": (rounds % 2) + 1.0, "grad_norm": np.ones(1600)}
+        {
+            "round": rounds,
+            "closed_s": 90.0 * (rounds + 1),
+            "optimizer": "fedavg",
+            "loss": (rounds % 2) + 1.0,
+            "grad_norm": np.ones(1600),
+        }
     )
     (curve,) = curves(replace(run, learning=frame), VIEWS[0])
     assert curve.points.size == 10
@@ -168,7 +175,7 @@ def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Pat
     np.testing.assert_array_equal(whole.points.x, [0, 10, 20])
     assert (whole.lost, whole.first_lost) == (1, 30)
     assert len(half.points.x) == 0
-    chart = run_charts(run).learning[1]
+    chart = run_charts(run)["learning"][1]
     assert isinstance(chart, Chart)
     assert "fedavg has no finite value here." in chart.notes
 
@@ -201,22 +208,33 @@ def test_waiting_is_left_out_when_no_round_waited(run: Run) -> None:
 @pytest.mark.parametrize(
     ("spoil", "absent"),
     [
-        (one_client, {"loss"}),
-        (zero_reports, {"participation", "loss-last-half", "gradient-last-half"}),
-        (no_rounds, {"participation", "loss-last-half", "gradient-last-half", "durations"}),
-        (diverged, {"distance"}),
+        (one_client, {"group-frequency", "gaps", "availability", "eligible", "timeline", "loss"}),
+        (zero_reports, {"participation", "group-frequency", "availability", "loss-last-half", "gradient-last-half"}),
+        (
+            no_rounds,
+            {
+                "participation",
+                "group-frequency",
+                "gaps",
+                "coverage",
+                "availability",
+                "loss-last-half",
+                "gradient-last-half",
+                "durations",
+            },
+        ),
+        (diverged, {"distance", "availability"}),
     ],
 )
 def test_charts_without_data_say_so(run_directory: Path, spoil: Callable[[Path], None], absent: set[str]) -> None:
     spoil(run_directory)
-    charts = run_charts(read_run(run_directory))
-    every = (*charts.participation, *charts.learning, *charts.rounds)
+    every = chain.from_iterable(run_charts(read_run(run_directory)).values())
     assert {chart.name for chart in every if isinstance(chart, Absent)} == absent
 
 
 def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
     rewrite(run_directory / "clients.parquet", lambda clients: clients.with_columns(weight=pl.col("client") + 1.0))
-    chart = run_charts(read_run(run_directory)).participation[0]
+    chart = run_charts(read_run(run_directory))["bias"][0]
     assert isinstance(chart, Chart)
     assert len(chart.table.rows) == 60
     assert (chart.table.rows[0][0], chart.table.rows[-1][0]) == ("1", "100")

@@ -169,7 +169,7 @@ def test_a_figure_that_no_longer_applies_is_removed(run_directory: Path) -> None
     one_client(run_directory)
     write_report(run_directory)
     kept = {path.stem for path in (run_directory / "figures").iterdir()}
-    assert kept == {"participation", "distance", "durations"}
+    assert kept == {"participation", "distance", "coverage", "durations"}
 
 
 @pytest.mark.parametrize("name", DEGENERATE)

@@ -1,32 +1,62 @@
 """The charts of a run's report, in the order in which they are read."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from fedsim.report.charts import convergence, distance, participation, rounds
+from fedsim.report.charts import (
+    availability,
+    convergence,
+    coverage,
+    distance,
+    eligible,
+    gaps,
+    groups,
+    optimum,
+    participation,
+    rounds,
+    timeline,
+)
 from fedsim.report.charts.base import Absent, Chart
 from fedsim.report.charts.learning import VIEWS, learning_charts
 from fedsim.report.rundir import Run
 
-__all__ = ["NAMES", "Absent", "Chart", "RunCharts", "run_charts"]
+__all__ = ["NAMES", "Absent", "Chart", "run_charts"]
 
-NAMES = (participation.NAME, distance.NAME, convergence.NAME, *(view.name for view in VIEWS), rounds.NAME)
-"""Every chart that the report of a run can have."""
+NAMES = (
+    participation.NAME,
+    distance.NAME,
+    groups.NAME,
+    gaps.NAME,
+    coverage.NAME,
+    convergence.NAME,
+    availability.NAME,
+    eligible.NAME,
+    timeline.NAME,
+    rounds.NAME,
+    *(view.name for view in VIEWS),
+)
+"""Every chart that the report of any run has."""
 
 
-@dataclass(frozen=True)
-class RunCharts:
-    """The charts by section; one without data says why it has none."""
-
-    participation: tuple[Chart | Absent, ...]
-    learning: tuple[Chart | Absent, ...]
-    rounds: tuple[Chart | Absent, ...]
-
-
-def run_charts(run: Run) -> RunCharts:
-    """Compute the data of every chart of a run."""
+def run_charts(run: Run) -> Mapping[str, tuple[Chart | Absent, ...]]:
+    """Compute the data of every chart of a run, by the section that shows it; one without data says why."""
     studies = () if run.convergence is None else (convergence.convergence_chart(run.convergence),)
-    return RunCharts(
-        participation=(participation.participation_chart(run), distance.distance_chart(run), *studies),
-        learning=learning_charts(run),
-        rounds=(rounds.duration_chart(run),),
+    return MappingProxyType(
+        {
+            "bias": (
+                participation.participation_chart(run),
+                distance.distance_chart(run),
+                groups.group_chart(run),
+                gaps.gap_chart(run),
+                coverage.coverage_chart(run),
+                *studies,
+            ),
+            "devices": (
+                availability.availability_chart(run),
+                eligible.eligible_chart(run),
+                timeline.timeline_chart(run),
+            ),
+            "rounds": (rounds.duration_chart(run),),
+            "learning": (*learning_charts(run), *optimum.optimum_charts(run)),
+        }
     )

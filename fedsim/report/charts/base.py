@@ -30,6 +30,8 @@ class Chart:
         Its data.
     draw
         Draws it on empty axes.
+    height
+        How tall it is, relative to the usual height.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Chart:
     notes: tuple[str, ...]
     table: Table
     draw: Callable[[Axes], None]
+    height: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """How far from uniform the theory lies for every common separation R, and where this run lies."""
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -68,7 +67,7 @@ def distance_data(run: Run) -> Distances | str:
     if obstacle := _obstacle(run):
         return obstacle
     clients = run.clients.sort("client")
-    law, wanted = run.scenario("server", "selection", "kind"), _wanted(run)
+    law, wanted = run.scenario("server", "selection", "kind"), run.wanted
     if not isinstance(law, str) or wanted is None:
         return "The manifest does not say how clients are selected."
     separation = int(clients["separation"][0])
@@ -89,18 +88,9 @@ def distance_data(run: Run) -> Distances | str:
     )
 
 
-def _wanted(run: Run) -> int | None:
-    """Clients selected in a full round: the cohort times the over-selection, rounded up."""
-    cohort, over_select = run.scenario("server", "cohort"), run.scenario("server", "over_select")
-    if not isinstance(cohort, int):
-        return None
-    # Rounded first, so that 100 times 1.1 is 110 and not a hair more.
-    return math.ceil(round(cohort * (over_select if isinstance(over_select, int | float) else 1), 9))
-
-
 def _obstacle(run: Run) -> str:
     """Say what keeps the closed form from being asked; empty where nothing does."""
-    clients, wanted = len(run.clients), _wanted(run)
+    clients, wanted = len(run.clients), run.wanted
     if clients > CLIENTS:
         return f"Left out beyond {count(CLIENTS)} clients: the closed form would be computed once for each R."
     if run.clients["separation"].n_unique() > 1:

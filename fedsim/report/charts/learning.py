@@ -1,4 +1,4 @@
-"""How each optimizer learned: loss and gradient norm over rounds, the whole run and its last half."""
+"""How each optimizer learned: loss and gradient norm over rounds, whole run and last half, and over time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, binned, edges
 from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import (
     label_axes,
     legend,
@@ -34,6 +35,7 @@ class View:
     column: str
     axis: str
     last_half: bool
+    over_time: bool = False
 
 
 VIEWS = (
@@ -41,12 +43,21 @@ VIEWS = (
     View("loss-last-half", "Loss, last half", "loss", "loss", last_half=True),
     View("gradient", "Gradient norm, whole run", "grad_norm", "gradient norm", last_half=False),
     View("gradient-last-half", "Gradient norm, last half", "grad_norm", "gradient norm", last_half=True),
+    View("loss-time", "Loss over simulated time", "loss", "loss", last_half=False, over_time=True),
+    View(
+        "gradient-time",
+        "Gradient norm over simulated time",
+        "grad_norm",
+        "gradient norm",
+        last_half=False,
+        over_time=True,
+    ),
 )
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One optimizer's values over the number of rounds done, 0 being the initial model.
+    """One optimizer's values over the number of rounds done, 0 being the initial model, or over simulated seconds.
 
     Parameters
     ----------
@@ -61,7 +72,7 @@ class Curve:
     lost
         Values that are not finite and therefore not drawn.
     first_lost
-        Rounds done at the first of them; None without any.
+        x of the first of them; None without any.
     """
 
     optimizer: str
@@ -69,7 +80,7 @@ class Curve:
     color: int
     points: Binned
     lost: int
-    first_lost: int | None
+    first_lost: float | None
 
 
 def curves(run: Run, view: View) -> tuple[Curve, ...]:
@@ -79,12 +90,17 @@ def curves(run: Run, view: View) -> tuple[Curve, ...]:
     names = optimizers(run)
     pairs = references(names)
     colors = _colors(names, pairs)
-    done = pl.col("round") - INITIAL_ROUND
-    frame = run.learning.select(done.alias("done"), "optimizer", pl.col(view.column).alias("value")).sort("done")
+    x = pl.col("closed_s") / unit_of(run, view)[0] if view.over_time else pl.col("round") - INITIAL_ROUND
+    frame = run.learning.select(x.alias("x"), "optimizer", pl.col(view.column).alias("value")).drop_nulls("x").sort("x")
     if view.last_half:
-        frame = frame.filter(pl.col("done") > pl.col("done").max() / 2)
+        frame = frame.filter(pl.col("x") > pl.col("x").max() / 2)
     parts = frame.partition_by("optimizer", as_dict=True)
     return tuple(_curve(name, name in pairs, colors[name], parts.get((name,), frame.clear())) for name in names)
+
+
+def unit_of(run: Run, view: View) -> tuple[float, str]:
+    """Return the unit in which a view goes along: its size, and its name in the plural."""
+    return time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
 
 
 def _colors(names: tuple[str, ...], pairs: Mapping[str, str]) -> Mapping[str, int]:
@@ -95,14 +111,14 @@ def _colors(names: tuple[str, ...], pairs: Mapping[str, str]) -> Mapping[str, in
 def _curve(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
     finite = pl.col("value").is_finite().fill_null(value=False)
     kept, lost = frame.filter(finite), frame.filter(~finite)
-    done, value = kept["done"].to_numpy().astype(np.float64), kept["value"].to_numpy()
+    x, value = kept["x"].to_numpy().astype(np.float64), kept["value"].to_numpy()
     return Curve(
         optimizer=name,
         reference=reference,
         color=color,
-        points=binned(done, value, edges(len(kept))),
+        points=binned(x, value, edges(len(kept))),
         lost=len(lost),
-        first_lost=int(lost["done"][0]) if len(lost) else None,
+        first_lost=float(lost["x"][0]) if len(lost) else None,
     )
 
 
@@ -116,19 +132,20 @@ def learning_charts(run: Run) -> tuple[Chart | Absent, ...]:
                 "This scenario has no learning: it asks only who takes part.",
             ),
         )
-    return tuple(_chart(view, curves(run, view)) for view in VIEWS)
+    return tuple(chart(view, curves(run, view), unit_of(run, view)[1]) for view in VIEWS)
 
 
-def _chart(view: View, data: tuple[Curve, ...]) -> Chart | Absent:
+def chart(view: View, data: tuple[Curve, ...], unit: str) -> Chart | Absent:
+    """Make the chart of a view."""
     if not any(len(curve.points.x) for curve in data):
         return Absent(view.name, view.title, f"No optimizer has a finite {view.axis} here.")
     return Chart(
         name=view.name,
         title=view.title,
         description=_describe(view, data),
-        notes=_notes(data),
-        table=_table(view, data),
-        draw=partial(draw_curves, view, data),
+        notes=_notes(data, unit),
+        table=_table(view, data, unit),
+        draw=partial(draw_curves, view, data, unit=unit),
     )
 
 
@@ -138,10 +155,11 @@ def _describe(view: View, data: tuple[Curve, ...]) -> str:
         for curve in data
         if len(curve.points.x)
     ]
-    return f"{view.axis.capitalize()} over rounds: {listing(ways)}."
+    over = "simulated time" if view.over_time else "rounds"
+    return f"{view.axis.capitalize()} over {over}: {listing(ways)}."
 
 
-def _notes(data: tuple[Curve, ...]) -> tuple[str, ...]:
+def _notes(data: tuple[Curve, ...], unit: str) -> tuple[str, ...]:
     notes = []
     largest = max(curve.points.size for curve in data)
     if largest > 1:
@@ -154,21 +172,23 @@ def _notes(data: tuple[Curve, ...]) -> tuple[str, ...]:
         if not len(curve.points.x):
             notes.append(f"{curve.optimizer} has no finite value here.")
         elif curve.first_lost is not None:
-            lost = f"{count(curve.lost, 'value')}, first after {count(curve.first_lost, 'round')}"
+            lost = f"{count(curve.lost, 'value')}, first after {number(curve.first_lost)} {unit}"
             notes.append(f"{curve.optimizer}: what is not finite is not drawn ({lost}).")
     return tuple(notes)
 
 
-def _table(view: View, data: tuple[Curve, ...]) -> Table:
+def _table(view: View, data: tuple[Curve, ...], unit: str) -> Table:
     shown = [curve for curve in data if len(curve.points.x)]
     grid = sorted({float(x) for curve in shown for x in curve.points.first})
     columns = [dict(zip(curve.points.first.tolist(), curve.points.mean.tolist(), strict=True)) for curve in shown]
-    rows = [(count(x), *(number(column.get(x)) for column in columns)) for x in grid]
-    caption = f"{view.axis.capitalize()} by rounds done, mean of the bin that starts there"
-    return thinned(caption, ("Rounds done", *(curve.optimizer for curve in shown)), rows)
+    write = number if view.over_time else count
+    rows = [(write(x), *(number(column.get(x)) for column in columns)) for x in grid]
+    along = f"simulated {unit}" if view.over_time else "rounds done"
+    caption = f"{view.axis.capitalize()} by {along}, mean of the bin that starts there"
+    return thinned(caption, (along.capitalize(), *(curve.optimizer for curve in shown)), rows)
 
 
-def draw_curves(view: View, data: tuple[Curve, ...], axes: Axes) -> None:
+def draw_curves(view: View, data: tuple[Curve, ...], axes: Axes, unit: str = "rounds") -> None:
     """Draw one line for each optimizer, references dashed and on top of the optimizer that they belong to."""
     shown = [curve for curve in data if len(curve.points.x)]
     entries = [
@@ -179,6 +199,10 @@ def draw_curves(view: View, data: tuple[Curve, ...], axes: Axes) -> None:
         logarithmic(axes, "y")
     else:
         linear(axes, "y")
-    linear(axes, "x", whole=True)
-    label_axes(axes, "rounds done", view.axis)
+    if view.over_time:
+        title = time_axis(axes, unit, max(float(curve.points.last[-1]) for curve in shown))
+    else:
+        linear(axes, "x", whole=True)
+        title = "rounds done"
+    label_axes(axes, title, view.axis)
     legend(axes, entries)

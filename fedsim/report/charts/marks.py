@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.report.binning import Binned, Floats
@@ -75,6 +77,42 @@ def line(axes: Axes, points: Binned, color: str, dashed: bool = False) -> Artist
     return artist
 
 
+def spans(axes: Axes, starts: Floats, ends: Floats, y: tuple[float, float], color: str, alpha: float = 1.0) -> Artist:
+    """Fill the rectangles from each start to its end and from y[0] to y[1]: one path, however many there are."""
+    corners = np.empty((len(starts), 5, 2))
+    corners[:, :, 0] = np.stack([starts, ends, ends, starts, starts], axis=1)
+    corners[:, :, 1] = [y[0], y[0], y[1], y[1], y[0]]
+    codes = np.tile([Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY], len(starts))
+    # An empty path would have no extent, and a patch without one spoils the limits of the axes.
+    outline = Path(corners.reshape(-1, 2), codes) if len(starts) else Path(np.zeros((1, 2)))
+    patch = PathPatch(outline, facecolor=color, edgecolor="none", alpha=alpha, linewidth=0)
+    axes.add_artist(patch)
+    return patch
+
+
+def percents(axes: Axes, axis: str = "y") -> None:
+    """Label the ticks of shares as percentages."""
+    ticks = axes.xaxis if axis == "x" else axes.yaxis
+    ticks.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    ticks.set_major_formatter(FuncFormatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%"))
+
+
+def panels(axes: Axes, ratios: Sequence[float]) -> tuple[Axes, ...]:
+    """Put axes of these relative heights, above each other and with one x axis, in the place of one."""
+    figure = axes.get_figure(root=True)
+    place = axes.get_subplotspec()
+    if figure is None or place is None:
+        return (axes,) * len(ratios)
+    grid = place.subgridspec(len(ratios), 1, height_ratios=list(ratios))
+    axes.remove()
+    made: list[Axes] = []
+    for row in range(len(ratios)):
+        made.append(figure.add_subplot(grid[row], sharex=made[0] if made else None))
+    for upper in made[:-1]:
+        upper.tick_params(axis="x", labelbottom=False)
+    return tuple(made)
+
+
 def label_axes(axes: Axes, x: str, y: str) -> None:
     """Name the axes, with units: x below, y above its axis, where it is read without turning the head."""
     axes.set_xlabel(x, loc="right")
@@ -99,7 +137,7 @@ def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
         text.set_text(name)
 
 
-def shortened(name: str) -> str:
-    """Cut the middle out of a name that is too long for a legend."""
-    half = (LONGEST_LABEL - 1) // 2
-    return name if len(name) <= LONGEST_LABEL else f"{name[:half]}…{name[-half:]}"
+def shortened(name: str, longest: int = LONGEST_LABEL) -> str:
+    """Cut the middle out of a name that is too long for its place."""
+    half = (longest - 1) // 2
+    return name if len(name) <= longest else f"{name[:half]}…{name[-half:]}"

@@ -27,6 +27,12 @@ NAME, TITLE = "participation", "Who took part"
 SINGLE = 400
 """Up to so many clients, each has a dot of its own."""
 
+_LABELS = {
+    "weight": "client, by weight (heaviest first)",
+    "theory": "client, by theory (most frequent first)",
+    "frequency": "client, by frequency (most frequent first)",
+}
+
 HEAVY_HEAD = 0.1
 """Ranks go on a logarithmic axis where the heaviest hundredth of many clients holds more of the weight."""
 
@@ -49,6 +55,8 @@ class Participation:
         Least and greatest separation R.
     logarithmic
         Whether ranks go on a logarithmic axis.
+    order
+        What clients are ordered by: ``weight``; where all weigh the same, ``theory`` or else ``frequency``.
     """
 
     clients: int
@@ -57,11 +65,13 @@ class Participation:
     method: str
     separations: tuple[int, int]
     logarithmic: bool
+    order: str = "weight"
 
 
 def participation_data(run: Run) -> Participation | None:
     """Compute the chart's data; None when nobody took part."""
-    ranked = run.clients.sort(["weight", "client"], descending=[True, False])
+    order, column = _order(run)
+    ranked = run.clients.sort([column, "client"], descending=[True, False])
     clients = len(ranked)
     if clients == 0 or not ranked["participations"].sum():
         return None
@@ -82,7 +92,18 @@ def participation_data(run: Run) -> Participation | None:
         method=", ".join(str(method) for method in methods),
         separations=(int(waits.min()), int(waits.max())),
         logarithmic=steep,
+        order=order,
     )
+
+
+def _order(run: Run) -> tuple[str, str]:
+    """Choose what to sort clients by, and its column: weights that are all the same would leave them in disorder."""
+    weight, pi = run.clients["weight"], run.clients["pi"]
+    if len(weight) < 2 or weight.max() != weight.min():
+        return "weight", "weight"
+    if not pi.null_count() and pi.max() != pi.min():
+        return "theory", "pi"
+    return "frequency", "frequency"
 
 
 def participation_chart(run: Run) -> Chart | Absent:
@@ -103,7 +124,7 @@ def participation_chart(run: Run) -> Chart | Absent:
 def _describe(data: Participation) -> str:
     first, last = data.measured.mean[0], data.measured.mean[-1]
     words = f"Frequency of {count(data.clients, 'client')} in multiples of uniform, from {fixed(first, 2)} "
-    words += f"where the weight is greatest to {fixed(last, 2)} where it is least"
+    words += f"where the {data.order} is greatest to {fixed(last, 2)} where it is least"
     if data.theory is not None:
         words += f"; theory goes from {fixed(data.theory.mean[0], 2)} to {fixed(data.theory.mean[-1], 2)}"
     return words + "."
@@ -111,10 +132,16 @@ def _describe(data: Participation) -> str:
 
 def _notes(data: Participation) -> tuple[str, ...]:
     notes = ["1 is uniform: every client taking part equally often."]
+    if data.order == "frequency":
+        notes.append(
+            "All clients weigh the same, so they are in the order of their frequency; chance alone spreads it."
+        )
+    elif data.order == "theory":
+        notes.append("All clients weigh the same, so they are in the order of what theory predicts.")
     if data.measured.size > 1:
         growing = "growing bins of at most" if data.logarithmic else "bins of"
         notes.append(
-            f"Clients are gathered in {growing} {count(data.measured.size, 'neighbour')} by weight: "
+            f"Clients are gathered in {growing} {count(data.measured.size, 'neighbour')} by {data.order}: "
             "lines are means, the band goes from the least to the greatest frequency of a client in the bin."
         )
         if data.measured.high.max() > _top(data):
@@ -142,7 +169,7 @@ def _table(data: Participation) -> Table:
         (_ranks(first, last), *(fixed(value) for value in values))
         for first, last, *values in zip(measured.first, measured.last, *columns, strict=True)
     ]
-    return thinned("Frequency by rank of weight, in multiples of uniform", tuple(header), rows)
+    return thinned(f"Frequency by rank of {data.order}, in multiples of uniform", tuple(header), rows)
 
 
 def _ranks(first: float, last: float) -> str:
@@ -150,7 +177,8 @@ def _ranks(first: float, last: float) -> str:
 
 
 def _log_scale(data: Participation) -> bool:
-    return spans_decades(_positive(data), ratio=8)
+    # In the order of frequency, those that never took part belong to the curve: a zero must be seen.
+    return data.order != "frequency" and spans_decades(_positive(data), ratio=8)
 
 
 def _positive(data: Participation) -> Floats:
@@ -187,7 +215,7 @@ def draw_participation(data: Participation, axes: Axes) -> None:
     uniform = axes.axhline(1, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
     entries.append((uniform, "uniform"))
     _scale(data, axes)
-    label_axes(axes, "client, by weight (heaviest first)", "frequency, in multiples of uniform")
+    label_axes(axes, _LABELS[data.order], "frequency, in multiples of uniform")
     legend(axes, entries)
 
 

@@ -53,14 +53,18 @@ def duration_data(run: Run) -> Durations | None:
     chosen = closed.drop_nulls("selected_s")
     running = (chosen["closed_s"] - chosen["selected_s"]).to_numpy()
     waiting = (closed["selected_s"].fill_null(closed["closed_s"]) - closed["opened_s"]).to_numpy()
-    size, unit = time_unit(float(np.median(running if len(running) else waiting)))
+    longest = float((closed["closed_s"] - closed["opened_s"]).to_numpy().max())
+    typical = float(np.median(running)) if len(running) else longest
+    # Waits that dwarf the running time would press it to the ground on a linear axis.
+    far = len(running) > 0 and longest > 30 * typical > 0
+    size, unit = time_unit(typical if len(running) and not far else longest)
     return Durations(
         rounds=len(closed),
         unit=unit,
         running=_binned(chosen["round"], running / size),
         waiting=_binned(closed["round"], waiting / size) if waiting.any() else None,
-        logarithmic=spans_decades(running, ratio=30),
-        longest=float((closed["closed_s"] - closed["opened_s"]).to_numpy().max()),
+        logarithmic=far or spans_decades(running, ratio=30),
+        longest=longest,
     )
 
 
@@ -78,6 +82,8 @@ def duration_chart(run: Run) -> Chart | Absent:
         notes.append(f"Lines are means over bins of up to {count(size, 'round')}; bands go from least to greatest.")
     if data.waiting is not None:
         notes.append("Waiting is the time from a round's opening until enough clients were eligible to select from.")
+        if data.logarithmic:
+            notes.append("A wait of zero, or shorter than all running times, lies below the axis.")
     return Chart(
         name=NAME,
         title=TITLE,
@@ -111,7 +117,7 @@ def draw_durations(data: Durations, axes: Axes) -> None:
     highest = max(float(points.high.max()) for _, points in lines)
     if data.logarithmic:
         # The lower limit is that of the running time: waiting may be zero.
-        axes.set_ylim(float(data.running.low.min()) / 1.5, highest * 1.5)
+        axes.set_ylim(float(data.running.low[data.running.low > 0].min()) / 1.5, highest * 1.5)
         logarithmic(axes, "y")
     else:
         axes.set_ylim(0, 1.15 * highest or 1.0)

@@ -1,0 +1,185 @@
+"""When devices are there: the share available by hour of the day and time zone, and the sessions begun over it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+from fedsim.analysis.hours import hours_of
+from fedsim.report.binning import Floats, Ints
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.marks import label_axes, legend, linear, panels, percents, series_color
+from fedsim.report.places import Place, places, start_of
+from fedsim.report.rundir import Run
+from fedsim.report.tables import Table
+from fedsim.report.taken import SLOT
+from fedsim.report.words import NOTHING, count, fixed, listing, percent
+
+NAME, TITLE = "availability", "Who is there, by the hour"
+
+ZONES = 6
+"""Time zones shown at most: those with the most devices."""
+
+LEAST = 3
+"""With gauges in fewer hours of the day there is nothing to see."""
+
+HOURS = np.arange(24)
+
+
+@dataclass(frozen=True)
+class Zone:
+    """The devices of one time zone over the hours 0 to 23.
+
+    Parameters
+    ----------
+    name
+        Its IANA name.
+    devices
+        How many devices live there.
+    share
+        Share of them that is available, on average over the gauges in each hour; NaN where none fell into it.
+    sessions
+        Sessions begun in an hour of simulated time, on average over the hours that were simulated; NaN where none was.
+    """
+
+    name: str
+    devices: int
+    share: Floats
+    sessions: Floats
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Zones by the hour of one clock.
+
+    Parameters
+    ----------
+    clock
+        Whose hours they are: UTC, or the one zone that all devices live in.
+    zones
+        The zones, the one with the most devices first.
+    omitted
+        How many more there are.
+    """
+
+    clock: str
+    zones: tuple[Zone, ...]
+    omitted: int
+
+
+def availability_data(run: Run) -> Availability | str:
+    """Compute the chart's data, or say why there is none."""
+    if run.gauges is None or run.gauges.is_empty():
+        return "The scenario asks for no gauges: records.gauges says how often to count the devices."
+    found = places(run)
+    devices: dict[str, int] = {}
+    for place in found:
+        devices[place.zone] = devices.get(place.zone, 0) + place.devices
+    if run.gauges["available"].sum() == len(run.clients) * run.gauges["time_s"].n_unique():
+        return "Every device was available all the time, so that all hours are alike."
+    clock = next(iter(devices)) if len(devices) == 1 else "UTC"
+    ranked = sorted(devices, key=lambda name: -devices[name])
+    zones = tuple(_zone(run, name, devices[name], found, ZoneInfo(clock)) for name in ranked[:ZONES])
+    return Availability(clock, zones, len(ranked) - len(zones))
+
+
+def _zone(run: Run, name: str, devices: int, found: tuple[Place, ...], clock: ZoneInfo) -> Zone:
+    own = pl.col("group").is_in([place.group for place in found if place.zone == name])
+    assert run.gauges is not None
+    counted = run.gauges.filter(own).group_by("time_s").agg(pl.col("available").sum()).sort("time_s")
+    begun = run.taken.starts.filter(own).group_by("slot").agg(pl.col("len").sum()).sort("slot")
+    available, times = _by_hour(run, counted["time_s"].to_numpy(), counted["available"].to_numpy(), clock)
+    sessions, _ = _by_hour(run, SLOT * begun["slot"].to_numpy(), begun["len"].to_numpy(), clock)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Zone(name, devices, available / (times * devices), sessions / _exposure(run, clock))
+
+
+def _by_hour(run: Run, times_s: Floats, values: Ints, clock: ZoneInfo) -> tuple[Floats, Floats]:
+    """Sum values by the clock's hour, and count them."""
+    hours = hours_of(times_s, start_of(run), clock)
+    total = np.bincount(hours, weights=values, minlength=24).astype(np.float64)
+    return total, np.bincount(hours, minlength=24).astype(np.float64)
+
+
+def _exposure(run: Run, clock: ZoneInfo) -> Floats:
+    """Return how many hours of simulated time fell into each hour of the day."""
+    slots = SLOT * np.arange(np.ceil(run.simulated_s / SLOT), dtype=np.float64)
+    lengths = np.minimum(SLOT, run.simulated_s - slots) / timedelta(hours=1).total_seconds()
+    return np.bincount(hours_of(slots, start_of(run), clock), weights=lengths, minlength=24).astype(np.float64)
+
+
+def availability_chart(run: Run) -> Chart | Absent:
+    """Make the chart of availability by the hour."""
+    data = availability_data(run)
+    if isinstance(data, str):
+        return Absent(NAME, TITLE, data)
+    if max(int(np.isfinite(zone.share).sum()) for zone in data.zones) < LEAST:
+        return Absent(NAME, TITLE, f"The gauges cover fewer than {LEAST} hours of the day.")
+    notes = [
+        "Above: devices whose required conditions hold, as a share of those in the time zone. "
+        "Below: sessions begun in an hour, averaged over the days of the run."
+    ]
+    if data.omitted:
+        notes.append(f"The {ZONES} time zones with the most devices; {count(data.omitted)} more are left out.")
+    return Chart(
+        name=NAME,
+        title=TITLE,
+        description=_describe(data),
+        notes=tuple(notes),
+        table=_table(data),
+        draw=partial(draw_availability, data),
+        height=1.25,
+    )
+
+
+def _describe(data: Availability) -> str:
+    parts = [
+        f"in {zone.name} from {percent(np.nanmin(zone.share))} at {np.nanargmin(zone.share):02}:00 "
+        f"to {percent(np.nanmax(zone.share))} at {np.nanargmax(zone.share):02}:00"
+        for zone in data.zones
+        if np.isfinite(zone.share).any()
+    ]
+    return f"Available devices by hour of the day ({data.clock}): {listing(parts)}."
+
+
+def _table(data: Availability) -> Table:
+    several = len(data.zones) > 1
+    header = ["Hour"]
+    for zone in data.zones:
+        suffix = f", {zone.name}" if several else ""
+        header += [f"Available{suffix}", f"Sessions an hour{suffix}"]
+    rows = tuple(
+        (f"{hour:02}", *(cell for zone in data.zones for cell in _cells(zone, hour))) for hour in HOURS.tolist()
+    )
+    return Table(f"Availability by hour ({data.clock})", tuple(header), rows, words=0)
+
+
+def _cells(zone: Zone, hour: int) -> tuple[str, str]:
+    sessions = zone.sessions[hour]
+    return percent(zone.share[hour]), fixed(sessions, 1) if np.isfinite(sessions) else NOTHING
+
+
+def draw_availability(data: Availability, axes: Axes) -> None:
+    """Draw the shares above, the sessions below, over the hours of the day."""
+    above, below = panels(axes, (1.35, 1))
+    entries = []
+    for index, zone in enumerate(data.zones):
+        color = series_color(index)
+        (share,) = above.plot(HOURS + 0.5, zone.share, color=color, marker="o", markersize=2.6)
+        below.stairs(np.nan_to_num(zone.sessions), np.arange(25), color=color, linewidth=1.5, baseline=None)
+        entries.append((share, f"{zone.name} ({count(zone.devices)})"))
+    above.set_ylim(bottom=0)
+    below.set_ylim(bottom=0)
+    percents(above)
+    linear(below, "y")
+    below.set_xlim(0, 24)
+    below.xaxis.set_major_locator(FixedLocator([0, 3, 6, 9, 12, 15, 18, 21, 24]))
+    below.xaxis.set_major_formatter(FuncFormatter(lambda hour, _: f"{hour:02.0f}"))
+    label_axes(above, "", "available, of the devices there")
+    label_axes(below, f"hour of the day ({data.clock})", "sessions begun per hour")
+    legend(above, entries)

@@ -1,0 +1,154 @@
+"""How many clients could be selected over simulated time, and when that was too few for a round."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+from fedsim.report.binning import Binned, Floats, binned, edges
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.clock import time_axis, time_scale
+from fedsim.report.charts.marks import INK, MUTED, SERIES, label_axes, legend, line, linear, spans
+from fedsim.report.rundir import Run
+from fedsim.report.tables import Table, thinned
+from fedsim.report.words import count, fixed, percent
+
+NAME, TITLE = "eligible", "Enough clients, or a shortage"
+
+RESOLUTION = 1_000
+"""Shortages closer to each other than this part of the run are drawn as one."""
+
+
+@dataclass(frozen=True)
+class Eligible:
+    """Clients over simulated time.
+
+    Parameters
+    ----------
+    unit
+        Name of the unit of time.
+    longest
+        Length of the run, in that unit.
+    available, eligible
+        Clients counted by the gauges.
+    wanted
+        Clients that a round wants; None where the manifest does not say.
+    starts, ends
+        Shortages, in that unit: a round waited, was skipped, or went on with fewer clients than it wanted.
+    rounds
+        How many rounds that was.
+    share
+        Share of the simulated time spent so.
+    """
+
+    unit: str
+    longest: float
+    available: Binned
+    eligible: Binned
+    wanted: int | None
+    starts: Floats
+    ends: Floats
+    rounds: int
+    share: float
+
+
+def eligible_data(run: Run) -> Eligible | None:
+    """Compute the chart's data; None without gauges, or with a single count, which makes no line."""
+    if run.gauges is None or run.gauges["time_s"].n_unique() < 2:
+        return None
+    total = run.gauges.group_by("time_s").agg(pl.col("available", "eligible").sum()).sort("time_s")
+    size, unit = time_scale(run.simulated_s)
+    times = total["time_s"].to_numpy() / size
+    cuts = edges(len(times))
+    starts, ends, rounds = shortages(run)
+    return Eligible(
+        unit=unit,
+        longest=run.simulated_s / size,
+        available=binned(times, total["available"].to_numpy().astype(np.float64), cuts),
+        eligible=binned(times, total["eligible"].to_numpy().astype(np.float64), cuts),
+        wanted=run.wanted,
+        starts=starts / size,
+        ends=ends / size,
+        rounds=rounds,
+        share=float((ends - starts).sum() / run.simulated_s) if run.simulated_s else 0.0,
+    )
+
+
+def shortages(run: Run) -> tuple[Floats, Floats, int]:
+    """Find the spans of simulated time (seconds) in which a round lacked clients, and how many rounds that were.
+
+    A round that waited lacked them from its opening until it selected; one that was skipped or went on with fewer
+    than it wanted, from its opening to its close. Spans that touch, or nearly so, are one.
+    """
+    wanted = run.wanted or 0
+    waited = pl.col("selected_s") > pl.col("opened_s")
+    # Bernoulli draws select more or fewer than wanted by their nature.
+    random = run.scenario("server", "selection", "kind") == "bernoulli"
+    went_on = pl.col("selected_s").is_not_null() & (pl.col("selected") < (0 if random else wanted))
+    nobody = pl.col("selected_s").is_null()
+    end = pl.when(went_on | nobody).then(pl.col("closed_s")).otherwise(pl.col("selected_s"))
+    rounds = run.rounds.with_columns(pl.col("selected_s").fill_nan(None))
+    short = rounds.filter(waited | went_on | nobody).select(pl.col("opened_s").alias("start"), end.alias("end"))
+    short = short.filter(pl.col("end").is_finite()).sort("start")
+    starts, ends = short["start"].to_numpy(), short["end"].to_numpy()
+    if not len(starts):
+        return starts, ends, 0
+    fresh = np.append(True, starts[1:] > np.maximum.accumulate(ends)[:-1] + run.simulated_s / RESOLUTION)
+    first = np.flatnonzero(fresh)
+    return starts[first], np.maximum.reduceat(ends, first), len(short)
+
+
+def eligible_chart(run: Run) -> Chart | Absent:
+    """Make the chart of eligible clients over time."""
+    data = eligible_data(run)
+    if data is None:
+        return Absent(
+            NAME, TITLE, "Clients were counted fewer than twice: records.gauges says how often to count them."
+        )
+    notes = ["Eligible: available, cooled down, and not in a session."]
+    if len(data.starts):
+        notes.append(
+            f"Shaded: {count(data.rounds, 'round')} had to wait, were skipped or went on with fewer clients than they "
+            f"wanted, which took {percent(data.share)} of the simulated time."
+        )
+    if data.eligible.size > 1:
+        notes.append(f"Lines are means of up to {count(data.eligible.size)} counts; bands go from least to greatest.")
+    return Chart(NAME, TITLE, _describe(data), tuple(notes), _table(data), partial(draw_eligible, data))
+
+
+def _describe(data: Eligible) -> str:
+    least, most = data.eligible.low.min(), data.eligible.high.max()
+    words = f"Eligible clients over {fixed(data.longest, 1)} {data.unit}: from {count(least)} to {count(most)}"
+    if data.wanted is not None:
+        words += f", where a round wants {count(data.wanted)}"
+    return f"{words}. {count(data.rounds, 'round')} met a shortage."
+
+
+def _table(data: Eligible) -> Table:
+    rows = [
+        (fixed(time, 2), count(available), count(eligible))
+        for time, available, eligible in zip(data.eligible.first, data.available.mean, data.eligible.mean, strict=True)
+    ]
+    return thinned("Clients over simulated time", (f"From ({data.unit})", "Available", "Eligible"), rows)
+
+
+def draw_eligible(data: Eligible, axes: Axes) -> None:
+    """Draw both counts over time, the shortages shaded."""
+    entries = [
+        (line(axes, data.available, MUTED), "available"),
+        (line(axes, data.eligible, SERIES[0]), "eligible"),
+    ]
+    top = 1.1 * max(float(data.available.high.max()), data.wanted or 0.0, 1.0)
+    axes.set_ylim(0, top)
+    if len(data.starts):
+        # At least a hair wide, or the shortest shortages would not be seen at all.
+        ends = np.maximum(data.ends, data.starts + data.longest / 400)
+        entries.append((spans(axes, data.starts, ends, (0, top), SERIES[1], alpha=0.24), "shortage"))
+    if data.wanted is not None:
+        wanted = axes.axhline(data.wanted, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
+        entries.append((wanted, f"wanted by a round ({count(data.wanted)})"))
+    linear(axes, "y")
+    label_axes(axes, time_axis(axes, data.unit, data.longest), "clients")
+    legend(axes, entries)

@@ -1,0 +1,129 @@
+"""How often each group took part: measured, beside the theory and beside uniform."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+from fedsim.report.binning import Floats, Ints
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.marks import INK, RULE, SERIES, label_axes, legend, linear, shortened
+from fedsim.report.rundir import Run
+from fedsim.report.tables import GROUPS, Table
+from fedsim.report.words import NOTHING, count, fixed, listing, percent
+
+NAME, TITLE = "group-frequency", "Which groups took part"
+
+LABEL = 22
+"""Characters of a group's name that fit beside the chart."""
+
+
+@dataclass(frozen=True)
+class GroupFrequencies:
+    """Frequencies by group, in multiples of uniform: 1 is a group's share of the clients.
+
+    Parameters
+    ----------
+    names
+        The groups in the order of the scenario.
+    clients
+        How many each has.
+    share
+        Share of all participations.
+    measured
+        That share over the group's share of the clients.
+    theory
+        What theory puts in its place; None where it has no value for some client.
+    omitted
+        Groups left out.
+    """
+
+    names: tuple[str, ...]
+    clients: Ints
+    share: Floats
+    measured: Floats
+    theory: Floats | None
+    omitted: int
+
+
+def group_data(run: Run) -> GroupFrequencies | None:
+    """Compute the chart's data; None where there is one group, or nobody took part."""
+    groups = run.clients.group_by("group", maintain_order=True).agg(
+        pl.len(), pl.col("participations").sum(), pl.col("pi").sum().alias("pi")
+    )
+    total = groups["participations"].sum()
+    if len(groups) < 2 or not total:
+        return None
+    shown = groups.head(GROUPS)
+    clients = shown["len"].to_numpy().astype(np.int64)
+    share = shown["participations"].to_numpy() / total
+    uniform = clients / len(run.clients)
+    return GroupFrequencies(
+        names=tuple(str(name) for name in shown["group"]),
+        clients=clients,
+        share=share,
+        measured=share / uniform,
+        theory=None if run.clients["pi"].null_count() else shown["pi"].to_numpy() / uniform,
+        omitted=len(groups) - len(shown),
+    )
+
+
+def group_chart(run: Run) -> Chart | Absent:
+    """Make the chart of groups."""
+    data = group_data(run)
+    if data is None:
+        return Absent(NAME, TITLE, "There is one group only, or nobody took part.")
+    notes = ["1 is uniform: a group that takes part as much as its share of the clients."]
+    if data.omitted:
+        notes.append(f"The first {len(data.names)} groups; {count(data.omitted)} more are in clients.parquet.")
+    ways = [f"{name} {fixed(value, 2)}" for name, value in zip(data.names, data.measured, strict=True)]
+    return Chart(
+        name=NAME,
+        title=TITLE,
+        description=f"Frequency by group, in multiples of uniform: {listing(ways)}.",
+        notes=tuple(notes),
+        table=_table(data),
+        draw=partial(draw_groups, data),
+        height=float(np.clip(0.42 + 0.085 * len(data.names), 0.62, 1.9)),
+    )
+
+
+def _table(data: GroupFrequencies) -> Table:
+    theory = [NOTHING] * len(data.names) if data.theory is None else [fixed(value) for value in data.theory]
+    rows = tuple(
+        (name, count(clients), percent(share), fixed(measured), predicted)
+        for name, clients, share, measured, predicted in zip(
+            data.names, data.clients, data.share, data.measured, theory, strict=True
+        )
+    )
+    header = ("Group", "Clients", "Share", "Measured", "Theory")
+    return Table("Frequency by group, in multiples of uniform", header, rows)
+
+
+def draw_groups(data: GroupFrequencies, axes: Axes) -> None:
+    """Draw a row for each group: a dot where it lies, a stem to uniform, a tick where theory puts it."""
+    rows = np.arange(len(data.names))[::-1]
+    axes.hlines(rows, 1, data.measured, color=SERIES[0], linewidth=2, alpha=0.35)
+    uniform = axes.axvline(1, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
+    (dots,) = axes.plot(data.measured, rows, linestyle="", marker="o", markersize=6, color=SERIES[0], zorder=3)
+    entries = [(dots, "measured")]
+    if data.theory is not None:
+        (ticks,) = axes.plot(
+            data.theory, rows, linestyle="", marker="|", markersize=11, markeredgewidth=2, color=SERIES[1], zorder=4
+        )
+        entries.append((ticks, "theory"))
+    entries.append((uniform, "uniform"))
+    highest = max(float(data.measured.max()), 1.0, 0.0 if data.theory is None else float(data.theory.max()))
+    axes.set_xlim(0, 1.1 * highest)
+    axes.set_ylim(-0.6, len(data.names) - 0.4)
+    names = [shortened(name, LABEL) for name in data.names]
+    axes.yaxis.set_major_locator(FixedLocator(rows.tolist()))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: names[len(names) - 1 - round(row)]))
+    axes.grid(visible=True, axis="x", color=RULE)
+    axes.grid(visible=False, axis="y")
+    linear(axes, "x")
+    label_axes(axes, "frequency, in multiples of uniform", "")
+    legend(axes, entries)

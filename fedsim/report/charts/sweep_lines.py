@@ -1,0 +1,229 @@
+"""How a figure moves along a sweep: means over the seeds as a line, with the confidence interval as a band."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+from fedsim.report.binning import Floats, Ints
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.marks import SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
+from fedsim.report.sweepdir import Sweep, estimates, is_separation, label, numbers_of, point_names, values_of
+from fedsim.report.tables import Table, thinned
+from fedsim.report.words import count, listing, number
+
+LINES = len(SERIES)
+"""Lines shown at most: each has a colour of its own."""
+
+VALUES = 9
+"""Up to so many values of a parameter are all written under the axis, where there is room."""
+
+LABEL = 12
+"""Characters of a value that fit under an axis."""
+
+L1, L1_THEORY = "participation.l1_uniform", "participation.l1_uniform_theory"
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line: the points of the sweep that share the values of all parameters but the one along the axis.
+
+    Parameters
+    ----------
+    name
+        Those values; empty where there is but one line.
+    points
+        Rows of the points of the sweep, in the order of x.
+    x
+        Where each point lies, in ascending order.
+    mean, half
+        Of the metric over the seeds; half of the 95 % confidence interval, NaN where it is not known.
+    theory
+        What theory says; None where nobody asked.
+    """
+
+    name: str
+    points: Ints
+    x: Floats
+    mean: Floats
+    half: Floats
+    theory: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A metric along one parameter.
+
+    Parameters
+    ----------
+    metric
+        Its name.
+    unit
+        Its unit, as the catalogue has it; empty for a plain number.
+    along
+        The parameter along the axis.
+    ticks
+        Values of a parameter that is not a number, in the order of their places 0, 1, ...; empty for numbers.
+    whole
+        Whether the parameter takes only whole numbers.
+    lines
+        The lines.
+    omitted
+        Lines left out.
+    """
+
+    metric: str
+    unit: str
+    along: str
+    ticks: tuple[str, ...]
+    whole: bool
+    lines: tuple[Line, ...]
+    omitted: int
+
+    def at(self, x: float) -> str:
+        """Write the value of the parameter at a place."""
+        return self.ticks[int(x)] if self.ticks else number(x)
+
+
+def axis_of(sweep: Sweep) -> str | None:
+    """Choose the parameter along the axis: a separation; else the number with the most values; else the first."""
+    separations = [name for name in sweep.parameters if is_separation(name) and numbers_of(sweep, name) is not None]
+    if separations:
+        return separations[0]
+    ranked = sorted(
+        sweep.parameters,
+        key=lambda name: (numbers_of(sweep, name) is None, -len(set(values_of(sweep, name)))),
+    )
+    return ranked[0] if ranked else None
+
+
+def line_data(sweep: Sweep, metric: str, unit: str = "", theory: str | None = None) -> Lines | None:
+    """Compute the chart's data; None where the metric has no value, or nothing is swept."""
+    along = axis_of(sweep)
+    found = estimates(sweep, metric)
+    if along is None or not np.isfinite(found.mean).any():
+        return None
+    x, ticks = _places(sweep, along)
+    predicted = None if theory is None else estimates(sweep, theory).mean
+    names = point_names(sweep, [name for name in sweep.parameters if name != along])
+    lines = []
+    for name in dict.fromkeys(names):
+        own = np.flatnonzero((np.array(names) == name) & np.isfinite(found.mean))
+        own = own[np.argsort(x[own], kind="stable")]
+        if len(own):
+            theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
+            lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs))
+    return Lines(
+        metric=metric,
+        unit=unit,
+        along=along,
+        ticks=ticks,
+        whole=bool((x == np.rint(x)).all()),
+        lines=tuple(lines[:LINES]),
+        omitted=max(0, len(lines) - LINES),
+    )
+
+
+def _places(sweep: Sweep, along: str) -> tuple[Floats, tuple[str, ...]]:
+    x = numbers_of(sweep, along)
+    if x is not None:
+        return x, ()
+    values = values_of(sweep, along)
+    ticks = tuple(dict.fromkeys(values))
+    return np.array([ticks.index(value) for value in values], dtype=np.float64), ticks
+
+
+def line_chart(
+    sweep: Sweep, metric: str, name: str, title: str, unit: str = "", theory: str | None = None
+) -> Chart | Absent:
+    """Make the chart of a metric along a sweep."""
+    data = line_data(sweep, metric, unit, theory)
+    if data is None:
+        return Absent(name, title, f"No run has a value of {metric}.")
+    sure = any(np.isfinite(line.half).any() for line in data.lines)
+    bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
+    notes = [f"Points are means over the seeds of {metric}{bands}."]
+    if data.omitted:
+        notes.append(f"{count(data.omitted, 'more line')} in the table of points.")
+    return lines_chart(data, name, title, tuple(notes))
+
+
+def lines_chart(data: Lines, name: str, title: str, notes: tuple[str, ...]) -> Chart:
+    """Make the chart of lines."""
+    ways = [
+        f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.at(line.x[0])} "
+        f"to {number(line.mean[-1])} at {data.at(line.x[-1])}"
+        for line in data.lines
+    ]
+    return Chart(
+        name=name,
+        title=title,
+        description=f"{data.metric} along {data.along}: {listing(ways)}.",
+        notes=notes,
+        table=_table(data),
+        draw=partial(draw_lines, data),
+    )
+
+
+def _table(data: Lines) -> Table:
+    predicted = any(line.theory is not None for line in data.lines)
+    rows = []
+    for line in data.lines:
+        for index, x in enumerate(line.x.tolist()):
+            cells = [line.name, data.at(x), number(line.mean[index], 5), number(line.half[index], 2)]
+            if predicted:
+                cells.append(number(None if line.theory is None else line.theory[index], 5))
+            rows.append(tuple(cells))
+    header = ("Line", data.along, "Mean", "± 95 %", *(("Theory",) if predicted else ()))
+    if len(data.lines) == 1:
+        rows, header = [row[1:] for row in rows], header[1:]
+    return thinned(f"{data.metric} along the sweep", header, rows)
+
+
+def draw_lines(data: Lines, axes: Axes) -> None:
+    """Draw the lines with their bands; theory, where there is one, dashed."""
+    entries: list[tuple[Artist, str]] = []
+    dashed: Artist | None = None
+    for index, line in enumerate(data.lines):
+        color = series_color(index)
+        known = np.isfinite(line.half)
+        low, high = line.mean - line.half, line.mean + line.half
+        axes.fill_between(line.x, low, high, where=known.tolist(), color=color, alpha=0.18, linewidth=0)
+        axes.errorbar(
+            line.x[known], line.mean[known], yerr=line.half[known], linestyle="", color=color, capsize=2.5, linewidth=1
+        )
+        (drawn,) = axes.plot(line.x, line.mean, color=color, marker="o", markersize=4.2)
+        entries.append((drawn, line.name or "measured"))
+        if line.theory is not None:
+            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=(0, (3.5, 2)), linewidth=1.1)
+    if dashed is not None:
+        entries.append((dashed, "theory"))
+    _scale(data, axes)
+    along = f"{shortened(label(data.along), 44)}"
+    label_axes(axes, along, shortened(f"{data.metric} ({data.unit})" if data.unit else data.metric))
+    if len(entries) > 1:
+        legend(axes, entries)
+
+
+def _scale(data: Lines, axes: Axes) -> None:
+    low, high = axes.get_ylim()
+    if low > 0 and low < 0.7 * high:
+        axes.set_ylim(0, high)
+    linear(axes, "y")
+    if data.ticks:
+        axes.set_xlim(-0.5, len(data.ticks) - 0.5)
+        axes.xaxis.set_major_locator(FixedLocator(list(range(len(data.ticks)))))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(data.ticks[round(x)], LABEL)))
+        return
+    x: Floats | Ints = np.concatenate([line.x for line in data.lines])
+    values = np.unique(x)
+    if len(values) <= VALUES and (len(values) < 2 or np.diff(values).min() > 0.07 * np.ptp(values)):
+        linear(axes, "x", whole=data.whole)
+        axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
+    elif x.min() > 0 and x.max() > 50 * x.min():
+        logarithmic(axes, "x")
+    else:
+        linear(axes, "x", whole=data.whole)

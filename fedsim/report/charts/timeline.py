@@ -1,0 +1,270 @@
+"""A timeline of some devices: when each condition held, when they were in a session, when they cooled down."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+from fedsim.report.binning import Floats
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.clock import time_axis, time_scale
+from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, spans
+from fedsim.report.rundir import Json, Run
+from fedsim.report.tables import Table
+from fedsim.report.words import count, duration, percent
+from fedsim.scenario.units import parse_duration
+
+NAME, TITLE = "timeline", "Days in the life of some devices"
+
+DEVICES = 6
+"""Devices shown at most."""
+
+WINDOW = 2 * 86_400.0
+"""Seconds of simulated time shown at most, from the start."""
+
+CONDITIONS = ("charging", "network", "idle", "available")
+"""Conditions in the order of their lanes; any other comes after them."""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Intervals of time, each from a start to its end, in order, in the timeline's unit."""
+
+    starts: Floats
+    ends: Floats
+
+    @property
+    def total(self) -> float:
+        """How long they are together."""
+        return float((self.ends - self.starts).sum())
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device within the window.
+
+    Parameters
+    ----------
+    client
+        Its number.
+    conditions
+        (condition, when it held) for each that the scenario requires.
+    sessions, cooling
+        When it was in a session, and when it cooled down after one.
+    """
+
+    client: int
+    conditions: tuple[tuple[str, Spans], ...]
+    sessions: Spans
+    cooling: Spans
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Some devices over the first part of the run.
+
+    Parameters
+    ----------
+    unit, size
+        The unit of time: its name and its length in seconds.
+    longest
+        Length of the window, in that unit.
+    devices
+        The devices.
+    omitted
+        Devices that were recorded and are left out.
+    rest_known
+        Whether the wall-clock cool-down of every device is known; what is drawn is the separation alone where not.
+    whole
+        Whether the window is the whole run.
+    """
+
+    unit: str
+    size: float
+    longest: float
+    devices: tuple[Device, ...]
+    omitted: int
+    rest_known: bool
+    whole: bool
+
+
+def timeline_data(run: Run) -> Timeline | None:
+    """Compute the chart's data; None where no device was recorded."""
+    if run.transitions is None or run.transitions.is_empty():
+        return None
+    clients = _recorded(run, run.transitions)
+    until = min(WINDOW, run.simulated_s)
+    size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
+    rests = _rests(run)
+    shown = clients[:DEVICES]
+    return Timeline(
+        unit=unit,
+        size=size,
+        longest=until / size,
+        devices=tuple(_device(run, int(client), until, size, rests) for client in shown),
+        omitted=len(clients) - len(shown),
+        rest_known=None not in rests.values(),
+        whole=until >= run.simulated_s,
+    )
+
+
+def _recorded(run: Run, transitions: pl.DataFrame) -> list[int]:
+    """List the devices that were to be recorded: one of which no condition ever held has no transitions."""
+    chosen = run.scenario("records", "transitions")
+    named = [client for client in chosen if isinstance(client, int)] if isinstance(chosen, list) else []
+    known = set(run.clients["client"].to_list()) if named else set()
+    return sorted({*transitions["client"].to_list(), *(client for client in named if client in known)})
+
+
+def _rests(run: Run) -> dict[str, float | None]:
+    """Return the wall-clock cool-down by group in seconds; None where it differs from client to client."""
+    population = run.scenario("population")
+    found: dict[str, float | None] = {}
+    for entry in population if isinstance(population, list) else []:
+        if isinstance(entry, dict):
+            found[str(entry.get("name"))] = _constant(entry.get("cooldown"))
+    return found
+
+
+def _constant(source: Json) -> float | None:
+    value = source.get("value") if isinstance(source, dict) and source.get("kind") == "constant" else source
+    try:
+        return 0.0 if value is None else parse_duration(value)
+    except ValueError:
+        return None
+
+
+def _device(run: Run, client: int, until: float, size: float, rests: dict[str, float | None]) -> Device:
+    assert run.transitions is not None
+    changes = run.transitions.filter(client=client).sort("time_s")
+    names = sorted(changes["condition"].unique().to_list(), key=_lane)
+    held = tuple((name, _clipped(*_held(changes.filter(condition=name), until), until, size)) for name in names)
+    sessions = run.taken.chosen.filter(client=client)
+    begun, ended = sessions["selected_s"].to_numpy(), sessions["ended_s"].fill_nan(None).fill_null(until).to_numpy()
+    return Device(
+        client=client,
+        conditions=held,
+        sessions=_clipped(begun, ended, until, size),
+        cooling=_clipped(*_cooling(run, client, sessions, rests), until, size),
+    )
+
+
+def _lane(condition: str) -> tuple[int, str]:
+    return (CONDITIONS.index(condition) if condition in CONDITIONS else len(CONDITIONS), condition)
+
+
+def _held(changes: pl.DataFrame, until: float) -> tuple[Floats, Floats]:
+    """Pair each beginning with the next end; what has not ended goes on to the end of the window."""
+    starts = changes.filter(pl.col("on"))["time_s"].to_numpy()
+    ends = changes.filter(~pl.col("on"))["time_s"].to_numpy()
+    after = np.searchsorted(ends, starts, side="right")
+    return starts, np.append(ends, until if not len(ends) else max(until, ends[-1]))[after]
+
+
+def _cooling(run: Run, client: int, sessions: pl.DataFrame, rests: dict[str, float | None]) -> tuple[Floats, Floats]:
+    """Find when a client had to wait after each session: for its separation, for its wall-clock cool-down.
+
+    A separation of R ends with the opening of round t + 1 + R. It counts from the selection, but one who is in a
+    session waits for nothing else, so the waiting is drawn from the session's end on.
+    """
+    row = run.clients.row(by_predicate=pl.col("client") == client, named=True)
+    from_report = run.scenario("server", "cooldown_from") == "reported"
+    rested = sessions.filter(pl.col("outcome") == "reported") if from_report else sessions
+    begun, ended = rested["selected_s"].to_numpy(), rested["ended_s"].fill_nan(None).to_numpy()
+    opened = run.rounds["opened_s"].to_numpy()
+    back = rested["round"].to_numpy() + 1 + int(row["separation"])
+    ready = np.append(opened, run.simulated_s)[np.minimum(back, len(opened))]
+    rest = rests.get(str(row["group"])) or 0.0
+    until = np.maximum(ready if row["separation"] else ended, (ended if from_report else begun) + rest)
+    known = np.isfinite(ended) & (until > ended)
+    return ended[known], until[known]
+
+
+def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> Spans:
+    inside = starts < until
+    return Spans(starts[inside] / size, np.minimum(ends[inside], until) / size)
+
+
+def timeline_chart(run: Run) -> Chart | Absent:
+    """Make the timeline."""
+    data = timeline_data(run)
+    if data is None:
+        return Absent(NAME, TITLE, "No device was recorded: records.transitions names those to follow.")
+    return Chart(
+        name=NAME,
+        title=TITLE,
+        description=_describe(data),
+        notes=_notes(data),
+        table=_table(data),
+        draw=partial(draw_timeline, data),
+        height=float(np.clip(0.4 + 0.042 * _lanes(data), 0.75, 2.0)),
+    )
+
+
+def _lanes(data: Timeline) -> int:
+    return sum(len(device.conditions) + 3 for device in data.devices)
+
+
+def _describe(data: Timeline) -> str:
+    sessions = sum(len(device.sessions.starts) for device in data.devices)
+    return (
+        f"{count(len(data.devices), 'device')} over {duration(data.longest * data.size)}: when the conditions held "
+        f"that a session requires, {count(sessions, 'session')}, and the cool-downs after them."
+    )
+
+
+def _notes(data: Timeline) -> tuple[str, ...]:
+    notes = [] if data.whole else [f"The first {duration(data.longest * data.size)} of the run."]
+    if data.omitted:
+        notes.append(f"{count(data.omitted, 'recorded device')} left out; transitions.parquet has them all.")
+    if not data.rest_known:
+        notes.append("Cool-downs are those of the separation; wall-clock cool-downs differ from client to client.")
+    notes.append("Sessions are drawn a little longer than they were, or they could not be seen.")
+    return tuple(notes)
+
+
+def _table(data: Timeline) -> Table:
+    names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
+    rows = []
+    for device in data.devices:
+        held = dict(device.conditions)
+        shares = [percent(held[name].total / data.longest) if name in held else "" for name in names]
+        cooling = percent(device.cooling.total / data.longest)
+        rows.append((str(device.client), *shares, count(len(device.sessions.starts)), cooling))
+    header = ("Device", *(name.capitalize() for name in names), "Sessions", "Cooling down")
+    return Table("Devices: shares of the time shown", header, tuple(rows), words=0)
+
+
+def draw_timeline(data: Timeline, axes: Axes) -> None:
+    """Draw for each device a lane for each condition and, below them, a broad one for sessions and cool-downs."""
+    names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
+    colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_lane))}
+    shown: dict[str, Artist] = {}
+    ticks: list[float] = []
+    top = 0.0
+    for device in data.devices:
+        for name, held in device.conditions:
+            patch = spans(axes, held.starts, held.ends, (top + 0.15, top + 0.85), colors[name])
+            shown.setdefault(name, patch)
+            top += 1
+        lane = (top + 0.1, top + 1.5)
+        shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, lane, SERIES[1], alpha=0.32)
+        least = data.longest / 260
+        ends = np.maximum(device.sessions.ends, device.sessions.starts + least)
+        shown["session"] = spans(axes, device.sessions.starts, ends, lane, SERIES[0])
+        ticks.append((top + 1.5 + top - len(device.conditions)) / 2)
+        top += 2.6
+        if device is not data.devices[-1]:
+            axes.axhline(top - 0.55, color=INK, linewidth=0.4)
+    axes.set_ylim(top - 0.6, -0.3)
+    labels = [f"device {device.client}" for device in data.devices]
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda _, index: labels[index or 0]))
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+    label_axes(axes, time_axis(axes, data.unit, data.longest), "")
+    legend(axes, [(shown[name], name) for name in (*sorted(names, key=_lane), "session", "cool-down")])

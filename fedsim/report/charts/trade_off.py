@@ -1,0 +1,165 @@
+"""What evenness costs: bias against the pace of training, one point for each separation of a sweep."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from fedsim.report.binning import Floats
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.marks import MUTED, label_axes, legend, linear, series_color
+from fedsim.report.charts.sweep_lines import L1, LINES, axis_of
+from fedsim.report.sweepdir import Sweep, estimates, numbers_of, point_names, short, values_of
+from fedsim.report.tables import Table, thinned
+from fedsim.report.words import count, fixed, number
+
+NAME, TITLE = "trade-off", "What evenness costs"
+PACE = "rounds.per_day"
+
+
+@dataclass(frozen=True)
+class Path:
+    """Points that share the values of all parameters but the one that is followed, in its order.
+
+    Parameters
+    ----------
+    name
+        Those values; empty where there is but one path.
+    values
+        The value of the parameter at each point.
+    pace, bias
+        Means over the seeds: rounds per simulated day; L1 distance from uniform.
+    pace_half, bias_half
+        Halves of their 95\N{NARROW NO-BREAK SPACE}% confidence intervals; NaN where not known.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    pace: Floats
+    pace_half: Floats
+    bias: Floats
+    bias_half: Floats
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """The paths along one parameter; `omitted` of them are left out."""
+
+    along: str
+    paths: tuple[Path, ...]
+    omitted: int
+
+
+def trade_off_data(sweep: Sweep) -> TradeOff | None:
+    """Compute the chart's data; None where a figure is missing or nothing is swept."""
+    along = axis_of(sweep)
+    bias, pace = estimates(sweep, L1), estimates(sweep, PACE)
+    both = np.isfinite(bias.mean) & np.isfinite(pace.mean)
+    if along is None or not both.any():
+        return None
+    numbers, values = numbers_of(sweep, along), values_of(sweep, along)
+    names = point_names(sweep, [name for name in sweep.parameters if name != along])
+    paths = []
+    for name in dict.fromkeys(names):
+        own = np.flatnonzero((np.array(names) == name) & both)
+        if numbers is not None:
+            own = own[np.argsort(numbers[own], kind="stable")]
+        if len(own):
+            paths.append(
+                Path(
+                    name,
+                    tuple(values[index] for index in own),
+                    pace.mean[own],
+                    pace.half[own],
+                    bias.mean[own],
+                    bias.half[own],
+                )
+            )
+    return TradeOff(along, tuple(paths[:LINES]), max(0, len(paths) - LINES))
+
+
+def trade_off_chart(sweep: Sweep) -> Chart | Absent:
+    """Make the trade-off plot."""
+    data = trade_off_data(sweep)
+    if data is None:
+        return Absent(NAME, TITLE, f"No run has both {L1} and {PACE}.")
+    first = data.paths[0]
+    name = short(data.along)
+    notes = [
+        f"One point for each {name}: left is slower, down is more even. The best corner is below on the right. "
+        "Bars are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the means."
+    ]
+    if data.omitted:
+        notes.append(f"{count(data.omitted, 'more path')} in the table of points.")
+    return Chart(
+        name=NAME,
+        title=TITLE,
+        description=(
+            f"L1 distance from uniform against rounds per day: {fixed(first.bias[0])} at {number(first.pace[0])} "
+            f"rounds a day with {name} = {first.values[0]}; {fixed(first.bias[-1])} at {number(first.pace[-1])} rounds "
+            f"a day with {name} = {first.values[-1]}."
+        ),
+        notes=tuple(notes),
+        table=_table(data),
+        draw=partial(draw_trade_off, data),
+    )
+
+
+def _table(data: TradeOff) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (path.name, value, *(number(figure) for figure in figures))
+        for path in data.paths
+        for value, *figures in zip(path.values, path.pace, path.pace_half, path.bias, path.bias_half, strict=True)
+    ]
+    header: tuple[str, ...] = ("Path", short(data.along), "Rounds a day", "± 95 %", "L1 from uniform", "± 95 %")
+    if len(data.paths) == 1:
+        rows, header = [row[1:] for row in rows], header[1:]
+    return thinned("Bias and pace", header, rows)
+
+
+def _labels(data: TradeOff, axes: Axes) -> list[tuple[str, float, float]]:
+    """Name the points, the ends of the paths first, and leave out names that would lie on others."""
+    wide, tall = np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())
+    found: list[tuple[str, float, float]] = []
+    for ends in (True, False):
+        for path in data.paths:
+            for index, (value, pace, bias) in enumerate(zip(path.values, path.pace, path.bias, strict=True)):
+                text = f"{short(data.along)} = {value}" if index == 0 else value
+                room = all(
+                    abs(pace - x) > (0.03 + 0.011 * (len(text) + len(other))) * wide or abs(bias - y) > 0.07 * tall
+                    for other, x, y in found
+                )
+                if room and ends == (index in {0, len(path.values) - 1}):
+                    found.append((text, float(pace), float(bias)))
+    return found
+
+
+def draw_trade_off(data: TradeOff, axes: Axes) -> None:
+    """Draw each path with its points named."""
+    entries: list[tuple[Artist, str]] = []
+    for index, path in enumerate(data.paths):
+        color = series_color(index)
+        axes.errorbar(
+            path.pace,
+            path.bias,
+            xerr=np.nan_to_num(path.pace_half),
+            yerr=np.nan_to_num(path.bias_half),
+            linestyle="",
+            color=color,
+            linewidth=1,
+            capsize=2,
+        )
+        (drawn,) = axes.plot(path.pace, path.bias, color=color, marker="o", markersize=5, linewidth=1)
+        entries.append((drawn, path.name or "measured"))
+    axes.margins(0.12)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(0.0, low) if low < 0.5 * high else low, high)
+    for text, pace, bias in _labels(data, axes):
+        axes.annotate(text, (pace, bias), xytext=(5, 5), textcoords="offset points", color=MUTED, fontsize=8)
+    linear(axes, "x")
+    linear(axes, "y")
+    label_axes(axes, "rounds per simulated day", "L1 distance from uniform")
+    if len(entries) > 1:
+        legend(axes, entries)

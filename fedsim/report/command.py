@@ -1,0 +1,99 @@
+"""What `fedsim report` and `fedsim compare --report` do: reports in the format and the place that were asked for."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from fedsim.errors import RunError
+from fedsim.log import write_text
+from fedsim.report.comparison_report import comparison_document
+from fedsim.report.document import Document, drawn
+from fedsim.report.index import INDEX, Entry, write_index
+from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures
+
+SUMMARY = "report.md"
+_SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
+
+
+def report_directories(directories: Sequence[Path], form: str, out: Path | None) -> list[str]:
+    """Report on run or sweep directories.
+
+    Parameters
+    ----------
+    directories
+        What to report on.
+    form
+        ``html`` for pages with their figures beside them, ``png`` or ``svg`` for figures alone, ``md`` for summaries.
+    out
+        A file for the page or the summary of one directory; else a folder, which gets a folder for each of several
+        directories, and a page that lists theirs. By default pages and figures go into the directories themselves, and
+        summaries are returned.
+
+    Returns
+    -------
+    list of str
+        What to print: the files written, or the summaries.
+
+    Raises
+    ------
+    RunError
+        A directory is not that of a run or a sweep, or something cannot be read or written.
+    """
+    if out is not None and len(directories) > 1 and out.suffix in _SUFFIXES.get(form, ()):
+        raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
+    printed: list[str] = []
+    entries: list[Entry] = []
+    for directory, place in zip(directories, _places(directories, out), strict=True):
+        document = document_of(directory)
+        printed += _write(document, form, directory if place is None and form != "md" else place)
+        entries += [] if place is None else [Entry(f"{quote(place.name)}/{PAGE}", document)]
+    if form == "html" and out is not None and len(directories) > 1:
+        listed = f"{len(directories)} reports, made by fedsim report."
+        printed.append(str(write_index(out / INDEX, out.resolve().name, listed, [("Reports", entries)])))
+    return printed
+
+
+def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:
+    """Write the report of a comparison: a page if `out` is one, else a folder with the page and its figures."""
+    document = comparison_document(a, b, confidence)
+    if out.suffix in _SUFFIXES["html"]:
+        return write_document(document, out, None)
+    return write_document(document, out / PAGE, out / FIGURES)
+
+
+def _places(directories: Sequence[Path], out: Path | None) -> list[Path | None]:
+    """Give every directory its place: a folder of its own where there are several, named after it."""
+    if out is None or len(directories) == 1:
+        return [out] * len(directories)
+    return [out / name for name in _distinct(directory.resolve().name for directory in directories)]
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Number the names that come again."""
+    found: list[str] = []
+    for name in names:
+        candidate, times = name, 1
+        while candidate in found:
+            times += 1
+            candidate = f"{name}-{times}"
+        found.append(candidate)
+    return found
+
+
+def _write(document: Document, form: str, place: Path | None) -> list[str]:
+    if form == "md":
+        if place is None:
+            return [document.summary.rstrip("\n")]
+        path = place if place.suffix in _SUFFIXES["md"] else place / SUMMARY
+        make_folder(path.parent)
+        write_text(path, document.summary)
+        return [str(path)]
+    assert place is not None
+    if form == "html":
+        if place.suffix in _SUFFIXES["html"]:
+            return [str(write_document(document, place, None))]
+        return [str(write_document(document, place / PAGE, place / FIGURES))]
+    # In a run's own directory figures have a folder of their own; in one that was asked for they are all there is.
+    own = (place / "manifest.json").exists() or (place / "sweep.json").exists()
+    folder = place / FIGURES if own else place
+    return [str(path) for path in write_figures(folder, document.names, drawn(document), (form,))]

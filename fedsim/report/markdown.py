@@ -1,0 +1,93 @@
+"""Summaries in Markdown, to be posted as a comment: short, and with every name shown as the text that it is."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from fedsim.report.answer import Sentence, Tile
+from fedsim.report.tables import Table
+from fedsim.report.verdict import Verdict
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_MENTION = re.compile(r"@(?=\w)")
+
+ROWS = 20
+"""Rows of a table shown at most."""
+
+_MARKS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "unjudged": "❔"}
+
+
+def escape(text: str) -> str:
+    """Write text so that Markdown shows it as it is: no markup, no HTML, no mention of anybody, on one line."""
+    flat = " ".join(text.split())
+    return _MENTION.sub("@\N{WORD JOINER}", _SPECIAL.sub(r"\\\1", flat).translate(_ENTITIES))
+
+
+def code(text: str) -> str:
+    """Write text as code; its own backticks need a longer fence."""
+    flat = " ".join(text.split())
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
+    edge = " " if flat.startswith("`") or flat.endswith("`") else ""
+    # In a table a bar would end the cell even within code.
+    return f"{fence}{edge}{flat}{edge}{fence}".replace("|", "\\|")
+
+
+def block(text: str) -> str:
+    """Write text as a block of code."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a table; its cells are Markdown already."""
+    lines = [f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def plain_table(shown: Table) -> str:
+    """Write a table of the report, at most `ROWS` rows of it."""
+    text = table([escape(head) for head in shown.header], [[escape(cell) for cell in row] for row in shown.rows[:ROWS]])
+    left = len(shown.rows) - ROWS
+    return f"**{escape(shown.caption)}**\n\n{text}" + (f"\n\n{left} more rows in the report." if left > 0 else "")
+
+
+def summary(
+    kind: str,
+    name: str,
+    verdict: Verdict | None,
+    answer: Sequence[Sentence],
+    tiles: Sequence[Tile],
+    more: Sequence[str] = (),
+    command: str | None = None,
+) -> str:
+    """Put a summary together: verdict, answer, key figures, whatever more there is, and the command that reruns it."""
+    parts = [f"### {escape(name)} ({kind})"]
+    if verdict is not None:
+        parts.append(f"{_MARKS[verdict.status]} **{escape(verdict.headline)}**")
+        parts.append(_conditions(verdict))
+    parts.append(" ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in answer))
+    if tiles:
+        rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in tiles]
+        parts.append(table(("figure", "value", ""), rows))
+    parts += more
+    if command:
+        parts.append(f"<details><summary>Run it again</summary>\n\n{block(command)}\n\n</details>")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _conditions(verdict: Verdict) -> str:
+    rows = []
+    for condition in (*verdict.attention, *verdict.met):
+        figures = dict(condition.figures)
+        told = "; ".join(escape(text) for text in (condition.why, condition.note) if text)
+        rows.append(
+            (
+                f"{_MARKS[condition.status]} {condition.outcome}",
+                code(condition.check),
+                *(escape(figures.get(what, "")) for what in ("Observed", "Limit", "Margin")),
+                code(condition.place) if condition.place else "",
+                told,
+            )
+        )
+    text = table(("", "expectation", "observed", "limit", "margin", "place", "why"), rows)
+    return f"{text}\n\n{escape(verdict.omitted)}" if verdict.omitted else text

@@ -1,0 +1,211 @@
+"""A sweep directory, read: its points, and each metric's mean and interval at every one of them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fedsim.errors import RunError
+from fedsim.report.binning import Floats
+from fedsim.report.rundir import Json
+from fedsim.report.words import number
+from fedsim.study import results
+from fedsim.study.store import SWEEP_FILE
+
+COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep left behind.
+
+    Parameters
+    ----------
+    name
+        The sweep's name, as a person wrote it: text, never markup.
+    meta
+        The whole of `sweep.json`.
+    parameters
+        The swept keys, in the order of the columns.
+    points
+        One row for each point in order: ``point`` and a column for each parameter.
+    results
+        ``run_id``, ``point``, ``seed``, ``status``, ``metric``, ``value``: the finite values of complete runs.
+    runs
+        ``run_id``, ``point``, ``seed``, ``status``: one row for each run.
+    """
+
+    name: str
+    meta: Mapping[str, Json]
+    parameters: tuple[str, ...]
+    points: pl.DataFrame
+    results: pl.DataFrame
+    runs: pl.DataFrame
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that have a value somewhere, by name."""
+        return tuple(self.results["metric"].unique().sort().to_list())
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """A metric at every point: arrays over the points, NaN where there is no value.
+
+    Parameters
+    ----------
+    mean
+        Over the seeds.
+    half
+        Half of the 95 % confidence interval of the mean, from Student's t; NaN with fewer than two seeds.
+    seeds
+        How many seeds have a value.
+    """
+
+    mean: Floats
+    half: Floats
+    seeds: Floats
+
+
+def read_sweep(directory: Path) -> Sweep:
+    """Read a sweep directory.
+
+    Raises
+    ------
+    RunError
+        The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
+    """
+    meta = read_meta(directory)
+    return sweep_of(results.read_results(directory), meta, directory.name)
+
+
+def read_meta(directory: Path) -> Mapping[str, Json]:
+    """Read `sweep.json`.
+
+    Raises
+    ------
+    RunError
+        It is missing, unreadable, or no object.
+    """
+    path = directory / SWEEP_FILE
+    try:
+        meta = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(meta, dict):
+        raise RunError(f"{path}: holds no JSON object")
+    return meta
+
+
+def sweep_of(table: pl.DataFrame, meta: Mapping[str, Json], fallback: str = "sweep") -> Sweep:
+    """Order the tidy table of a sweep: run_id, point, seed, status, a column for each parameter, metric, value.
+
+    Raises
+    ------
+    RunError
+        A column is missing.
+    """
+    missing = [column for column in results.FIXED if column not in table.columns]
+    if missing:
+        raise RunError(f"the results of the sweep lack the columns {', '.join(missing)}")
+    name = meta.get("name")
+    parameters = tuple(column for column in table.columns if column not in results.FIXED)
+    points = table.select("point", *parameters).unique("point", keep="first", maintain_order=True).sort("point")
+    finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
+    return Sweep(
+        name=name if isinstance(name, str) else fallback,
+        meta=meta,
+        parameters=parameters,
+        points=points,
+        results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
+        runs=table.select("run_id", "point", "seed", "status")
+        .unique("run_id", keep="first", maintain_order=True)
+        .sort("point", "seed", "run_id"),
+    )
+
+
+def estimates(sweep: Sweep, metric: str) -> Estimates:
+    """Estimate a metric at every point."""
+    own = results.estimates(sweep.results.filter(metric=metric))
+    return _aligned(sweep, own.select("point", "mean", "high", "seeds"))
+
+
+def paired(sweep: Sweep, metric: str, baseline: int = 0) -> Estimates:
+    """Estimate how a metric differs at every point from the one in that row, over the seeds that both have.
+
+    The same seed is the same world at every point, so differences vary less than the values do. At the baseline
+    itself there is none.
+    """
+    own = sweep.results.filter(metric=metric)
+    base = int(sweep.points["point"][baseline])
+    if base not in own["point"]:
+        own = own.clear()
+    apart = results.paired(own, baseline=base if len(own) else None)
+    return _aligned(sweep, apart.select("point", pl.col("difference").alias("mean"), "high", "seeds"))
+
+
+def _aligned(sweep: Sweep, table: pl.DataFrame) -> Estimates:
+    """Put ``point``, ``mean``, ``high``, ``seeds`` in the order of the points."""
+    every = sweep.points.select("point").join(table, on="point", how="left", maintain_order="left")
+    mean = every["mean"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    high = every["high"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    # With fewer than two seeds there is no interval, whatever the table holds in its place.
+    seeds = every["seeds"].fill_null(0).to_numpy().astype(np.float64)
+    return Estimates(mean, np.where(seeds >= 2, high - mean, np.nan), seeds)
+
+
+def values_of(sweep: Sweep, parameter: str) -> tuple[str, ...]:
+    """Write the value that a parameter has at every point."""
+    return tuple(shown(value) for value in sweep.points[parameter].to_list())
+
+
+def numbers_of(sweep: Sweep, parameter: str) -> Floats | None:
+    """Return the value of a parameter at every point as numbers; None where some are not."""
+    column = sweep.points[parameter]
+    if column.dtype == pl.Boolean:
+        return None
+    try:
+        found = np.array([float(value) for value in column.to_list()], dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return found if np.isfinite(found).all() else None
+
+
+def shown(value: object) -> str:
+    """Write a parameter's value."""
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def label(parameter: str) -> str:
+    """Name a parameter on an axis: a separation as R in rounds, others by their path."""
+    return "separation R (rounds)" if is_separation(parameter) else parameter
+
+
+def short(parameter: str) -> str:
+    """Name a parameter where there is little room: by the last part of its path; a separation as R."""
+    return "R" if is_separation(parameter) else parameter.rpartition(".")[2]
+
+
+def is_separation(parameter: str) -> bool:
+    """Tell whether a parameter is the separation R of some clients."""
+    return parameter.rpartition(".")[2] == "separation"
+
+
+def point_names(sweep: Sweep, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Name every point by the values of these parameters; of all, if none are given."""
+    chosen = sweep.parameters if parameters is None else tuple(parameters)
+    columns = [values_of(sweep, parameter) for parameter in chosen]
+    if not columns:
+        return ("",) * len(sweep.points)
+    return tuple(
+        ", ".join(
+            f"{short(parameter)}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}"
+            for parameter, value in zip(chosen, row, strict=True)
+        )
+        for row in zip(*columns, strict=True)
+    )

@@ -1,0 +1,192 @@
+"""Makes the reports in this folder again: every figure of the paper, the table of its claims, studies, and their list.
+
+Run ``python reports/make.py`` (some minutes on two cores; names after it make only these). It needs the extras ``data``
+and ``torch``. Each learning figure is a scenario of ``scenarios/paper`` run at several separations; its page shows the
+loss of every optimizer by rounds, and the numbers that the table of claims in README.md is made of.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pages import REFERENCE, RUNS, STUDIES, SWEEPS, figure_page, run_page, sweep_page, write_list
+
+from fedsim import Scenario, simulate
+from fedsim.report.document import Document
+from fedsim.report.page import write_document
+
+HERE = Path(__file__).parent
+SCENARIOS = HERE.parent / "scenarios" / "paper"
+
+FIGURES: Mapping[str, tuple[int, ...]] = {
+    "fedavg-synthetic": (0, 4, 8, 12, 16, 19),
+    "debiased-synthetic": (0, 4, 8, 12, 16, 19),
+    "three-methods-synthetic": (8,),
+    "fedavg-digits": (0, 4, 8, 12),
+    "debiased-digits": (0, 4, 8, 12),
+    "three-methods-digits": (8,),
+    "network-digits": (0, 8),
+    "quadratic-bias": (0, 4, 8, 12),
+}
+
+Results = dict[int, dict[str, float]]
+
+
+def run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
+    """Return metrics, learning table and wall time of a figure's scenario at one separation."""
+    begin = time.perf_counter()
+    overrides = [f"population.*.separation={separation}"]
+    result = simulate(Scenario.load(SCENARIOS / f"{name}.fedsim.yaml", overrides))
+    learning = result.learning
+    if learning is None:
+        raise SystemExit(f"{name} trains nothing")
+    learned = {key: value for key, value in result.metrics.items() if key.startswith(("learning.", "participation.l1"))}
+    return learned, learning, time.perf_counter() - begin
+
+
+def above(found: Mapping[str, float], name: str, what: str = "average_loss") -> float:
+    """Return by how much an optimizer's figure lies above that of FedAvg under uniform participation."""
+    return found[f"learning.{name}.{what}"] - found[f"learning.{REFERENCE}.{what}"]
+
+
+def listed(results: Results, name: str, what: str = "average_loss") -> str:
+    """Write these differences, by separation."""
+    return ", ".join(f"{above(found, name, what):+.5f} (R = {r})" for r, found in results.items())
+
+
+def falls(values: Sequence[float], slack: float = 0.0) -> bool:
+    """Say whether each value is below the one before."""
+    return all(later < earlier + slack for earlier, later in pairwise(values))
+
+
+def claims(known: Mapping[str, Results]) -> list[tuple[str, str, str, str]]:
+    """Return the paper's claims: what is claimed, where, what was measured, whether it holds."""
+    rows: list[tuple[str, str, str, str]] = []
+
+    def add(figure: str, claim: str, measured: Callable[[Results], tuple[str, str]]) -> None:
+        if figure in known:
+            rows.append((claim, figure, *measured(known[figure])))
+
+    for problem, tolerance in (("synthetic", 2e-4), ("digits", 1e-3)):
+
+        def smaller_bias(results: Results) -> tuple[str, str]:
+            excess = [above(found, "fedavg") for found in results.values()]
+            text = f"average loss of FedAvg above uniform: {listed(results, 'fedavg')}"
+            return text, "holds" if falls(excess, slack=2e-5) else "does not hold"
+
+        def as_uniform(results: Results, tolerance: float = tolerance) -> tuple[str, str]:
+            met = [r for r, found in results.items() if abs(above(found, "debiased_fedavg")) <= tolerance]
+            text = f"average loss of Debiased FedAvg above uniform: {listed(results, 'debiased_fedavg')}"
+            missed = [f"R = {r}" for r in results if r not in met]
+            return text, f"holds within {tolerance:g}" + (f", except at {', '.join(missed)}" if missed else "")
+
+        def fedavg_stays(results: Results) -> tuple[str, str]:
+            [found] = results.values()
+            ratio = above(found, "fedavg") / max(1e-12, abs(above(found, "debiased_fedavg")))
+            text = (
+                f"above uniform: FedAvg {above(found, 'fedavg'):+.5f}, Debiased {above(found, 'debiased_fedavg'):+.5f}"
+            )
+            return text, "holds" if ratio > 2 else "does not hold"
+
+        def varp_stays(results: Results, tolerance: float = tolerance) -> tuple[str, str]:
+            [found] = results.values()
+            text = f"above uniform: FedVARP {above(found, 'fedvarp'):+.5f}, FedAvg {above(found, 'fedavg'):+.5f}"
+            return text, "does not reproduce" if above(found, "fedvarp") < tolerance else "holds"
+
+        add(f"fedavg-{problem}", f"Larger R, smaller bias of FedAvg ({problem})", smaller_bias)
+        add(
+            f"debiased-{problem}",
+            f"Debiased FedAvg reaches the loss of uniform participation for every R ({problem})",
+            as_uniform,
+        )
+        add(f"three-methods-{problem}", f"FedAvg stays biased at R = 8 ({problem})", fedavg_stays)
+        add(f"three-methods-{problem}", f"FedVARP stays biased at R = 8 ({problem})", varp_stays)
+    add("network-digits", "The same with a three-layer network (digits for MNIST)", _network)
+    add("quadratic-bias", "Beyond the paper: FedAvg ends where theory says", _predicted)
+    return rows
+
+
+def _network(results: Results) -> tuple[str, str]:
+    parts = [f"{name} {listed(results, name)}" for name in ("fedavg", "debiased_fedavg", "fedvarp")]
+    excess = [above(found, "fedavg") for found in results.values()]
+    less = all(above(found, "debiased_fedavg") < above(found, "fedavg") for found in results.values())
+    return "average loss above uniform: " + "; ".join(parts), "holds" if falls(excess) and less else "in part"
+
+
+def _predicted(results: Results) -> tuple[str, str]:
+    pairs = {
+        r: (found["learning.fedavg.bias"], found["learning.fedavg.bias_predicted"]) for r, found in results.items()
+    }
+    text = ", ".join(f"{found:.4f} for {foreseen:.4f} (R = {r})" for r, (found, foreseen) in pairs.items())
+    close = all(abs(found - foreseen) <= 0.1 * foreseen + 0.02 for found, foreseen in pairs.values())
+    return f"distance from the optimum, measured for predicted: {text}", "holds" if close else "in part"
+
+
+def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the page that lists figures and claims."""
+    lines = [
+        "# Reports",
+        "",
+        "The learning figures of the paper (Sun et al., arXiv:2410.01209), made by `make reports` from the scenarios",
+        "in `scenarios/paper`. [index.html](index.html) lists these and the other reports here: the chain's figures",
+        "and four studies. What the numbers mean, and what to make of them, is in",
+        "[docs/paper-results.md](../docs/paper-results.md).",
+        "",
+        "| claim | measured | verdict |",
+        "| --- | --- | --- |",
+    ]
+    lines += [
+        f"| {claim} | [{figure}]({figure}.html): {measured} | {verdict} |"
+        for claim, figure, measured, verdict in claims(known)
+    ]
+    lines += ["", "| figure | slowest run, seconds |", "| --- | --- |"]
+    lines += [f"| [{name}]({name}.html) | {max(seconds[name].values()):.0f} |" for name in known]
+    return "\n".join(lines) + "\n"
+
+
+def figures(names: Sequence[str]) -> list[Document]:
+    """Make the learning figures of these names, and the table of claims."""
+    store = HERE / "measured.json"
+    kept: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
+    made = []
+    for name in names:
+        results, tables, seconds = {}, {}, {}
+        for separation in FIGURES[name]:
+            results[separation], tables[separation], seconds[separation] = run(name, separation)
+            sys.stderr.write(f"{name}, R = {separation}: {seconds[separation]:.1f} s\n")
+        claimed = [(claim, measured, verdict) for claim, _, measured, verdict in claims({name: results})]
+        document = figure_page(name, results, tables, claimed)
+        write_document(document, HERE / f"{name}.html", None)
+        made.append(document)
+        kept[name] = {"metrics": results, "seconds": {str(r): round(value, 1) for r, value in seconds.items()}}
+        store.write_text(json.dumps(kept, indent=1, sort_keys=True, default=float) + "\n", encoding="utf-8")
+    kept = json.loads(store.read_text(encoding="utf-8"))
+    known = {
+        name: {int(r): found for r, found in sorted(kept[name]["metrics"].items(), key=lambda item: int(item[0]))}
+        for name in FIGURES
+        if name in kept
+    }
+    (HERE / "README.md").write_text(readme(known, {name: kept[name]["seconds"] for name in known}), encoding="utf-8")
+    return made
+
+
+def main(names: Sequence[str]) -> None:
+    """Make the pages of these names; without any, all of them, the table of claims, and the list."""
+
+    def asked(scenario: str) -> bool:
+        return not names or scenario.rpartition("/")[2] in names
+
+    studies = [run_page(each) for each in STUDIES if asked(each)] + [sweep_page(each) for each in SWEEPS if asked(each)]
+    chain = [run_page(each) for each in RUNS if asked(each)]
+    learned = figures([name for name in FIGURES if asked(name)])
+    if not names:
+        write_list(learned, chain, studies)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,173 @@
+"""The pages of this folder: figures of the paper at several separations, runs, a sweep, and the list of them all."""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fedsim import Scenario, simulate
+from fedsim.report.answer import Sentence
+from fedsim.report.binning import binned, edges
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.learning import Curve, View, chart
+from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
+from fedsim.report.document import Document
+from fedsim.report.index import Entry, write_index
+from fedsim.report.page import document_of, write_document
+from fedsim.report.provenance import Provenance
+from fedsim.report.tables import Table
+from fedsim.report.words import number
+from fedsim.result import Provenance as RunProvenance
+from fedsim.study.executors import backend_of
+from fedsim.study.plan import plan_sweep
+from fedsim.study.sweep import SweepCommand, run_sweep
+
+HERE = Path(__file__).parent
+REFERENCE = "fedavg_uniform"
+SHOWN = ("loss", "average_loss", "excess_loss", "grad_norm", "accuracy", "bias", "bias_predicted", "converged")
+
+RUNS = ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence")
+STUDIES = ("studies/night-charging", "studies/three-continents", "studies/mixed-separation")
+SWEEPS = ("studies/separation-sweep",)
+
+Results = Mapping[int, Mapping[str, float]]
+
+
+def figure_page(
+    name: str, results: Results, tables: Mapping[int, pl.DataFrame], claims: Sequence[tuple[str, str, str]]
+) -> Document:
+    """Return a learning figure of the paper: losses by rounds, one line for each separation, and what they come to.
+
+    Parameters
+    ----------
+    name
+        Of its scenario in ``scenarios/paper``.
+    results, tables
+        Metrics and learning tables by separation.
+    claims
+        (claim, what was measured, whether it holds) each.
+    """
+    scenario = Scenario.load(HERE.parent / "scenarios" / "paper" / f"{name}.fedsim.yaml")
+    first = tables[min(tables)]
+    names = [each for each in first["optimizer"].unique(maintain_order=True) if each != REFERENCE]
+    answer = [
+        Sentence(
+            f"{claim}: {verdict}. {measured[0].upper()}{measured[1:]}.", warns="not" in verdict or "part" in verdict
+        )
+        for claim, measured, verdict in claims
+    ]
+    return Document(
+        name=name,
+        template="sweep.html.jinja",
+        context={
+            "description": scenario.description,
+            "status": "",
+            "verdict": None,
+            "answer": answer,
+            "tiles": (),
+            "points": _table(results),
+            "differences": None,
+            "failures": None,
+            "provenance": Provenance(
+                facts=(("Scenario file", f"scenarios/paper/{name}.fedsim.yaml"), ("Seed", str(scenario.seed))),
+                overrides=(),
+                fingerprints=(),
+                command=f"python reports/make.py {name}",
+                scenario=json.dumps(scenario.model_dump(mode="json"), indent=2, ensure_ascii=False),
+                omitted="",
+            ),
+        },
+        charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names), "maps": ()},
+        names=(),
+        summary="",
+    )
+
+
+def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
+    """Draw the bias that is left at each separation, for each optimizer."""
+    separations = np.array(sorted(results), dtype=np.float64)
+    if len(separations) < 2:
+        return ()
+    lines = []
+    for name in names:
+        above = [
+            results[int(r)][f"learning.{name}.average_loss"] - results[int(r)][f"learning.{REFERENCE}.average_loss"]
+            for r in separations
+        ]
+        rows = np.arange(len(separations))
+        lines.append(Line(name, rows, separations, np.array(above), np.full(len(rows), np.nan)))
+    data = Lines("average loss above uniform", "", "separation", (), True, tuple(lines), 0)
+    note = (
+        "The loss of the mean model over the last half of the rounds, less that of FedAvg under uniform participation."
+    )
+    return (lines_chart(data, "excess", "What bias is left", (note,)),)
+
+
+def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart | Absent:
+    """Draw the loss of one optimizer by rounds, a line for each separation, beside uniform participation."""
+    own = [(f"R = {r}", table.filter(optimizer=name), False) for r, table in sorted(tables.items())]
+    own.append(("FedAvg, uniform", tables[min(tables)].filter(optimizer=REFERENCE), True))
+    data = []
+    for color, (label, table, reference) in enumerate(own):
+        kept = table.filter(pl.col("loss").is_finite()).sort("round")
+        x = (kept["round"].to_numpy() + 1).astype(np.float64)
+        points = binned(x, kept["loss"].to_numpy(), edges(len(kept)))
+        data.append(Curve(label, reference, color, points, len(table) - len(kept), None))
+    view = View(f"loss-{name}", f"Loss of {name}", "loss", "loss", last_half=False)
+    return chart(view, tuple(data), "rounds")
+
+
+def _table(results: Results) -> Table:
+    """List the figures of every optimizer at every separation."""
+    columns = [what for what in SHOWN if any(key.endswith(f".{what}") for found in results.values() for key in found)]
+    rows = []
+    for separation, found in sorted(results.items()):
+        for name in dict.fromkeys(key.split(".")[1] for key in found if key.startswith("learning.")):
+            cells = [number(found.get(f"learning.{name}.{what}"), 5) for what in columns]
+            rows.append((str(separation), name, *cells))
+    header = ("R", "Optimizer", *(what.replace("_", " ").capitalize() for what in columns))
+    note = (
+        "Means over the last half of the rounds; the average loss is that of the mean of the server's models there, "
+        "the excess is over FedAvg under uniform participation."
+    )
+    return Table("Figures", header, tuple(rows), words=2, note=note)
+
+
+def run_page(scenario: str) -> Document:
+    """Run a scenario and write its report."""
+    file = f"scenarios/{scenario}.fedsim.yaml"
+    with tempfile.TemporaryDirectory() as folder:
+        result = simulate(Scenario.load(HERE.parent / file))
+        document = document_of(result.save(Path(folder) / "run", RunProvenance(file)))
+    write_document(document, HERE / f"{Path(scenario).name}.html", None)
+    return document
+
+
+def sweep_page(scenario: str) -> Document:
+    """Run a sweep and write its report."""
+    file = f"scenarios/{scenario}.fedsim.yaml"
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / Path(scenario).name
+        plan = plan_sweep(Scenario.load(HERE.parent / file))
+        run_sweep(plan, directory, backend_of("process", 2), command=SweepCommand(file))
+        # What differs from one making to the next has no place in a page that is kept.
+        meta = json.loads((directory / "sweep.json").read_text(encoding="utf-8"))
+        meta |= {"command": f"fedsim sweep {file}", "wall_time_s": None}
+        (directory / "sweep.json").write_text(json.dumps(meta), encoding="utf-8")
+        document = document_of(directory)
+    write_document(document, HERE / f"{Path(scenario).name}.html", None)
+    return document
+
+
+def write_list(figures: Sequence[Document], runs: Sequence[Document], studies: Sequence[Document]) -> None:
+    """Write the page that lists them."""
+    sections = [("The paper's learning figures", figures), ("The paper's chain", runs), ("Studies", studies)]
+    write_index(
+        HERE / "index.html",
+        "Reports",
+        "Made by make reports from the scenarios of the repository. README.md has the paper's claims beside them.",
+        [(title, [Entry(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed],
+    )

@@ -1,0 +1,216 @@
+"""Reports opened in a real browser, from disk and offline: on a phone and on a desk, by day and by night.
+
+Needs Debian's chromium (or another one on the path) and the test extra; skipped with the reason where they are absent.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from fedsim.report import report_comparison, write_report
+
+from .runs import DEGENERATE, write_manifest, write_run
+from .sweeps import write_sweep
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
+VIEWS = [(width, scheme) for width in (375, 1280) for scheme in ("light", "dark")]
+HOSTILE = "<script>alert(1)</script>"
+VERDICT = [
+    {
+        "check": "participation.l1_chain < 0.05",
+        "severity": "error",
+        "why": HOSTILE,
+        "observed": 0.07,
+        "limit": 0.05,
+        "margin": -0.02,
+        "status": "fail",
+        "place": "a-rather-long/path/to/a.fedsim.yaml:12:5",
+    },
+    {"check": "rounds.per_day > 100", "observed": 960.0, "limit": 100.0, "margin": 860.0, "status": "pass"},
+    {"check": "rounds.duration.p95 <= 1m", "observed": 90.0, "limit": 60.0, "margin": -30.0, "status": "warn"},
+]
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium"),
+    pytest.mark.skipif(find_spec("playwright") is None, reason="playwright is not installed: pip install '.[test]'"),
+    pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed"),
+]
+
+Scheme = Literal["light", "dark"]
+Open = Callable[[Path, int, Scheme], Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Start the browser once."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Open]:
+    """Open a page, and see at the end that it asked for nothing and complained of nothing."""
+    contexts: list[Any] = []
+    requests: list[str] = []
+    complaints: list[str] = []
+    urls: list[str] = []
+
+    def dismiss(dialog: Any) -> None:
+        complaints.append(dialog.message)
+        dialog.dismiss()
+
+    def open_page(path: Path, width: int, scheme: Scheme) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 812}, color_scheme=scheme, offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        url = path.resolve().as_uri()
+        page.on("request", lambda request: requests.append(request.url.partition("#")[0]))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", dismiss)
+        urls.append(url)
+        page.goto(url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert requests == urls
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Write one report of each kind: of a run, with verdict and hostile names, of a sweep, of a comparison."""
+    folder = tmp_path_factory.mktemp("reports")
+    run, other = write_run(folder / "run", rounds=120), write_run(folder / "other", rounds=60)
+    write_manifest(run, name=HOSTILE, command=f"fedsim run {HOSTILE}", verdict=VERDICT)
+    return {
+        "run": write_report(run),
+        "sweep": write_report(write_sweep(folder / "sweep", name=HOSTILE, crash=True)),
+        "comparison": report_comparison(run, other, folder / "comparison"),
+    }
+
+
+def check_page(page: Any) -> None:
+    """Check what must hold for every report: as it opens, and with everything unfolded."""
+    check_width(page)
+    check_figures(page)
+    check_anchors(page)
+    assert serious(page) == []
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    check_width(page)
+
+
+def check_width(page: Any) -> None:
+    """Nothing makes the page scroll sideways."""
+    sizes = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert sizes[0] <= sizes[1]
+
+
+def serious(page: Any) -> list[str]:
+    """Return what axe-core finds that is serious or critical."""
+    import axe_playwright_python
+
+    if not page.evaluate("typeof axe !== 'undefined'"):
+        page.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [
+        f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:200]}"
+        for each in found
+        if each["impact"] in {"serious", "critical"}
+    ]
+
+
+def check_figures(page: Any) -> None:
+    """Every picture has a name and a description, and its data beside it."""
+    alternatives = page.evaluate(
+        """[...document.querySelectorAll('svg')].map(svg => [
+             svg.getAttribute('role'), svg.getAttribute('aria-label'), svg.querySelector('title')?.textContent,
+             document.getElementById(svg.getAttribute('aria-describedby'))?.textContent,
+             svg.closest('figure')?.querySelectorAll('details table tbody tr').length,
+             svg.getBoundingClientRect().width])"""
+    )
+    for role, name, title, description, rows, width in alternatives:
+        assert role == "img"
+        assert name
+        assert title == name
+        assert len(description) > 20
+        assert rows > 0
+        assert width > 250
+
+
+def check_anchors(page: Any) -> None:
+    """Every link leads to a place in the page, which comes into view."""
+    links = page.evaluate("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
+    assert links
+    for link in dict.fromkeys(links):
+        assert link.startswith("#")
+        page.evaluate("link => { location.hash = link }", link)
+        seen = page.evaluate(
+            """id => { const box = document.getElementById(id).getBoundingClientRect();
+                       return box.top < innerHeight && box.bottom > 0 }""",
+            link[1:],
+        )
+        assert seen, link
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+@pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
+def test_a_report_reads_well_everywhere(
+    pages: dict[str, Path], visit: Open, kind: str, width: int, scheme: Scheme
+) -> None:
+    page = visit(pages[kind], width, scheme)
+    check_page(page)
+    assert HOSTILE in page.locator("h1").inner_text()
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 254)") == (scheme == "light")
+
+
+@pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
+def test_what_is_folded_away_is_accessible_too(pages: dict[str, Path], visit: Open, kind: str) -> None:
+    page = visit(pages[kind], 375, "dark")
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    assert serious(page) == []
+
+
+def test_the_first_screen_holds_the_verdict_and_the_answer(pages: dict[str, Path], visit: Open) -> None:
+    page = visit(pages["run"], 1280, "light")
+    assert "1 of 3 expectations is missed, 1 warning." in page.locator("#verdict").inner_text()
+    for found in ("#verdict .headline", ".answer", ".tiles"):
+        box = page.locator(found).bounding_box()
+        assert box["y"] + min(box["height"], 80) < 812, found
+
+
+def test_a_report_prints(pages: dict[str, Path], visit: Open) -> None:
+    page = visit(pages["run"], 1280, "dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 254)"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_odd_runs_read_well_too(tmp_path: Path, visit: Open, name: str) -> None:
+    directory = write_run(tmp_path / "run", rounds=40)
+    DEGENERATE[name](directory)
+    page = write_report(directory)
+    for width, scheme in VIEWS:
+        check_page(visit(page, width, scheme))  # type: ignore[arg-type]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", sorted(Path("reports").glob("**/*.html")), ids=str)
+def test_committed_reports_read_well(visit: Open, path: Path) -> None:
+    for width, scheme in VIEWS:
+        check_page(visit(path, width, scheme))  # type: ignore[arg-type]
+    assert path.stat().st_size <= 2_000_000

@@ -1,0 +1,102 @@
+"""The report of a comparison: what was set and what came out differently."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsim.errors import RunError
+from fedsim.report import report_comparison
+from fedsim.report.charts.side_by_side import frequency_data, loss_data
+from fedsim.report.comparison_report import comparison_document
+from fedsim.report.rundir import read_run
+from fedsim.report.tables import Table
+
+from .runs import write_manifest, write_run
+from .sweeps import write_sweep
+from .test_page import HOSTILE, check
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    first, second = write_run(tmp_path / "a", rounds=60), write_run(tmp_path / "b", rounds=90)
+    scenario = json.loads((first / "manifest.json").read_text(encoding="utf-8"))["scenario"]
+    write_manifest(second, scenario=scenario | {"seed": 2, "server": scenario["server"] | {"cohort": 6}}, seed=2)
+    return first, second
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NARROW NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
+
+
+def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, Path]) -> None:
+    document = comparison_document(*pair)
+    settings, figures = document.context["settings"], document.context["figures_first"]
+    assert isinstance(settings, Table)
+    assert isinstance(figures, Table)
+    assert settings.rows == (("seed", "1", "2"), ("server.cohort", "5", "6"))
+    rows = {row[0]: row[1:] for row in figures.rows}
+    assert [plain(cell) for cell in rows["rounds.count"]] == ["60", "90", "+30", "+50.0 %"]
+    assert figures.rows[0][0] == "participation.l1_uniform"
+
+
+def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[Path, Path]) -> None:
+    document = comparison_document(*pair)
+    answer = document.context["answer"]
+    text = plain(" ".join(each.text for each in answer))  # type: ignore[attr-defined]
+    assert "What differs: seed (1 against 2) and server.cohort (5 against 6)." in text
+    assert "The L1 distance from uniform goes from" in text
+    assert "standard error 0.014" in text
+    assert "different seeds" in text
+    assert [each.warns for each in answer].count(True) == 1  # type: ignore[attr-defined]
+
+
+def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
+    runs = [read_run(path) for path in pair]
+    frequencies = frequency_data(runs, "AB")
+    for found, run in zip(frequencies, runs, strict=True):
+        np.testing.assert_allclose(found.points.mean, run.clients["frequency"].sort(descending=True) * 100)
+    assert [(each.letter, each.optimizer) for each in loss_data(runs, "AB")] == [
+        ("A", "fedavg"),
+        ("A", "debiased_fedavg"),
+        ("B", "fedavg"),
+        ("B", "debiased_fedavg"),
+    ]
+
+
+def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    write_manifest(pair[0], name=HOSTILE)
+    page = report_comparison(*pair, tmp_path / "out")
+    shown = check(page.read_text(encoding="utf-8"))
+    assert HOSTILE in shown.inside("h1")[0]
+    assert [figure["id"] for figure in shown.find("figure")] == ["frequencies", "losses"]
+    assert (tmp_path / "out" / "figures" / "frequencies.png").exists()
+    alone = report_comparison(*pair, tmp_path / "alone.html")
+    assert alone.read_bytes() == page.read_bytes()
+    assert not (tmp_path / "figures").exists()
+
+
+def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
+    document = comparison_document(pair[0], pair[0])
+    assert document.context["settings"] is None
+    assert document.context["figures_first"] is None
+    text = " ".join(each.text for each in document.context["answer"])  # type: ignore[attr-defined]
+    assert "The scenarios are the same." in text
+    assert "is the same, so devices" in text
+
+
+def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:
+    first, second = write_sweep(tmp_path / "a"), write_sweep(tmp_path / "b")
+    whole = comparison_document(first, second)
+    assert whole.charts["results"] == ()
+    points = comparison_document(Path(f"{first}@0"), Path(f"{first}@4"))
+    figures = points.context["figures_first"]
+    assert isinstance(figures, Table)
+    assert figures.header[-2:] == ("± 95 %", "Change")
+    check(report_comparison(Path(f"{first}@0"), Path(f"{first}@4"), tmp_path / "x.html").read_text(encoding="utf-8"))
+
+
+def test_what_is_no_run_is_said(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="nowhere"):
+        report_comparison(pair[0], tmp_path / "nowhere", tmp_path / "out")

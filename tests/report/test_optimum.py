@@ -1,0 +1,43 @@
+"""Predicted against measured, in the report of a run whose problem knows its optimum."""
+
+from pathlib import Path
+
+import pytest
+
+from fedsim import Scenario, simulate
+from fedsim.report.charts.base import Chart
+from fedsim.report.charts.optimum import optimum_charts
+from fedsim.report.rundir import read_run
+from fedsim.report.tables import learning_table
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quadratic") / "run"
+    scenario = Scenario.load("scenarios/paper/quadratic-bias.fedsim.yaml", ["stop.rounds=300"])
+    simulate(scenario).save(folder)
+    return folder
+
+
+def test_the_table_sets_predicted_against_measured(directory: Path) -> None:
+    """A column for each, with the figures of the metrics."""
+    run = read_run(directory)
+    table = learning_table(run)
+    assert table is not None
+    row = dict(zip(table.header, table.rows[0], strict=True))
+    for column, metric in (("Bias, predicted", "bias_predicted"), ("Bias, measured", "bias")):
+        assert float(row[column]) == pytest.approx(run.metrics[f"learning.fedavg.{metric}"], abs=1e-3)
+
+
+def test_the_chart_says_what_was_predicted(directory: Path) -> None:
+    """Dotted levels, told in a note; drawn without complaint."""
+    from matplotlib.figure import Figure
+
+    [chart] = optimum_charts(read_run(directory))
+    assert isinstance(chart, Chart)
+    assert "Dotted: where the frequencies lead the mean model, " in chart.notes[-1]
+    figure = Figure()
+    axes = figure.subplots()
+    chart.draw(axes)
+    dotted = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
+    assert dotted

@@ -1,0 +1,285 @@
+"""The data behind the charts of devices and time: hours, shortages, coverage, gaps, groups, timelines."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.report.charts import Absent
+from fedsim.report.charts.availability import ZONES, Availability, availability_chart, availability_data
+from fedsim.report.charts.coverage import coverage_data
+from fedsim.report.charts.eligible import eligible_data, shortages
+from fedsim.report.charts.gaps import Gaps, Histogram, gap_data
+from fedsim.report.charts.groups import group_data
+from fedsim.report.charts.learning import VIEWS, curves, unit_of
+from fedsim.report.charts.timeline import timeline_chart, timeline_data
+from fedsim.report.rundir import Json, Run, read_run
+from fedsim.report.taken import Taken
+
+from .runs import GROUPS, SEPARATION, SIZE
+
+DAY = 86_400.0
+
+
+@pytest.fixture(scope="module")
+def run(written: Path) -> Run:
+    return read_run(written)
+
+
+def with_scenario(run: Run, simulated_s: float = DAY, **changes: Json) -> Run:
+    scenario: Mapping[str, Json] = {"start": "2026-01-05T00:00:00Z"} | changes
+    return replace(run, manifest={"scenario": scenario, "simulated_s": simulated_s})
+
+
+def with_taken(run: Run, **changes: pl.DataFrame) -> Run:
+    return replace(run, taken=replace(run.taken, **changes))
+
+
+def two_groups(run: Run) -> Run:
+    clients = run.clients.with_columns(group=pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b")))
+    return replace(run, clients=clients)
+
+
+def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: Run) -> None:
+    """Berlin is an hour ahead of UTC in January: half of the devices at UTC midnight are half of them at one."""
+    gauges = pl.DataFrame(
+        {"time_s": [0.0, 3600.0], "group": ["a", "a"], "available": [50, 25], "eligible": [0, 0], "in_session": [0, 0]}
+    )
+    starts = pl.DataFrame({"group": ["a", "a"], "slot": [0, 5], "len": [12, 4]})
+    one = replace(run, clients=run.clients.with_columns(group=pl.lit("a")), gauges=gauges)
+    one = with_scenario(
+        with_taken(one, starts=starts), 7200.0, population=[{"name": "a", "time_zone": "Europe/Berlin"}]
+    )
+    data = availability_data(one)
+    assert isinstance(data, Availability)
+    assert data.clock == "Europe/Berlin"
+    (zone,) = data.zones
+    assert (zone.share[1], zone.share[2]) == (0.5, 0.25)
+    assert np.isnan(zone.share[[0, *range(3, 24)]]).all()
+    assert (zone.sessions[1], zone.sessions[2]) == (12, 4)
+    assert np.isnan(zone.sessions[0])
+
+
+def test_several_zones_are_shown_by_hours_of_utc(run: Run) -> None:
+    gauges = pl.DataFrame(
+        {
+            "time_s": [0.0, 0.0, 3600.0, 3600.0],
+            "group": ["a", "b"] * 2,
+            "available": [30, 0, 15, 20],
+            "eligible": [0] * 4,
+            "in_session": [0] * 4,
+        }
+    )
+    population: list[Json] = [{"name": "a", "time_zone": "Asia/Kolkata"}, {"name": "b", "time_zone": "nonsense"}]
+    data = availability_data(with_scenario(replace(two_groups(run), gauges=gauges), population=population))
+    assert isinstance(data, Availability)
+    assert data.clock == "UTC"
+    assert [(zone.name, zone.devices) for zone in data.zones] == [("Asia/Kolkata", 60), ("UTC", 40)]
+    np.testing.assert_array_equal(data.zones[0].share[:2], [0.5, 0.25])
+    np.testing.assert_array_equal(data.zones[1].share[:2], [0, 0.5])
+
+
+def test_sessions_are_averaged_over_the_days_of_the_run(run: Run) -> None:
+    """Over a day and a half, hours before noon were there twice."""
+    starts = pl.DataFrame({"group": ["group 0"] * 3, "slot": [4, 100, 60], "len": [6, 2, 5]})
+    data = availability_data(with_scenario(with_taken(run, starts=starts), 1.5 * DAY))
+    assert isinstance(data, Availability)
+    assert (data.zones[0].sessions[1], data.zones[0].sessions[15]) == (4, 5)
+
+
+def test_availability_says_why_it_is_not_shown(run: Run) -> None:
+    everyone = replace(run, gauges=run.gauges.with_columns(available=SIZE))  # type: ignore[union-attr]
+    for spoilt, reason in ((replace(run, gauges=None), "records.gauges"), (everyone, "available all the time")):
+        chart = availability_chart(spoilt)
+        assert isinstance(chart, Absent)
+        assert reason in chart.reason
+
+
+def test_zones_beyond_the_largest_are_counted(run: Run) -> None:
+    zones = ["Africa/Cairo", "Asia/Tokyo", "Asia/Kolkata", "Europe/Paris", "America/Lima", "Asia/Dubai", "Asia/Seoul"]
+    population: list[Json] = [{"name": f"group {g}", "time_zone": zones[g % 7]} for g in range(GROUPS)]
+    data = availability_data(with_scenario(run, population=population))
+    assert isinstance(data, Availability)
+    assert (len(data.zones), data.omitted) == (ZONES, 1)
+
+
+def with_rounds(run: Run, **columns: list[float | int | None]) -> Run:
+    rounds = pl.DataFrame(columns).with_columns(round=pl.int_range(pl.len()), outcome=pl.lit("target"))
+    return replace(run, rounds=rounds)
+
+
+def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Run) -> None:
+    """Rounds: at once; after 100 s of waiting; skipped; with 3 of 5; and one that waits where the second left off."""
+    short = with_rounds(
+        run,
+        opened_s=[0.0, 1000.0, 2000.0, 3000.0, 1100.0],
+        selected_s=[0.0, 1100.0, None, 3000.0, 1200.0],
+        closed_s=[90.0, 1300.0, 2050.0, 3090.0, 1300.0],
+        selected=[5, 5, 0, 3, 5],
+    )
+    server: Json = {"cohort": 5, "over_select": 1}
+    starts, ends, rounds = shortages(with_scenario(short, 4000.0, server=server))
+    np.testing.assert_array_equal(starts, [1000, 2000, 3000])
+    np.testing.assert_array_equal(ends, [1200, 2050, 3090])
+    assert rounds == 4
+    data = eligible_data(with_scenario(short, 4000.0, server=server))
+    assert data is not None
+    assert data.share == pytest.approx(340 / 4000)
+    assert data.wanted == 5
+
+
+def test_random_numbers_of_clients_are_no_shortage(run: Run) -> None:
+    few = with_rounds(run, opened_s=[0.0], selected_s=[0.0], closed_s=[90.0], selected=[3])
+    server: Json = {"cohort": 5, "over_select": 1, "selection": {"kind": "bernoulli"}}
+    assert shortages(with_scenario(few, server=server))[2] == 0
+
+
+def test_eligible_clients_are_those_of_all_groups(run: Run) -> None:
+    data = eligible_data(run)
+    assert data is not None
+    assert data.unit == "hours"
+    assert data.available.mean[0] == GROUPS * (SIZE - 1)
+    assert data.eligible.mean[1] == GROUPS * (SIZE - 1)
+    assert data.longest == pytest.approx(10)
+
+
+def test_coverage_rises_to_those_that_ever_took_part(run: Run) -> None:
+    firsts = pl.DataFrame({"first_s": [0.0, 0.0, 3600.0, 9 * 3600.0]})
+    data = coverage_data(with_taken(run, firsts=firsts))
+    assert data is not None
+    np.testing.assert_allclose(data.times * data.size, [0, 0, 0, 3600, 32400, 36000])
+    np.testing.assert_allclose(data.share, [0, 0.01, 0.02, 0.03, 0.04, 0.04])
+    assert data.reached == ()
+    assert data.shown == data.longest
+
+
+@given(st.lists(st.floats(0, 36_000), min_size=1, max_size=100))
+def test_coverage_tells_when_half_had_a_turn(times: list[float]) -> None:
+    """Against counting: the time of reaching half is the first at which half of all clients have started."""
+    clients = pl.DataFrame({"client": range(100)})
+    firsts = pl.DataFrame({"first_s": sorted(times)})
+    nothing = pl.DataFrame()
+    taken = Taken(nothing, nothing, nothing, firsts, nothing)
+    bare = Run("x", {"simulated_s": 36_000.0}, nothing, clients, taken, None, None, None, None, {})
+    data = coverage_data(bare)
+    assert data is not None
+    assert data.share[-1] == pytest.approx(len(times) / 100)
+    assert (np.diff(data.share) >= 0).all()
+    half = dict(data.reached).get(0.5)
+    assert (half is None) == (len(times) < 50)
+    if half is not None:
+        assert sum(time <= half for time in times) >= 50 > sum(time < half for time in times)
+
+
+def test_an_early_end_of_newcomers_ends_the_axis(run: Run) -> None:
+    data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": [0.0, 600.0]})))
+    assert data is not None
+    assert data.shown * data.size == pytest.approx(900)
+
+
+def test_gaps_of_one_separation_are_a_histogram_of_all(run: Run) -> None:
+    data = gap_data(run)
+    assert isinstance(data, Histogram)
+    assert data.separation == SEPARATION
+    assert data.bounds[0] == data.all.least[0] == SEPARATION + 1
+    assert data.share.sum() == pytest.approx(1)
+    assert data.all.size[0] == run.taken.gaps["len"].sum()
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=50))
+def test_every_gap_is_in_a_bar(gaps: list[int]) -> None:
+    table = pl.DataFrame({"gap": gaps, "separation": 0}).group_by("separation", "gap").len().sort("separation", "gap")
+    nothing = pl.DataFrame()
+    bare = Run("x", {}, nothing, nothing, Taken(nothing, table, nothing, nothing, nothing), None, None, None, None, {})
+    data = gap_data(bare)
+    assert isinstance(data, Histogram)
+    assert data.share.sum() == pytest.approx(1)
+    assert len(data.share) <= 40
+    assert data.all.median[0] == np.quantile(gaps, 0.5, method="inverted_cdf")
+    assert (np.diff(data.bounds) > 0).all()
+
+
+def test_gaps_of_several_separations_are_told_by_separation(run: Run) -> None:
+    table = pl.DataFrame({"separation": [2, 2, 7, 7, 7], "gap": [3, 9, 8, 20, 30], "len": [10, 10, 1, 18, 1]})
+    data = gap_data(with_taken(run, gaps=table))
+    assert isinstance(data, Gaps)
+    np.testing.assert_array_equal(data.first, [2, 7])
+    np.testing.assert_array_equal(data.least, [3, 8])
+    np.testing.assert_array_equal(data.median, [3, 20])
+    np.testing.assert_array_equal(data.size, [20, 20])
+    many = pl.DataFrame({"separation": range(100), "gap": range(1, 101), "len": [1] * 100})
+    gathered = gap_data(with_taken(run, gaps=many))
+    assert isinstance(gathered, Gaps)
+    assert len(gathered.first) == 30
+    assert (gathered.size.sum(), gathered.last[-1]) == (100, 99)
+
+
+def test_groups_are_in_multiples_of_their_share(run: Run) -> None:
+    data = group_data(two_groups(run))
+    assert data is not None
+    assert data.names == ("a", "b")
+    assert data.share.sum() == pytest.approx(1)
+    assert (data.measured * [0.6, 0.4]).sum() == pytest.approx(1)
+    assert data.theory is not None
+    assert (data.theory * [0.6, 0.4]).sum() == pytest.approx(1)
+    assert group_data(replace(run, clients=run.clients.with_columns(group=pl.lit("one")))) is None
+
+
+def test_the_timeline_pairs_beginnings_with_ends(run: Run) -> None:
+    data = timeline_data(run)
+    assert data is not None
+    assert (data.unit, data.whole, data.longest) == ("hours", True, 10)
+    zero, seven = data.devices
+    assert (zero.client, seven.client) == (0, 7)
+    ((name, charging),) = zero.conditions
+    assert name == "charging"
+    np.testing.assert_array_equal(charging.starts, [0, 1])
+    np.testing.assert_array_equal(charging.ends, [0.5, 10])
+    np.testing.assert_array_equal(seven.conditions[0][1].ends, [10])
+
+
+def test_cool_down_lasts_until_the_round_that_may_select_again(run: Run) -> None:
+    """Client 0 is of group 0; a round opens every 90 s, and R = 8 ends with the opening of the ninth one after."""
+    data = timeline_data(run)
+    assert data is not None
+    device = data.devices[0]
+    rounds = run.taken.chosen.filter(client=0)
+    assert len(device.sessions.starts) == len(rounds)
+    expected = np.minimum((rounds["round"].to_numpy() + 1 + SEPARATION) * 90.0, 36_000.0) / 3600
+    np.testing.assert_allclose(device.cooling.ends, expected)
+    np.testing.assert_allclose(device.cooling.starts, rounds["ended_s"] / 3600)
+
+
+def test_wall_clock_cool_downs_count_too_where_they_are_known(run: Run) -> None:
+    chosen = pl.DataFrame(
+        {
+            "client": [0, 0],
+            "round": [0, 5],
+            "selected_s": [0.0, 7200.0],
+            "ended_s": [600.0, 7300.0],
+            "outcome": ["reported", "dropped"],
+        }
+    )
+    rest: Json = {"kind": "constant", "value": "1h"}
+    free = replace(with_taken(run, chosen=chosen), clients=run.clients.with_columns(separation=0))
+    population: list[Json] = [{"name": f"group {g}", "cooldown": rest} for g in range(GROUPS)]
+    data = timeline_data(with_scenario(free, 36_000.0, population=population, server={"cooldown_from": "reported"}))
+    assert data is not None
+    np.testing.assert_allclose(data.devices[0].cooling.starts, [600 / 3600])
+    np.testing.assert_allclose(data.devices[0].cooling.ends, [4200 / 3600])
+    mixed: Json = {"kind": "lognormal", "median": "1h", "sigma": 1}
+    unknown = timeline_chart(with_scenario(free, 36_000.0, population=[{"name": "group 0", "cooldown": mixed}]))
+    assert any("differ from client to client" in note for note in unknown.notes)  # type: ignore[union-attr]
+
+
+def test_losses_over_simulated_time_are_those_over_rounds(run: Run) -> None:
+    view = next(view for view in VIEWS if view.name == "loss-time")
+    over_time, over_rounds = curves(run, view)[0], curves(run, VIEWS[0])[0]
+    assert unit_of(run, view) == (3600.0, "hours")
+    np.testing.assert_allclose(over_time.points.x, 90 / 3600 * over_rounds.points.x)
+    np.testing.assert_array_equal(over_time.points.mean, over_rounds.points.mean)
