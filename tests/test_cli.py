@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,8 @@ def test_validate(write: Write) -> None:
 
 def test_every_scenario_of_the_repository_is_valid() -> None:
     files = sorted(Path("scenarios").rglob("*.fedsim.yaml"))
+    if find_spec("torch") is None:
+        files = [file for file in files if file.name != "network-digits.fedsim.yaml"]
     done = fedsim("validate", *files)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(files) >= 1

@@ -144,6 +144,8 @@ def test_registered_optimizers_need_no_options(kind: str) -> None:
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_registered_problems_need_no_options(kind: str) -> None:
     """A scenario may name them alone."""
+    if kind == "torch":
+        pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
     assert check_problem(kind, {}) == []
 
 
