@@ -2,7 +2,7 @@
 
 from fedsim.availability.base import Intervals, available_at, between, conditions, intervals
 from fedsim.availability.kinds import kinds
-from fedsim.availability.persons import propensity
 from fedsim.availability.place import Place
+from fedsim.population.propensity import propensity
 
 __all__ = ["Intervals", "Place", "available_at", "between", "conditions", "intervals", "kinds", "propensity"]

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fedsim.availability import lengths
 from fedsim.availability.civil import DAY, Civil
-from fedsim.availability.persons import Draw, chance, deviation, index, propensity
+from fedsim.availability.persons import Draw, chance, deviation, index
 from fedsim.keyed import Stream
+from fedsim.population.propensity import propensity
 from fedsim.scenario.habits import Charging, NightCharging, TopUpCharging
 
 # A night's session begins between 6 hours before its day and 54 hours into it, and ends at most 16 hours later;

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.bursts import Bursts, hourly
-from fedsim.availability.persons import Draw, propensity
+from fedsim.availability.persons import Draw
 from fedsim.keyed import Stream
+from fedsim.population.propensity import propensity
 from fedsim.scenario.habits import Idle
 
 USE_AT_MOST = 3600.0

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from fedsim.availability.bursts import Bursts, hourly
 from fedsim.availability.charging import weekends
 from fedsim.availability.civil import DAY, Civil
-from fedsim.availability.persons import Draw, chance, deviation, index, propensity
+from fedsim.availability.persons import Draw, chance, deviation, index
 from fedsim.keyed import Stream
+from fedsim.population.propensity import propensity
 from fedsim.scenario.habits import Network
 
 DROP_OUT_AT_MOST = 3600.0

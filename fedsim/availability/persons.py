@@ -1,7 +1,8 @@
 """Who is behind a device: the draws that belong to a person, and the keys of those that belong to a day.
 
 Every draw of the habits is one of the stream for availability, at an index made of what it is for, a day or another
-count of time, and a number. Indices of renewal processes stay below all of these.
+count of time, and a number. Indices of renewal processes stay below all of these. The score that says how available a
+person makes the device is drawn in `population.propensity`, at the index of `Draw.PROPENSITY`.
 """
 
 from enum import IntEnum
@@ -43,22 +44,6 @@ class Draw(IntEnum):
 def index(what: Draw, count: ArrayLike = 0, number: ArrayLike = 0) -> NDArray[np.int64]:
     """Return the index of a draw: `count` of days or slots below 2**40, `number` below 2**8."""
     return (np.int64(what) << 48) | (np.asarray(count, dtype=np.int64) << 8) | np.asarray(number, dtype=np.int64)
-
-
-def propensity(clients: NDArray[np.int64], draws: Stream) -> NDArray[np.float64]:
-    """Return how available each device is by habit: a standard normal score.
-
-    Devices of high score charge on more days, have an unmetered network more often, and are used less often. All else
-    about a person is independent of it.
-
-    Parameters
-    ----------
-    clients
-        Indices of devices.
-    draws
-        The stream for availability.
-    """
-    return draws.normals(clients, index(Draw.PROPENSITY))
 
 
 def deviation(what: Draw, clients: NDArray[np.int64], count: ArrayLike, draws: Stream) -> NDArray[np.float64]:

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.persons import propensity
 from fedsim.errors import Mistake, ScenarioError
 from fedsim.keyed import Purpose, stream
 from fedsim.population import sources
+from fedsim.population.propensity import propensity
 from fedsim.population.sources import Members
 from fedsim.scenario import Scenario
 

@@ -9,10 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedsim.availability.persons import propensity
+from fedsim.availability.persons import Draw, index
 from fedsim.errors import ScenarioError
 from fedsim.keyed import Purpose, stream
 from fedsim.population import Population, build_population, check_feasible
+from fedsim.population.propensity import INDEX, propensity
 from fedsim.scenario import Scenario
 from tests.conftest import Write
 
@@ -202,3 +203,7 @@ def test_cooldowns_per_client(write: Write, tmp_path: Path) -> None:
     assert "cooldown: low is 7200s, above high, 3600s" in complaint(
         write, "devices: 2, cooldown: {kind: uniform, low: 2h, high: 1h}"
     )
+
+
+def test_habits_and_quantities_go_by_the_same_score() -> None:
+    assert int(index(Draw.PROPENSITY)) == INDEX
