@@ -23,7 +23,7 @@ from fedsim.learning import (
     schedules,
     summarise,
 )
-from fedsim.log import Log
+from fedsim.log import Recorded
 from fedsim.population import Population
 from fedsim.progress import Report
 from fedsim.scenario import Scenario
@@ -45,7 +45,7 @@ def train(
     scenario: Scenario,
     learning: Learning,
     population: Population,
-    log: Log,
+    log: Recorded,
     replicate: int,
     report: Report,
     pi: NDArray[np.float64] | None = None,

@@ -1,17 +1,20 @@
 """Every named metric of a run, computed from its tables."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fedsim.analysis.hours import share_by_hour
 from fedsim.analysis.participation import batch_errors, gini, jain, l1
-from fedsim.log import Log
+from fedsim.log import Recorded, slices
+from fedsim.log.tables import SESSION_OUTCOMES
 
 Metrics = dict[str, float]
 _DAY_S = 86_400.0
@@ -47,9 +50,27 @@ class Setting:
     groups: Sequence[GroupOf]
 
 
-def measure(log: Log, clients: pl.DataFrame, setting: Setting) -> Metrics:
+@dataclass(frozen=True)
+class _Sessions:
+    """The participations of some consecutive clients, read some rows at a time; the clients count from their first."""
+
+    table: pl.DataFrame | pl.LazyFrame
+    first: int
+    clients: int
+
+    def read(self, *columns: str) -> Iterator[pl.DataFrame]:
+        own = pl.col("client").is_between(self.first, self.first + self.clients - 1)
+        for part in slices(self.table, *dict.fromkeys([*columns, "client"])):
+            yield part.filter(own).with_columns(pl.col("client") - self.first)
+
+    def counted(self, part: pl.DataFrame) -> NDArray[np.int64]:
+        return np.bincount(part["client"].to_numpy(), minlength=self.clients)
+
+
+def measure(log: Recorded, clients: pl.DataFrame, setting: Setting) -> Metrics:
     """Return the metrics of the log, by name; one that has no samples is left out."""
-    metrics = _of_rounds(log, setting.wanted) | _of_part(log.participations, clients, log.gauges, setting)
+    sessions = _Sessions(log.participations, 0, len(clients))
+    metrics = _of_rounds(log, setting.wanted) | _of_part(sessions, clients, log.gauges, setting)
     metrics |= _against_theory(clients)
     if 1 < len(setting.groups) <= _MOST_GROUPS:
         for group in setting.groups:
@@ -57,33 +78,31 @@ def measure(log: Log, clients: pl.DataFrame, setting: Setting) -> Metrics:
     return metrics
 
 
-def _of_part(participations: pl.DataFrame, clients: pl.DataFrame, gauges: pl.DataFrame, setting: Setting) -> Metrics:
+def _of_part(sessions: _Sessions, clients: pl.DataFrame, gauges: pl.DataFrame, setting: Setting) -> Metrics:
     """Return what can be said of the whole population as of one group."""
     return {
-        **_of_sessions(participations),
-        **_of_participation(participations, clients),
+        **_of_sessions(sessions),
+        **_of_participation(sessions, clients),
         **_of_gauges(gauges, setting),
     }
 
 
-def _of_group(log: Log, clients: pl.DataFrame, setting: Setting, group: GroupOf) -> Metrics:
+def _of_group(log: Recorded, clients: pl.DataFrame, setting: Setting, group: GroupOf) -> Metrics:
     own_clients = clients.filter(group=group.name)
-    own = log.participations.join(own_clients.select("client"), on="client", how="semi", maintain_order="left")
     # Within a group, clients count from its first one, and frequencies add up to 1.
-    first = int(own_clients["client"][0])
-    shifted = own.with_columns(pl.col("client") - first)
-    total = max(len(own), 1)
-    relative = own_clients.with_columns(frequency=pl.col("participations") / total)
+    sessions = _Sessions(log.participations, int(own_clients["client"][0]), len(own_clients))
+    own, total = int(own_clients["participations"].sum()), int(clients["participations"].sum())
+    relative = own_clients.with_columns(frequency=pl.col("participations") / max(own, 1))
     part = Setting(setting.wanted, setting.start, [group])
-    metrics = _of_part(shifted, relative, log.gauges.filter(group=group.name), part)
-    if len(log.participations):
-        metrics["share"] = len(own) / len(log.participations)
+    metrics = _of_part(sessions, relative, log.gauges.filter(group=group.name), part)
+    if total:
+        metrics["share"] = own / total
         metrics["ratio"] = metrics["share"] / (len(own_clients) / len(clients))
     prefix = f"group.{_NOT_IN_A_NAME.sub('-', group.name)}"
     return {f"{prefix}.{name}": value for name, value in metrics.items()}
 
 
-def _of_rounds(log: Log, wanted: int) -> Metrics:
+def _of_rounds(log: Recorded, wanted: int) -> Metrics:
     rounds = log.rounds
     metrics: Metrics = {"rounds.count": float(len(rounds))}
     if log.ended_s > 0:
@@ -110,23 +129,29 @@ def _of_rounds(log: Log, wanted: int) -> Metrics:
     return metrics
 
 
-def _of_sessions(participations: pl.DataFrame) -> Metrics:
-    metrics: Metrics = {"sessions.count": float(len(participations))}
-    if len(participations):
-        for outcome in ("reported", "dropped", "late", "aborted"):
-            metrics[f"sessions.{outcome}_share"] = _share(participations, pl.col("outcome") == outcome)
-        spent = (participations["ended_s"] - participations["selected_s"]).to_numpy()
-        wasted = (participations["outcome"] != "reported").to_numpy()
-        if spent.sum() > 0:
-            metrics["sessions.wasted_share"] = float(spent[wasted].sum() / spent.sum())
+def _of_sessions(sessions: _Sessions) -> Metrics:
+    count, outcomes = 0, dict.fromkeys(SESSION_OUTCOMES, 0)
+    spent_s, wasted_s = [0.0], [0.0]
+    for part in sessions.read("outcome", "selected_s", "ended_s"):
+        count += len(part)
+        for outcome in SESSION_OUTCOMES:
+            outcomes[outcome] += int((part["outcome"] == outcome).sum())
+        spent = (part["ended_s"] - part["selected_s"]).to_numpy()
+        spent_s.append(float(spent.sum()))
+        wasted_s.append(float(spent[(part["outcome"] != "reported").to_numpy()].sum()))
+    metrics: Metrics = {"sessions.count": float(count)}
+    if count:
+        metrics |= {f"sessions.{outcome}_share": number / count for outcome, number in outcomes.items()}
+        if math.fsum(spent_s) > 0:
+            metrics["sessions.wasted_share"] = math.fsum(wasted_s) / math.fsum(spent_s)
     return metrics
 
 
-def _of_participation(participations: pl.DataFrame, clients: pl.DataFrame) -> Metrics:
-    if not len(participations):
+def _of_participation(sessions: _Sessions, clients: pl.DataFrame) -> Metrics:
+    counts, frequency = clients["participations"].to_numpy(), clients["frequency"].to_numpy()
+    if not counts.any():
         return {}
     uniform = 1.0 / len(clients)
-    counts, frequency = clients["participations"].to_numpy(), clients["frequency"].to_numpy()
     distance = l1(frequency, uniform)
     metrics: Metrics = {
         "participation.l1_uniform": distance,
@@ -136,25 +161,42 @@ def _of_participation(participations: pl.DataFrame, clients: pl.DataFrame) -> Me
         "participation.gini": gini(counts),
         "participation.jain": jain(counts),
     }
-    firsts = np.sort(participations.filter(pl.col("gap").is_null())["selected_s"].to_numpy())
+    seen, reported, gaps = [np.empty(0)], np.zeros(len(clients), dtype=np.int64), _Gaps()
+    for part in sessions.read("gap", "outcome", "selected_s"):
+        seen.append(part.filter(pl.col("gap").is_null())["selected_s"].to_numpy())
+        reported += sessions.counted(part.filter(pl.col("outcome") == "reported"))
+        gaps.add(part["gap"].drop_nulls().to_numpy())
+    firsts = np.sort(np.concatenate(seen))
     for share in (50, 90):
         needed = -(-len(clients) * share // 100)
         if len(firsts) >= needed:
             metrics[f"participation.coverage.t{share}"] = float(firsts[needed - 1])
-    reported = participations.filter(pl.col("outcome") == "reported")["client"].to_numpy()
-    if len(reported):
-        metrics["participation.reported_l1_uniform"] = l1(
-            np.bincount(reported, minlength=len(clients)) / len(reported), uniform
-        )
-    errors = batch_errors(participations, len(clients))
+    if reported.any():
+        metrics["participation.reported_l1_uniform"] = l1(reported / reported.sum(), uniform)
+    errors = batch_errors(lambda: sessions.read("round"), len(clients))
     if errors is not None:
         metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = errors
-    gaps = participations["gap"].drop_nulls().to_numpy()
-    if len(gaps):
-        metrics["participation.gap.min"] = float(gaps.min())
-        metrics["participation.gap.mean"] = float(gaps.mean())
-        metrics["participation.gap.max"] = float(gaps.max())
+    if gaps.count:
+        metrics["participation.gap.min"] = float(gaps.least)
+        metrics["participation.gap.mean"] = gaps.total / gaps.count
+        metrics["participation.gap.max"] = float(gaps.most)
     return metrics
+
+
+@dataclass
+class _Gaps:
+    """What is said of the gaps, which come some at a time."""
+
+    count: int = 0
+    total: int = 0
+    least: int = 0
+    most: int = 0
+
+    def add(self, gaps: NDArray[np.int64]) -> None:
+        if len(gaps):
+            self.least = min(self.least, int(gaps.min())) if self.count else int(gaps.min())
+            self.most = max(self.most, int(gaps.max()))
+            self.count, self.total = self.count + len(gaps), self.total + int(gaps.sum())
 
 
 def _against_theory(clients: pl.DataFrame) -> Metrics:

@@ -1,12 +1,13 @@
 """How often each client took part, how far that is from a law, and how far chance alone would put it."""
 
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.log import CLIENTS
+from fedsim.log import CLIENTS, slices
 from fedsim.population import Population
 
 _BATCHES = 20
@@ -14,7 +15,10 @@ _FEWEST_ROUNDS = 10 * _BATCHES
 
 
 def clients_table(
-    population: Population, participations: pl.DataFrame, pi: NDArray[np.float64] | None, method: str | None
+    population: Population,
+    participations: pl.DataFrame | pl.LazyFrame,
+    pi: NDArray[np.float64] | None,
+    method: str | None,
 ) -> pl.DataFrame:
     """Return the table of clients.
 
@@ -27,7 +31,9 @@ def clients_table(
     pi, method
         (N,) long-run frequencies that theory predicts, and how they were computed; None where there is no theory.
     """
-    count = np.bincount(participations["client"].to_numpy(), minlength=len(population))
+    count = np.zeros(len(population), dtype=np.int64)
+    for part in slices(participations, "client"):
+        count += np.bincount(part["client"].to_numpy(), minlength=len(population))
     columns = {
         "client": np.arange(len(population)),
         "group": pl.Series(population.group_names, dtype=pl.String).gather(population.group),
@@ -60,7 +66,7 @@ def jain(counts: NDArray[np.int64]) -> float:
     return float(values.sum() ** 2 / (len(values) * (values @ values)))
 
 
-def batch_errors(participations: pl.DataFrame, clients: int) -> tuple[float, float] | None:
+def batch_errors(participations: Callable[[], Iterator[pl.DataFrame]], clients: int) -> tuple[float, float] | None:
     """Return what chance does to the frequencies, estimated from batch means.
 
     Rounds are cut into 20 batches in order. A batch is long beside the memory of the chain, so that batches are nearly
@@ -69,7 +75,7 @@ def batch_errors(participations: pl.DataFrame, clients: int) -> tuple[float, flo
     Parameters
     ----------
     participations
-        Table with the columns ``round`` and ``client``, in the order of rounds.
+        Called for each pass over the columns ``round`` and ``client``, in parts in the order of rounds.
     clients
         N.
 
@@ -79,18 +85,37 @@ def batch_errors(participations: pl.DataFrame, clients: int) -> tuple[float, flo
     sum_i sqrt(2 / pi) * se_i; and the standard error of the L1 distance from uniform. None if there are fewer than
     200 rounds with a selection, too few to tell.
     """
-    numbers, client = participations["round"].to_numpy(), participations["client"].to_numpy()
-    chosen_in = np.unique(numbers)
+    count, rounds = np.zeros(clients, dtype=np.int64), [np.empty(0, dtype=np.int64)]
+    for part in participations():
+        count += np.bincount(part["client"].to_numpy(), minlength=clients)
+        rounds.append(np.unique(part["round"].to_numpy()))
+    chosen_in = np.unique(np.concatenate(rounds))
     if len(chosen_in) < _FEWEST_ROUNDS:
         return None
-    frequency = np.bincount(client, minlength=clients) / len(client)
+    frequency = count / count.sum()
     side = np.sign(frequency - 1.0 / clients)
     edges = chosen_in[np.linspace(0, len(chosen_in), _BATCHES + 1).astype(np.int64)[1:-1]]
     squares, projected = np.zeros(clients), []
-    for part in np.split(client, np.searchsorted(numbers, edges)):
-        deviation = np.bincount(part, minlength=clients) / len(part) - frequency
+    for counted in _counted_by_batch(participations(), edges, clients):
+        deviation = counted / counted.sum() - frequency
         squares += deviation**2
         projected.append(float(side @ deviation))
     scale = _BATCHES * (_BATCHES - 1)
     noise = math.sqrt(2.0 / math.pi) * float(np.sqrt(squares / scale).sum())
     return noise, math.sqrt(math.fsum(value**2 for value in projected) / scale)
+
+
+def _counted_by_batch(
+    parts: Iterator[pl.DataFrame], edges: NDArray[np.int64], clients: int
+) -> Iterator[NDArray[np.int64]]:
+    """Yield how often each client took part in each batch; a batch begins at each edge, a number of a round."""
+    count, batch = np.zeros(clients, dtype=np.int64), 0
+    for part in parts:
+        client, cuts = part["client"].to_numpy(), np.searchsorted(part["round"].to_numpy(), edges[batch:])
+        pieces = np.split(client, cuts[cuts < len(client)])
+        for number, piece in enumerate(pieces):
+            if number:
+                yield count
+                count, batch = np.zeros(clients, dtype=np.int64), batch + 1
+            count += np.bincount(piece, minlength=clients)
+    yield count

@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.learning.failures import LearningError
+from fedsim.log import slices
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Cohorts:
     first: NDArray[np.intp]
 
     @classmethod
-    def read(cls, rounds: pl.DataFrame, participations: pl.DataFrame, clients: int) -> Self:
+    def read(cls, rounds: pl.DataFrame, participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Self:
         """Take what training needs from the log's tables.
 
         Raises
@@ -30,9 +31,11 @@ class Cohorts:
         """
         ordered = rounds.select("round", "closed_s").sort("round")
         reported = (
-            participations.filter(pl.col("outcome").cast(pl.String) == "reported")
+            participations.lazy()
+            .filter(pl.col("outcome").cast(pl.String) == "reported")
             .select("round", "position", "client")
             .sort("round", "position")
+            .collect()
         )
         numbers = ordered["round"].to_numpy().astype(np.int64)
         of_round = reported["round"].to_numpy().astype(np.int64)
@@ -61,9 +64,11 @@ class Cohorts:
         return self.clients[self.first[step] : self.first[step + 1]]
 
 
-def frequencies(participations: pl.DataFrame, clients: int) -> NDArray[np.float64]:
+def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> NDArray[np.float64]:
     """Return each client's share of the reported participations, shape (N,); zeros where nobody reported."""
-    reported = participations.filter(pl.col("outcome").cast(pl.String) == "reported")["client"].to_numpy()
-    counts = np.bincount(reported.astype(np.int64), minlength=clients)
+    counts = np.zeros(clients, dtype=np.int64)
+    for part in slices(participations, "outcome", "client"):
+        reported = part.filter(pl.col("outcome").cast(pl.String) == "reported")["client"].to_numpy()
+        counts += np.bincount(reported.astype(np.int64), minlength=clients)
     shares: NDArray[np.float64] = counts / max(1, counts.sum())
     return shares

@@ -99,7 +99,7 @@ class Course:
     """A log, the optimizers to be trained over it, by name, and where their minibatches come from."""
 
     rounds: pl.DataFrame
-    participations: pl.DataFrame
+    participations: pl.DataFrame | pl.LazyFrame
     optimizers: Mapping[str, Optimizer]
     draws: Stream
 

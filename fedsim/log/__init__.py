@@ -2,7 +2,8 @@
 
 from fedsim.log.files import write_bytes, write_table, write_text
 from fedsim.log.fingerprint import fingerprint
-from fedsim.log.tables import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, Log
+from fedsim.log.row_groups import slices
+from fedsim.log.tables import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, Log, Recorded, StoredLog
 
 __all__ = [
     "CLIENTS",
@@ -11,7 +12,10 @@ __all__ = [
     "ROUNDS",
     "TRANSITIONS",
     "Log",
+    "Recorded",
+    "StoredLog",
     "fingerprint",
+    "slices",
     "write_bytes",
     "write_table",
     "write_text",

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from fedsim.errors import RunError
+from fedsim.log.row_groups import ROWS
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -30,7 +31,7 @@ def write_text(path: Path, text: str) -> None:
 def write_table(path: Path, table: pl.DataFrame) -> None:
     """Write a table as Parquet at once."""
     with _whole(path) as partial:
-        table.write_parquet(partial, compression="zstd")
+        table.write_parquet(partial, compression="zstd", row_group_size=ROWS)
 
 
 @contextmanager

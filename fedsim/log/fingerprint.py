@@ -4,18 +4,23 @@ import hashlib
 
 import polars as pl
 
+from fedsim.log.row_groups import slices
 
-def fingerprint(table: pl.DataFrame) -> str:
+
+def fingerprint(table: pl.DataFrame | pl.LazyFrame) -> str:
     """Return the SHA-256 of a table's contents: names, types, nulls and values, in the order of rows.
 
     The Parquet file's bytes may change with the version of its writer; this does not.
     """
     digest = hashlib.sha256()
-    for series in table:
-        digest.update(f"{series.name}:{series.dtype}:{len(series)}\n".encode())
-        digest.update(series.is_null().to_numpy().tobytes())
-        if series.dtype == pl.String:
-            digest.update("\0".join(series.fill_null("")).encode())
-        else:
-            digest.update(series.fill_null(0).to_numpy().tobytes())
+    length = table.lazy().select(pl.len()).collect().item()
+    for name, dtype in table.lazy().collect_schema().items():
+        digest.update(f"{name}:{dtype}:{length}\n".encode())
+        for part in slices(table, name):
+            digest.update(part[name].is_null().to_numpy().tobytes())
+        for number, part in enumerate(slices(table, name)):
+            if dtype == pl.String:
+                digest.update(("\0" * bool(number) + "\0".join(part[name].fill_null(""))).encode())
+            else:
+                digest.update(part[name].fill_null(0).to_numpy().tobytes())
     return digest.hexdigest()

@@ -1,6 +1,7 @@
 """The schemas of the log's tables, and the words that stand in their outcome columns."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import polars as pl
 
@@ -79,3 +80,45 @@ class Log:
     participations: pl.DataFrame
     gauges: pl.DataFrame
     ended_s: float
+
+
+@dataclass(frozen=True)
+class StoredLog:
+    """A log whose participations are left in their file.
+
+    Attributes
+    ----------
+    rounds, gauges, ended_s
+        As of a `Log`.
+    participations
+        A scan of the file.
+    """
+
+    rounds: pl.DataFrame
+    participations: pl.LazyFrame
+    gauges: pl.DataFrame
+    ended_s: float
+
+
+class Recorded(Protocol):
+    """A `Log` or a `StoredLog`: the participations can be larger than the memory."""
+
+    @property
+    def rounds(self) -> pl.DataFrame:
+        """Table with the schema `ROUNDS`."""
+        ...
+
+    @property
+    def participations(self) -> pl.DataFrame | pl.LazyFrame:
+        """Table with the schema `PARTICIPATIONS`, in the order of round and position."""
+        ...
+
+    @property
+    def gauges(self) -> pl.DataFrame:
+        """Table with the schema `GAUGES`."""
+        ...
+
+    @property
+    def ended_s(self) -> float:
+        """Simulated time at which the run ended."""
+        ...

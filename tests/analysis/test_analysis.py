@@ -1,6 +1,7 @@
 """Metrics against their definitions, and the catalogue against what is measured."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from fedsim.analysis import METRICS, describe, measure
 from fedsim.analysis.participation import batch_errors, clients_table, gini, jain, l1
 from fedsim.keyed import Purpose, stream
+from fedsim.log import StoredLog, write_table
 from fedsim.population import build_population
 from fedsim.run import setting_of, simulate
 from fedsim.scenario import Scenario
@@ -80,17 +82,34 @@ def test_frequencies_add_up(small: Load) -> None:
 
 def test_batch_errors_need_rounds_enough() -> None:
     few = pl.DataFrame({"round": np.arange(199), "client": np.zeros(199, dtype=np.int64)})
-    assert batch_errors(few, 1) is None
+    assert batch_errors(lambda: iter([few]), 1) is None
 
 
 def test_batch_errors_under_independence_match_the_binomial() -> None:
     """20,000 rounds, one of 10 clients each: the expected L1 distance is known, and batch means find it within 20 %."""
     client = (10 * stream(1, 0, Purpose.CHAIN).uniforms(0, np.arange(20_000))).astype(np.int64)
     table = pl.DataFrame({"round": np.arange(20_000), "client": client})
-    errors = batch_errors(table, 10)
+    errors = batch_errors(lambda: iter([table]), 10)
+    assert batch_errors(lambda: table.iter_slices(777), 10) == errors
     assert errors is not None
     expected = 10 * math.sqrt(2 / math.pi) * math.sqrt(0.1 * 0.9 / 20_000)
     assert errors[0] == pytest.approx(expected, rel=0.2)
+
+
+def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(
+    small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From memory at once, and from a file seven rows at a time."""
+    case = small("population.0.availability={kind: renewal, on: 30m, off: 10m}", "stop.rounds=250")
+    population, setting = build_population(case), setting_of(case)
+    log = simulate_log(case, population)
+    clients = clients_table(population, log.participations, None, None)
+    metrics = measure(log, clients, setting)
+    write_table(tmp_path / "p.parquet", log.participations)
+    monkeypatch.setattr("fedsim.log.row_groups.ROWS", 7)
+    stored = StoredLog(log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges, log.ended_s)
+    assert clients.equals(clients_table(population, stored.participations, None, None))
+    assert measure(stored, clients, setting) == pytest.approx(metrics, rel=1e-12)
 
 
 def test_coverage_times_and_waste(small: Load) -> None:

@@ -56,3 +56,12 @@ def test_a_fingerprint_tells_tables_apart(other: pl.DataFrame) -> None:
 def test_a_fingerprint_survives_the_file(tmp_path: Path) -> None:
     TABLE.write_parquet(tmp_path / "t.parquet", compression="snappy", row_group_size=1)
     assert fingerprint(pl.read_parquet(tmp_path / "t.parquet")) == fingerprint(TABLE)
+
+
+def test_a_fingerprint_does_not_depend_on_how_many_rows_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = fingerprint(TABLE)
+    TABLE.write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr("fedsim.log.row_groups.ROWS", 2)
+    assert fingerprint(TABLE) == fingerprint(pl.scan_parquet(tmp_path / "t.parquet")) == expected
