@@ -1,4 +1,4 @@
-"""What the participation log means to training: who reported in each round, in which order."""
+"""What the participation log means to training: whose work each server step takes, and from which model it began."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,21 +8,52 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.learning.failures import LearningError
+from fedsim.learning.optimizers.base import Cohort
 from fedsim.log import slices
 
 
 @dataclass(frozen=True)
 class Cohorts:
-    """The reported participations: those of row k are ``clients[first[k]:first[k + 1]]``."""
+    """The reports that count: those of row k are ``first[k]`` to ``first[k + 1]`` of the arrays over reports.
+
+    Attributes
+    ----------
+    rounds, closed_s
+        (T,) number of each round or version, and when it closed.
+    first
+        (T + 1,) where each row's reports begin.
+    clients
+        (n,) whose report it is.
+    flights
+        What the reports of a buffered server have beside; None for synchronous rounds.
+    """
 
     rounds: NDArray[np.int64]
     closed_s: NDArray[np.float64]
-    clients: NDArray[np.int64]
     first: NDArray[np.intp]
+    clients: NDArray[np.int64]
+    flights: "Flights | None" = None
 
     @classmethod
-    def read(cls, rounds: pl.DataFrame, participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Self:
+    def read(
+        cls,
+        rounds: pl.DataFrame,
+        participations: pl.DataFrame | pl.LazyFrame,
+        clients: int,
+        buffer: int | None = None,
+    ) -> Self:
         """Take what training needs from the log's tables.
+
+        Parameters
+        ----------
+        rounds, participations
+            The log.
+        clients
+            N.
+        buffer
+            Reports of each step of a buffered server, whose reports count for version + staleness in the order of their
+            ends; where so many have not come together, in the last version, there is no step. None for synchronous
+            rounds, where all reports of a round count for it, in the order of position.
 
         Raises
         ------
@@ -30,38 +61,109 @@ class Cohorts:
             When the log has a client that the problem has not, or participations of a round that it has not.
         """
         ordered = rounds.select("round", "closed_s").sort("round")
-        reported = (
-            participations.lazy()
-            .filter(pl.col("outcome").cast(pl.String) == "reported")
-            .select("round", "position", "client")
-            .sort("round", "position")
-            .collect()
-        )
         numbers = ordered["round"].to_numpy().astype(np.int64)
-        of_round = reported["round"].to_numpy().astype(np.int64)
-        client = reported["client"].to_numpy().astype(np.int64)
+        reported = participations.lazy().filter(pl.col("outcome").cast(pl.String) == "reported")
+        taken = (_in_rounds(reported) if buffer is None else _in_buffers(reported, buffer)).collect()
+        client = taken["client"].to_numpy().astype(np.int64)
         if len(client) and not 0 <= client.min() <= client.max() < clients:
             found = client[(client < 0) | (client >= clients)][0]
             raise LearningError(f"client {found} of the log is not in the problem, which has {clients} clients")
-        if len(strangers := np.setdiff1d(of_round, numbers)):
+        step = taken["step"].to_numpy().astype(np.int64)
+        if len(strangers := np.setdiff1d(step, numbers)):
             raise LearningError(f"round {strangers[0]} has participations, and no row in the table of rounds")
-        first = np.searchsorted(of_round, np.append(numbers, np.iinfo(np.int64).max))
-        return cls(numbers, ordered["closed_s"].to_numpy().astype(np.float64), client, first)
+        first = np.searchsorted(step, np.append(numbers, np.iinfo(np.int64).max))
+        closed_s = ordered["closed_s"].to_numpy().astype(np.float64)
+        flights = None if buffer is None else Flights.read(taken, numbers, step)
+        return cls(numbers, closed_s, first, client, flights)
 
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def number(self, step: int) -> int:
-        """Return the number of the round in row `step`."""
-        return int(self.rounds[step])
+    def number(self, row: int) -> int:
+        """Return the number of the round in a row."""
+        return int(self.rounds[row])
 
-    def closed(self, step: int) -> float:
+    def closed(self, row: int) -> float:
         """Return when it closed, in seconds since the start."""
-        return float(self.closed_s[step])
+        return float(self.closed_s[row])
 
-    def of(self, step: int) -> NDArray[np.int64]:
-        """Return who reported in it, in order."""
-        return self.clients[self.first[step] : self.first[step + 1]]
+    def cohort(self, row: int) -> Cohort:
+        """Return whose work is taken in a row, in order."""
+        clients = self.clients[self.first[row] : self.first[row + 1]]
+        return Cohort(self.number(row), clients, self.rounds[row] - self.rounds[self.begun(row)])
+
+    def begun(self, row: int) -> NDArray[np.intp]:
+        """Return the rows of the versions from which the work of a row began."""
+        own = slice(self.first[row], self.first[row + 1])
+        return np.full(own.stop - own.start, row) if self.flights is None else self.flights.begun[own]
+
+    def repeats(self, row: int) -> NDArray[np.int64]:
+        """Return how many reports that began with the same version its client had made before, of each report."""
+        own = slice(self.first[row], self.first[row + 1])
+        none = np.zeros(own.stop - own.start, dtype=np.int64)
+        return none if self.flights is None else self.flights.repeats[own]
+
+    def wanted(self, version: int, row: int) -> bool:
+        """Say whether work that began with the version of one row is taken in another row or after it."""
+        return self.flights is not None and bool(self.flights.needed[version] >= row)
+
+    @property
+    def past_versions(self) -> int:
+        """How many versions, beside the server's own, have to be kept at a time at most."""
+        return 0 if self.flights is None else self.flights.past_versions
+
+
+@dataclass(frozen=True)
+class Flights:
+    """From where the reports of a buffered server began.
+
+    Attributes
+    ----------
+    begun, repeats
+        (n,) of each report: the row of the version that was downloaded, and how many reports that began with it the
+        client had made before.
+    needed
+        (T,) the last row with a report that began with the version of this one, -1 where there is none.
+    """
+
+    begun: NDArray[np.intp]
+    repeats: NDArray[np.int64]
+    needed: NDArray[np.intp]
+
+    @classmethod
+    def read(cls, taken: pl.DataFrame, numbers: NDArray[np.int64], step: NDArray[np.int64]) -> Self:
+        """Find the rows of versions in the order of the reports."""
+        downloaded = taken["round"].to_numpy()
+        if len(strangers := np.setdiff1d(downloaded, numbers)):
+            raise LearningError(f"round {strangers[0]} has participations, and no row in the table of rounds")
+        begun = np.searchsorted(numbers, downloaded)
+        needed = np.full(len(numbers), -1, dtype=np.intp)
+        np.maximum.at(needed, begun, np.searchsorted(numbers, step))
+        order = pl.col("position").rank("ordinal").over("round", "client")
+        return cls(begun, taken.select(order.cast(pl.Int64) - 1).to_series().to_numpy(), needed)
+
+    @property
+    def past_versions(self) -> int:
+        """How many versions, beside the server's own, have to be kept at a time at most."""
+        rows = np.arange(len(self.needed))
+        late = self.needed > rows
+        change = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.add.at(change, rows[late] + 1, 1)
+        np.add.at(change, self.needed[late] + 1, -1)
+        return int(np.cumsum(change).max(initial=0))
+
+
+def _in_rounds(reported: pl.LazyFrame) -> pl.LazyFrame:
+    return reported.select("position", "client", step="round").sort("step", "position")
+
+
+def _in_buffers(reported: pl.LazyFrame, buffer: int) -> pl.LazyFrame:
+    step = (pl.col("round") + pl.col("staleness")).alias("step")
+    return (
+        reported.select("round", "position", "client", "ended_s", step)
+        .sort("step", "ended_s", "round", "position")
+        .filter(pl.len().over("step") == buffer)
+    )
 
 
 def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> NDArray[np.float64]:

@@ -64,16 +64,19 @@ class LocalWork:
                 )
         return cls(problem, local_steps, step_size, batch_size, sampled)
 
-    def minibatches(self, draws: Stream, number: int, clients: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def minibatches(
+        self, draws: Stream, number: int | NDArray[np.int64], clients: NDArray[np.int64]
+    ) -> NDArray[np.int64] | None:
         """Return the samples of a cohort's steps in a round, shape (K, B, batch size); None for full gradients.
 
         A draw is a function of (client, round, step, place in the batch): optimizers that see the same log also see
-        the same samples.
+        the same samples. The round may be one for each client, as in a buffered server's log.
         """
         if self.batch_size is None or self.sampled is None:
             return None
-        first = (number * self.steps + np.arange(self.steps)) * self.batch_size
-        bits = draws.bits(clients[:, None], first[:, None, None] + np.arange(self.batch_size))
+        numbers = np.broadcast_to(number, clients.shape)
+        first = (numbers * self.steps + np.arange(self.steps)[:, None]) * self.batch_size
+        bits = draws.bits(clients[:, None], first[..., None] + np.arange(self.batch_size))
         return (bits % np.uint64(self.sampled.samples)).astype(np.int64)
 
     def updates(

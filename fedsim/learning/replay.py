@@ -42,6 +42,7 @@ def replay(
     batch_size: int | None = None,
     evaluate_every: int = 1,
     draws: Stream | None = None,
+    buffer: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
     """Train every optimizer on the participation that the log records.
@@ -68,6 +69,10 @@ def replay(
         Evaluate the models after this many rounds, after twice as many, and so on, and after the last round.
     draws
         Where minibatches come from; by default the stream of seed 0.
+    buffer
+        Reports of each step of a buffered server, whose log also has the columns ``staleness`` and ``ended_s``. A
+        report counts for the version ``round + staleness``, in the order of the ends; what its client did began from
+        the model, and with the step size, of version ``round``.
     progress
         Called after each round with the number of rounds done.
 
@@ -90,26 +95,41 @@ def replay(
         the message names it and the round.
     """
     work = LocalWork.checked(problem, local_steps, step_size, batch_size)
-    course = Course(rounds, participations, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER))
+    course = Course(rounds, participations, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER), buffer)
     return replay_together([course], work, evaluate_every=evaluate_every, progress=progress)[0].table
 
 
 @dataclass(frozen=True)
 class Course:
-    """A log, the optimizers to be trained over it, by name, and where their minibatches come from."""
+    """A log, the optimizers to be trained over it, by name, where their minibatches come from, and the buffer's size.
+
+    The buffer is None where the log is one of synchronous rounds.
+    """
 
     rounds: pl.DataFrame
     participations: pl.DataFrame | pl.LazyFrame
     optimizers: Mapping[str, Optimizer]
     draws: Stream
+    buffer: int | None = None
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of a course: the learning table, as `replay` returns it, and the models of each optimizer."""
+    """What came of a course.
+
+    Attributes
+    ----------
+    table
+        The learning table, as `replay` returns it.
+    ends
+        The models of each optimizer.
+    past_versions
+        How many models beside its own an optimizer kept at a time at most, for reports that were still to come.
+    """
 
     table: pl.DataFrame
     ends: Mapping[str, End]
+    past_versions: int
 
 
 def replay_together(
@@ -139,8 +159,9 @@ def replay_together(
         As in `replay`.
     """
     require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
-    logs = [Cohorts.read(course.rounds, course.participations, work.problem.clients) for course in courses]
-    _provide_memory(courses, work.problem, announce)
+    clients = work.problem.clients
+    logs = [Cohorts.read(course.rounds, course.participations, clients, course.buffer) for course in courses]
+    _provide_memory(courses, logs, work.problem, announce)
     # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
     with np.errstate(all="ignore"):
         lanes = [_Lane.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
@@ -161,7 +182,9 @@ def replay_together(
         return [lane.trained() for lane in lanes]
 
 
-def _provide_memory(courses: Sequence[Course], problem: Problem, announce: Callable[[str], None] | None) -> None:
+def _provide_memory(
+    courses: Sequence[Course], logs: Sequence[Cohorts], problem: Problem, announce: Callable[[str], None] | None
+) -> None:
     needed = [
         (name, optimizer.memory(problem.clients, problem.dimension))
         for course in courses
@@ -179,6 +202,12 @@ def _provide_memory(courses: Sequence[Course], problem: Problem, announce: Calla
     )
     if announce is not None and total >= _WORTH_SAYING:
         announce(f"allocating {readable(total)} for {what}")
+    models = sum(log.past_versions * len(course.optimizers) for course, log in zip(courses, logs, strict=True))
+    require_memory(
+        f"{models:,} past versions of the model, from which clients still work",
+        total + 8 * models * problem.dimension,
+        "take a smaller model, fewer optimizers, less concurrency or a larger buffer",
+    )
 
 
 @dataclass
@@ -190,7 +219,10 @@ class _Lane:
     table: Table
     draws: Stream
     drawn: int
+    most_kept: int = 0
+    row: int = field(init=False)
     cohort: Cohort = field(init=False)
+    begun: NDArray[np.intp] = field(init=False)
     going: list[Run] = field(init=False)
     step_sizes: NDArray[np.float64] = field(init=False)
     minibatches: NDArray[np.int64] | None = field(init=False)
@@ -208,14 +240,19 @@ class _Lane:
 
     def announce(self, step: int, work: LocalWork) -> bool:
         """Tell the optimizers who takes part; return whether there is anything to train."""
-        number, clients = self.log.number(step), self.log.of(step)
-        self.cohort = Cohort(number, clients)
+        self.row, self.cohort, self.begun = step, self.log.cohort(step), self.log.begun(step)
         self.going = [run for run in self.runs if not run.diverged]
-        if not self.going or not len(clients):
+        self._keep()
+        if not self.going or not len(self.cohort.clients):
             return False
         scales = np.concatenate([run.prepare(self.cohort) for run in self.going])
-        self.step_sizes = work.step_size(step) * scales
-        minibatches = work.minibatches(self.draws, number, clients)
+        # A client goes by the schedule as it was when it downloaded.
+        versions, which = np.unique(self.begun, return_inverse=True)
+        alpha = np.array([work.step_size(row) for row in versions.tolist()])[which]
+        self.step_sizes = np.tile(alpha, len(self.going)) * scales
+        # Two sessions of a client that began with the same version draw apart: the second as a client past the last.
+        drawing = self.cohort.clients + work.problem.clients * self.log.repeats(step)
+        minibatches = work.minibatches(self.draws, self.log.rounds[self.begun], drawing)
         self.minibatches = None if minibatches is None else np.tile(minibatches, (1, len(self.going), 1))
         return True
 
@@ -223,7 +260,15 @@ class _Lane:
         return np.tile(self.cohort.clients, len(self.going))
 
     def models(self) -> NDArray[np.float64]:
-        return np.repeat(np.stack([run.model for run in self.going]), len(self.cohort.clients), axis=0)
+        return np.concatenate([run.starts(self.row, self.begun) for run in self.going])
+
+    def _keep(self) -> None:
+        """Keep the models from which later reports began, and no others."""
+        for run in self.going:
+            run.past = {row: model for row, model in run.past.items() if self.log.wanted(row, self.row)}
+            self.most_kept = max(self.most_kept, len(run.past))
+            if self.log.wanted(self.row, self.row + 1):
+                run.keep(self.row)
 
     def apply(self, deltas: NDArray[np.float64]) -> None:
         each = deltas.reshape(len(self.going), len(self.cohort.clients), -1)
@@ -241,7 +286,7 @@ class _Lane:
 
     def trained(self) -> Trained:
         number = self.log.number(self.drawn) if len(self.log) else -1
-        return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs})
+        return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs}, self.most_kept)
 
 
 def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[NDArray[np.float64]]:

@@ -42,6 +42,7 @@ class Run:
     state: Any
     model: NDArray[np.float64]
     diverged: bool = False
+    past: dict[int, NDArray[np.float64]] = field(default_factory=dict)
     drawn: NDArray[np.float64] = field(init=False)
     _total: NDArray[np.float64] = field(init=False)
     _summed: int = 0
@@ -58,6 +59,12 @@ class Run:
         with blame(f"optimizer {name!r}, init"):
             return cls(name, optimizer, optimizer.init(problem.clients, problem.dimension), model)
 
+    def starts(self, row: int, begun: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the models from which the work of a row began, shape (B, d), given the rows of their versions."""
+        if (begun == row).all():
+            return np.repeat(self.model[None], len(begun), axis=0)
+        return np.stack([self.model if version == row else self.past[version] for version in begun.tolist()])
+
     def prepare(self, cohort: Cohort) -> NDArray[np.float64]:
         """Announce the cohort; return the scales of its clients."""
         with blame(f"optimizer {self.name!r}, prepare, round {cohort.round}"):
@@ -70,6 +77,12 @@ class Run:
             self.state, model = self.optimizer.apply(self.state, self.model, cohort, deltas)
             self.model = shaped("the model", model, self.model.shape)
         self.diverged = not np.isfinite(self.model @ self.model)
+        if self.diverged:
+            self.past.clear()
+
+    def keep(self, row: int) -> None:
+        """Keep a copy of the model as the version of a row, which clients will report to later."""
+        self.past[row] = self.model.copy()
 
     def remember(self, *, late: bool, drawn: bool) -> None:
         """Keep of the model after a round what `End` wants."""

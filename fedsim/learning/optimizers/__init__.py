@@ -9,8 +9,10 @@ from typing import Final
 
 from fedsim.learning.optimizers.base import Cohort, Foreseeable, LongRun, Optimizer, Remembering
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.optimizers.debiased_fedbuff import DebiasedFedBuff
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.fedavg import FedAvg
+from fedsim.learning.optimizers.fedbuff import FedBuff
 from fedsim.learning.optimizers.fedvarp import FedVarp
 from fedsim.learning.optimizers.mifa import Mifa
 from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
@@ -22,14 +24,18 @@ OPTIMIZERS: Final[Mapping[str, type[Optimizer]]] = {
     "fedvarp": FedVarp,
     "fedau": FedAu,
     "mifa": Mifa,
+    "fedbuff": FedBuff,
+    "debiased_fedbuff": DebiasedFedBuff,
 }
 
 __all__ = [
     "OPTIMIZERS",
     "Cohort",
     "DebiasedFedAvg",
+    "DebiasedFedBuff",
     "FedAu",
     "FedAvg",
+    "FedBuff",
     "FedVarp",
     "Foreseeable",
     "LongRun",

@@ -1,6 +1,6 @@
 """What a federated optimizer is: a state, a step before the clients train, and a step with their work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,18 +9,27 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The clients whose work reached the server in one round.
+    """The clients whose work reached the server in one round, or filled its buffer in one version.
 
     Parameters
     ----------
     round
-        Index of the round in the log.
+        Index of the round in the log; of the version, where the server is buffered.
     clients
-        Their indices, shape (B,), in the order in which they were selected. B may differ from round to round.
+        Their indices, shape (B,), in the order in which they were selected; of a buffered server, in the order of
+        their reports, where one may stand several times. B may differ from round to round.
+    staleness
+        tau of each report, shape (B,): versions since the client downloaded its model. Zeros where it is left out, as
+        in synchronous rounds.
     """
 
     round: int
     clients: NDArray[np.int64]
+    staleness: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.staleness):
+            object.__setattr__(self, "staleness", np.zeros(len(self.clients), dtype=np.int64))
 
 
 class Optimizer(Protocol):
@@ -38,6 +47,9 @@ class Optimizer(Protocol):
         x^i_{t,0} = x_t
         x^i_{t,k+1} = x^i_{t,k} - alpha s_i grad f_i(x^i_{t,k})
         Delta_i = x^i_{t,K} - x_t
+
+    Over the log of a buffered server, client i starts from the version that it downloaded, x_{t - tau_i}, and both
+    methods are called when the buffer is full; the model that `apply` gets is the server's own, x_t.
 
     An optimizer whose constructor has an argument ``pi`` or ``frequency`` is given it, each of shape (N,) with sum 1:
     ``pi`` is the long-run participation that theory predicts, None where theory does not apply; ``frequency`` is what

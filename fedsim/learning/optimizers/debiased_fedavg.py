@@ -13,6 +13,10 @@ paper writes lambda_i = t_i / ((t + 1) B): the same number when each of the roun
 over everyone keeps the lambda_i a distribution when some did not report, and a round without any report does
 not count.
 
+Over a buffered log, a client scales its steps by the nu_i of its download: t_i is then what it has reported, this time
+included, for it is in one session at a time; the sum runs over the steps up to the version that it downloads, each of
+which takes as many reports. So a server could do it; `debiased_fedbuff` weighs the reports when they arrive instead.
+
 The first lambda_i are rough: nu_i of a client that first takes part in round t is (t + 1) B / N, which may be large
 enough to throw the model far off. ``clip`` bounds the weight, nu_i <- min(nu_i, clip). It is off by default, since a
 bias remains for every client whose true 1 / (N pi_i) lies above it.
@@ -64,7 +68,8 @@ class DebiasedFedAvg:
         """Count the cohort, and return nu_i of its clients."""
         np.add.at(state.of_client, cohort.clients, 1)
         state.total += len(cohort.clients)
-        return state, self._clipped(state.total / (len(state.of_client) * state.of_client[cohort.clients]))
+        known = state.total - cohort.staleness * len(cohort.clients)
+        return state, self._clipped(known / (len(state.of_client) * state.of_client[cohort.clients]))
 
     def apply(
         self,

@@ -10,7 +10,9 @@ included; one that reaches ``cutoff`` rounds is closed at that length, so that a
 does not come back with a weight that throws the model off. Since an interval is 1 / P(i in S_t) rounds long on
 average, every client has weight 1/N in the long run, unless the cutoff takes from those who come seldom.
 
-Rounds without any report do not count. A server step size other than 1 is a server update of its own.
+Rounds without any report do not count. Over a buffered log rounds are versions; of a client that reports twice in
+one, the second interval is empty, so that the mean length stays the inverse of its rate. A server step size other than
+1 is a server update of its own.
 
 References
 ----------
@@ -67,7 +69,7 @@ class FedAu:
         self, state: Intervals, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
     ) -> tuple[Intervals, NDArray[np.float64]]:
         """Return the model moved by the weighted changes, and close the intervals that end in this round."""
-        taking_part = np.unique(cohort.clients)
+        taking_part, times = np.unique(cohort.clients, return_counts=True)
         if self.cutoff is not None:
             overdue = (state.rounds - state.begin[taking_part]) // self.cutoff
             state.count[taking_part] += overdue
@@ -75,7 +77,7 @@ class FedAu:
             state.begin[taking_part] += overdue * self.cutoff
         count, length = state.count[cohort.clients], state.length[cohort.clients]
         omega = np.divide(length, count, out=np.ones(len(count)), where=count > 0)
-        state.count[taking_part] += 1
+        state.count[taking_part] += times
         state.length[taking_part] += state.rounds + 1 - state.begin[taking_part]
         state.rounds += 1
         state.begin[taking_part] = state.rounds

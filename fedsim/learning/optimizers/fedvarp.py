@@ -10,6 +10,9 @@ The memory takes out the variance that comes from seeing few clients a round. In
 would do now, and v the mean over everyone; until then, and as far as y_i is out of date, the mean over S_t leans
 towards those who take part often. A server step size other than 1 is a server update of its own.
 
+Over a buffered log, where the Delta_i are stale, this is the cached update calibration of CA2FL (Wang et al., *Tackling
+the Data Heterogeneity in Asynchronous Federated Learning with Cached Update Calibration*, ICLR 2024).
+
 The state is a matrix of N x d numbers; a round touches the rows of its cohort only.
 
 References

@@ -7,7 +7,9 @@
 
 Everyone has the same weight in every round, so participation does not bias it; it pays with directions that are out
 of date, the more so the longer clients stay away. The authors let every client take part once before the first step;
-here a client counts for nothing until it has. A server step size other than 1 is a server update of its own.
+here a client counts for nothing until it has. Over a buffered log G_i is the last report that arrived, however stale,
+and the step is that of incremental aggregated gradients with delays. A server step size other than 1 is a server
+update of its own.
 
 The state is a matrix of N x d numbers; a round touches the rows of its cohort only.
 
