@@ -11,6 +11,7 @@ import typer
 
 from fedsim._version import __version__
 from fedsim.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
+from fedsim.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
 from fedsim.sweep_cli import compare, plan, sweep
 from fedsim.trace_cli import app as trace_app
 
@@ -29,14 +30,6 @@ app = typer.Typer(
 app.add_typer(trace_app, name="trace")
 for command in (plan, sweep, compare):
     app.command()(command)
-
-ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. population.*.separation=8; repeatable."),
-]
-Seed = Annotated[int | None, typer.Option(help="Override the seed.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 
 
 def main() -> NoReturn:
@@ -100,16 +93,16 @@ def init(
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.")],
     override: Overrides = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.preflight import preflight, trace_notes
-    from fedsim.scenario import Scenario
 
     mistakes: list[Mistake] = []
     for file in files:
-        _let_import_from(file)
         try:
-            scenario = Scenario.load(file, override or [])
+            scenario = load(file, override, None, allow_plugins, allow_outside)
             preflight(scenario)
         except ScenarioError as error:
             mistakes += error.mistakes
@@ -158,6 +151,8 @@ def run(
     override: Overrides = None,
     seed: Seed = None,
     engine: Annotated[str | None, typer.Option(help="Override the engine: auto, process or vectorized.")] = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
@@ -165,18 +160,17 @@ def run(
     from fedsim.progress import on_stderr
     from fedsim.result import Provenance, open_run_directory
     from fedsim.run import simulate
-    from fedsim.scenario import Scenario
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
-    _let_import_from(file)
-    scenario = Scenario.load(file, overrides, seed)
+    scenario = load(file, overrides, seed, allow_plugins, allow_outside)
     for note in trace_notes(scenario):
         _complain(f"note: {note}")
     directory = open_run_directory(out if out is not None else _default_directory(scenario, bool(overrides), seed))
     began = time.monotonic()
     with on_stderr() as report:
         result = simulate(scenario, report=report)
-        provenance = Provenance(str(file), overrides, seed, round(time.monotonic() - began, 3))
+        took = round(time.monotonic() - began, 3)
+        provenance = Provenance(str(file), overrides, seed, took, scenario.permissions)
         result.save(directory, provenance)
         report("drawing the report", 0.0)
         from fedsim.report import write_report
@@ -207,6 +201,8 @@ def replay(
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
     ] = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
@@ -214,14 +210,11 @@ def replay(
 
     if update and locked:
         raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
-    raise typer.Exit(replay_command(paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json))
-
-
-def _let_import_from(file: Path) -> None:
-    """Let ``kind: module:Name`` find modules in the working folder and beside the scenario, after all others."""
-    for folder in (str(Path.cwd()), str(file.parent.resolve())):
-        if folder not in sys.path:
-            sys.path.append(folder)
+    may = permitted(allow_plugins, allow_outside)
+    code = replay_command(
+        paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json, permissions=may
+    )
+    raise typer.Exit(code)
 
 
 def _default_directory(scenario: "Scenario", overridden: bool, seed: int | None) -> Path:
@@ -303,14 +296,15 @@ def chain(
     ] = False,
     override: Overrides = None,
     seed: Seed = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
     """Ask theory what participation a separation leaves, without simulating."""
     from fedsim.population import build_population
     from fedsim.questions import Extras, Target, chain_results
-    from fedsim.scenario import Scenario
 
-    scenario = Scenario.load(file, override or [], seed)
+    scenario = load(file, override, seed, allow_plugins, allow_outside)
     population = build_population(scenario)
     if not scenario.always_available:
         _complain("note: theory takes every device to be always available; the scenario's availability is left out")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from fedsim.study.replay import Outcome
 
 _UPDATED = "fedsim_update"
+_PERMISSIONS = {
+    "allow-plugins": "let scenarios run code of your own (kind: module:Name)",
+    "allow-outside": "let scenarios read files outside their folder",
+}
 _LINE = re.compile(r":(\d+):\d+")
 
 
@@ -34,9 +38,12 @@ class ExpectationMissedError(Exception):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--fedsim-update``."""
+    """Add ``--fedsim-update``, and what scenarios are allowed: options, and settings of the same names."""
     group = parser.getgroup("fedsim")
     group.addoption("--fedsim-update", action="store_true", help="bring the lock files of scenarios up to date")
+    for name, meaning in _PERMISSIONS.items():
+        group.addoption(f"--fedsim-{name}", action="store_true", help=meaning)
+        parser.addini(f"fedsim_{name.replace('-', '_')}", meaning, type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,12 +84,11 @@ class ScenarioFile(pytest.File):
     def collect(self) -> Iterator["ScenarioItem"]:
         """Give an item for each condition, figure and table; one alone for a scenario that is wrong."""
         from fedsim.errors import ScenarioError
-        from fedsim.scenario import Scenario
         from fedsim.study.expectations import check_study
         from fedsim.study.lock import LockError, lock_path, read_lock
 
         try:
-            scenario = Scenario.load(self.shown_path)
+            scenario = self._loaded()
             mistakes = check_study(scenario)
         except ScenarioError as error:
             mistakes = list(error.mistakes)
@@ -91,7 +97,7 @@ class ScenarioFile(pytest.File):
             return
         # Read before any item is run: with pytest-xdist, another process may have brought it up to date by then.
         with suppress(LockError):
-            self._lock = read_lock(lock_path(self.path))
+            self._lock = read_lock(lock_path(self.path), scenario.permissions)
         names: list[str] = []
         for index, (name, place) in enumerate(self._items(scenario)):
             # Two conditions may be written alike and differ in what they are over.
@@ -116,6 +122,21 @@ class ScenarioFile(pytest.File):
         listed += [(words[each.kind] + each.name, each.place) for each in found]
         yield from listed or [("runs", f"{self.shown_path}:1:1")]
 
+    def _loaded(self) -> "Scenario":
+        from fedsim.errors import Mistake, ScenarioError
+        from fedsim.scenario.permissions import Permissions
+        from fedsim.study.imports import open_scenario
+
+        may = Permissions(self._allowed("allow-plugins"), self._allowed("allow-outside"))
+        inside = self.path.resolve().is_relative_to(self.config.rootpath.resolve())
+        if self.path.is_symlink() and not (may.outside or inside):
+            message = "leads outside the tests' folder; if you trust it, give --fedsim-allow-outside"
+            raise ScenarioError([Mistake(f"{self.shown_path}:1:1", (), message)])
+        return open_scenario(self.shown_path, may)
+
+    def _allowed(self, name: str) -> bool:
+        return bool(self.config.getoption(f"--fedsim-{name}") or self.config.getini(f"fedsim_{name.replace('-', '_')}"))
+
     def outcome(self) -> "Outcome":
         """Run the scenario, the first time, and return what came of it."""
         if self._outcome is None:
@@ -126,18 +147,18 @@ class ScenarioFile(pytest.File):
 
     def _replayed(self) -> "Outcome":
         from fedsim.errors import ScenarioError
-        from fedsim.scenario import Scenario
         from fedsim.study.commands import in_ci
         from fedsim.study.replay import Job, Outcome, conclude, measure
 
         file = self.shown_path
         try:
-            scenario = Scenario.load(file)
+            scenario = self._loaded()
         except ScenarioError as error:
             return Outcome(file, "bad", errors=tuple(map(str, error.mistakes)))
         update = bool(self.config.getoption("--fedsim-update"))
         tables = tuple(scenario.drift.fingerprint) if scenario.drift is not None else ()
-        answers = [measure(Job(str(file), number, tables)) for number in range(scenario.replicates)]
+        may = scenario.permissions
+        answers = [measure(Job(str(file), number, tables, may)) for number in range(scenario.replicates)]
         locked = in_ci() and not update
         return conclude(file, scenario, answers, update=update, locked=locked, lock=self._lock)
 

@@ -17,6 +17,7 @@ from fedsim._version import __version__
 from fedsim.errors import RunError
 from fedsim.log import fingerprint, write_table, write_text
 from fedsim.scenario import Scenario
+from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.study.verdict import Judgement, judge
 
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
@@ -36,12 +37,15 @@ class Provenance:
         The seed given on the command line, if there was one.
     wall_time_s
         Seconds that the run took.
+    permissions
+        What the scenario was allowed.
     """
 
     file: str = ""
     overrides: Sequence[str] = ()
     seed: int | None = None
     wall_time_s: float | None = None
+    permissions: Permissions = NOTHING
 
     @property
     def command(self) -> str:
@@ -51,7 +55,7 @@ class Provenance:
             words += ["--set", override]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
-        return shlex.join(words) if self.file else ""
+        return shlex.join([*words, *self.permissions.words]) if self.file else ""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedsim.options import AllowOutside, AllowPlugins, Json, ScenarioFile, load
+
 if TYPE_CHECKING:
     import polars as pl
 
+    from fedsim.scenario import Scenario
     from fedsim.study.sweep import Swept
 
 CRASHED = 3
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. sweep.seeds=5; repeatable."),
@@ -24,7 +26,6 @@ Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; 
 Workers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 _SHOWN = (
     "participation.l1_uniform",
     "rounds.count",
@@ -41,6 +42,8 @@ def plan(
     seed: Seed = None,
     out: Out = None,
     workers: Workers = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
     """List the runs of a sweep and how long they are likely to take, without running it."""
@@ -48,7 +51,7 @@ def plan(
     from fedsim.study.plan import estimate_seconds
     from fedsim.study.store import complete
 
-    planned, directory = _planned(file, override, seed, out)
+    planned, directory = _planned(load(file, override, seed, allow_plugins, allow_outside), override, out)
     seconds = estimate_seconds(planned)
     there = complete(directory)
     at_once = workers or default_workers()
@@ -97,17 +100,22 @@ def sweep(
     workers: Workers = None,
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")] = 2,
     compact: Annotated[bool, typer.Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.progress import on_stderr
     from fedsim.study import store
     from fedsim.study.executors import backend_of
-    from fedsim.study.sweep import SweepCommand, import_folders, run_sweep
+    from fedsim.study.imports import import_folders
+    from fedsim.study.sweep import SweepCommand, run_sweep
 
     backend = backend_of(executor, workers)
-    planned, directory = _planned(file, override, seed, out)
-    command = SweepCommand(str(file), override or [], seed, import_folders(file))
+    scenario = load(file, override, seed, allow_plugins, allow_outside)
+    planned, directory = _planned(scenario, override, out)
+    may = scenario.permissions
+    command = SweepCommand(str(file), override or [], seed, import_folders(file, may), may)
     try:
         with on_stderr() as report:
             swept = run_sweep(
@@ -185,14 +193,11 @@ def compare(
         _table(apart)
 
 
-def _planned(file: Path, override: list[str] | None, seed: int | None, out: Path | None) -> tuple[Any, Path]:
+def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
     from fedsim.errors import Mistake, ScenarioError
-    from fedsim.scenario import Scenario
     from fedsim.study.plan import plan_sweep
-    from fedsim.study.sweep import default_directory, import_folders
+    from fedsim.study.sweep import default_directory
 
-    sys.path += [folder for folder in import_folders(file) if folder not in sys.path]
-    scenario = Scenario.load(file, override or [], seed)
     for each in override or []:
         path = each.partition("=")[0].strip()
         if scenario.sweep is not None and path in scenario.sweep.paths:

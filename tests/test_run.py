@@ -201,7 +201,17 @@ def test_a_problem_and_an_optimizer_of_ones_own(write: Write, tmp_path: Path) ->
           step_size: 0.1
         """
     )
-    command = [sys.executable, "-m", "fedsim", "run", str(path), "--out", str(tmp_path / "run"), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "fedsim",
+        "run",
+        str(path),
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+        "--allow-plugins",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["metrics"]

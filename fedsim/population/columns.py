@@ -66,7 +66,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     weight, separation, cooldown_s, speed = [], [], [], []
     mistakes: list[Mistake] = []
     for index, group in enumerate(scenario.population):
-        members = Members(np.arange(starts[index], starts[index + 1]), scores, scenario.folder)
+        members = Members(np.arange(starts[index], starts[index + 1]), scores, scenario.locate)
         try:
             key = "weight"
             weight.append(sources.numbers(group.weight, members, streams[Purpose.WEIGHT]))

@@ -48,13 +48,13 @@ class Members:
         (n,) indices in the population, the keys of the draws.
     propensity
         Returns how available each is by habit, standard normal scores (n,).
-    folder
-        Against which file names are resolved.
+    locate
+        Finds the file that the scenario calls so, or raises `ValueError`.
     """
 
     clients: NDArray[np.int64]
     propensity: Callable[[NDArray[np.int64]], NDArray[np.float64]]
-    folder: Path
+    locate: Callable[[str], Path]
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -109,7 +109,7 @@ def rounds(source: RoundsSource, members: Members, draws: Stream) -> NDArray[np.
             values: NDArray[np.generic] = np.asarray(source.values, dtype=np.int64)
             whole = np.asarray(source.values, dtype=np.int64)
         case Column():
-            values = _column(source, members.folder)
+            values = _column(source, members.locate)
             with np.errstate(invalid="ignore"):
                 whole = values.astype(np.int64)
     _check(values, len(members), (whole == values) & (whole >= 0) & (whole <= 10**9), "a whole number from 0 to 10^9")
@@ -126,7 +126,7 @@ def seconds(source: ClientTimeSource, members: Members, draws: Stream) -> NDArra
         case ListedTimes():
             values = np.asarray(source.values, dtype=np.float64)
         case Column():
-            values = _column(source, members.folder).astype(np.float64)
+            values = _column(source, members.locate).astype(np.float64)
     _check(values, len(members), np.isfinite(values) & (values >= 0), "at least 0 and finite")
     return values
 
@@ -150,7 +150,7 @@ def _numbers(source: NumberSource, members: Members, draws: Stream) -> NDArray[n
         case Mixture():
             return _mixture(source, members, draws)
         case Column():
-            return _column(source, members.folder).astype(np.float64)
+            return _column(source, members.locate).astype(np.float64)
 
 
 def _share(source: Drawn, members: Members, draws: Stream) -> NDArray[np.float64]:
@@ -184,11 +184,13 @@ def _check(values: NDArray[np.generic], count: int, good: NDArray[np.bool_], wan
         raise ValueError(f"must be {wanted}, but value {first} is {values[first]}")
 
 
-def _column(source: Column, folder: Path) -> NDArray[np.generic]:
-    file = folder / source.file
+def _column(source: Column, locate: Callable[[str], Path]) -> NDArray[np.generic]:
+    file = locate(source.file)
     parquet = file.suffix.lower() in {".parquet", ".pq"}
+    if file.exists() and not file.is_file():
+        raise ValueError(f"{str(file)!r} is not a file")
     try:
-        table = pl.read_parquet(file) if parquet else pl.read_csv(file)
+        table = pl.read_parquet(file, glob=False) if parquet else pl.read_csv(file, glob=False)
     except FileNotFoundError:
         raise ValueError(f"there is no file {str(file)!r}") from None
     except (OSError, PolarsError) as error:

@@ -12,6 +12,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedsim.errors import Mistake, ScenarioError
 from fedsim.errors import Path as KeyPath
+from fedsim.scenario.permissions import TRUSTED, Permissions
 
 _LARGEST_FILE = 64 * 2**20
 _MOST_NODES = 1_000_000
@@ -33,6 +34,8 @@ class Document:
         Against which file names in the data are resolved.
     values, keys
         Place of the value, and of the key, at each path.
+    permissions
+        What it may ask for.
     """
 
     data: Any = None
@@ -40,6 +43,7 @@ class Document:
     folder: Path = field(default_factory=Path)
     values: dict[KeyPath, str] = field(default_factory=dict)
     keys: dict[KeyPath, str] = field(default_factory=dict)
+    permissions: Permissions = TRUSTED
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> str:
         """Return the place of the value (or the key) at `path`, else of the nearest mapping or list around it."""
@@ -56,7 +60,7 @@ class Document:
             {path: place for path, place in table.items() if path[:1] != (key,)} for table in (self.values, self.keys)
         )
         data = copy.deepcopy({name: value for name, value in self.data.items() if name != key})
-        return Document(data, self.source, self.folder.absolute(), values, keys)
+        return Document(data, self.source, self.folder.absolute(), values, keys, self.permissions)
 
 
 def read_document(path: Path) -> tuple[Document, list[Mistake]]:

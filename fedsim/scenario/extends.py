@@ -6,12 +6,15 @@ from typing import Any
 from fedsim.errors import Mistake, ScenarioError
 from fedsim.errors import Path as KeyPath
 from fedsim.scenario.document import Document, read_document
+from fedsim.scenario.permissions import locate
 
 _KEY = "extends"
 _DEEPEST = 20
 
 
-def resolve_extends(document: Document, mistakes: list[Mistake], ancestors: tuple[Path, ...] = ()) -> None:
+def resolve_extends(
+    document: Document, mistakes: list[Mistake], ancestors: tuple[Path, ...] = (), home: Path | None = None
+) -> None:
     """Merge the files that `document` extends into it, and take the key away.
 
     Mappings are merged key by key; a list or a scalar of the file that extends replaces the other. Of several files a
@@ -25,11 +28,13 @@ def resolve_extends(document: Document, mistakes: list[Mistake], ancestors: tupl
         Of the files that are read on the way; added to.
     ancestors
         Files that extend this one, the outermost first.
+    home
+        Folder of the outermost file, which is not to be left; None for that file itself.
 
     Raises
     ------
     ScenarioError
-        If a file cannot be read, or extends itself.
+        If a file cannot be read, extends itself, or is outside the folder of the outermost one without permission.
     """
     if _KEY not in document.data:
         return
@@ -40,17 +45,24 @@ def resolve_extends(document: Document, mistakes: list[Mistake], ancestors: tupl
         raise ScenarioError([Mistake(place, (_KEY,), "must be a file name or a list of them")])
     chain = (*ancestors, Path(document.source).resolve())
     merged = Document(data={}, source=document.source, folder=document.folder)
+    home = document.folder if home is None else home
     for index, name in enumerate(names):
-        file = document.folder / name
         where = document.place((_KEY, index))
+        try:
+            file = locate(home, name, document.permissions, document.folder)
+        except ValueError as error:
+            raise ScenarioError([Mistake(where, (_KEY,), str(error))]) from None
         if file.resolve() in chain or len(chain) > _DEEPEST:
             raise ScenarioError([Mistake(where, (_KEY,), f"{name!r} extends itself")])
+        if file.exists() and not file.is_file():
+            raise ScenarioError([Mistake(where, (_KEY,), f"{name!r} is not a file")])
         try:
             base, found = read_document(file)
         except ScenarioError as error:
             raise ScenarioError([Mistake(where, (_KEY,), str(error))]) from None
         mistakes += found
-        resolve_extends(base, mistakes, chain)
+        base.permissions = document.permissions
+        resolve_extends(base, mistakes, chain, home)
         _merge(merged, base, merged.data, base.data, ())
     _merge(merged, document, merged.data, document.data, ())
     document.data, document.values, document.keys = merged.data, merged.values, merged.keys

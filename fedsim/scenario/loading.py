@@ -12,11 +12,14 @@ from fedsim.scenario.base import did_you_mean
 from fedsim.scenario.document import Document, read_document
 from fedsim.scenario.extends import resolve_extends
 from fedsim.scenario.overrides import apply_override
+from fedsim.scenario.permissions import NOTHING, Permissions, refused
 
 M = TypeVar("M", bound=BaseModel)
 
 
-def load_document(path: str | Path, overrides: Sequence[str], seed: int | None) -> tuple[Document, list[Mistake]]:
+def load_document(
+    path: str | Path, overrides: Sequence[str], seed: int | None, permissions: Permissions = NOTHING
+) -> tuple[Document, list[Mistake]]:
     """Read a file and those that it extends, put the overrides in, and give it the file's name where it has none.
 
     Raises
@@ -26,6 +29,7 @@ def load_document(path: str | Path, overrides: Sequence[str], seed: int | None) 
     """
     file = Path(path)
     document, mistakes = read_document(file)
+    document.permissions = permissions
     named = document.data.get("name")
     resolve_extends(document, mistakes)
     if named is None:
@@ -39,7 +43,7 @@ def load_document(path: str | Path, overrides: Sequence[str], seed: int | None) 
 
 
 def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) -> M:
-    """Validate plain data.
+    """Validate plain data, and see that it asks for nothing that it may not have.
 
     Parameters
     ----------
@@ -51,6 +55,8 @@ def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) ->
     ScenarioError
         With every mistake, in the order of the file.
     """
+    asked = refused(document.data, document.folder, document.permissions)
+    mistakes = [*mistakes, *(Mistake(document.place(path), path, message) for path, message in asked)]
     try:
         valid = model.model_validate(document.data)
     except ValidationError as error:

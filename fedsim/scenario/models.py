@@ -22,6 +22,7 @@ from fedsim.scenario.expect import Drift, ExpectationItem
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, validate
 from fedsim.scenario.overrides import put_value
+from fedsim.scenario.permissions import Permissions, locate
 from fedsim.scenario.sources import ClientTimeSource, NumberSource, RoundsSource, TimeSource
 from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.theory import Theory
@@ -215,6 +216,21 @@ class Scenario(Model):
         """Folder against which the scenario's file names are resolved."""
         return self._document.folder
 
+    @property
+    def permissions(self) -> Permissions:
+        """What the scenario may ask for; everything, if it was not read from a file."""
+        return self._document.permissions
+
+    def locate(self, name: str) -> Path:
+        """Return the file that the scenario calls `name`.
+
+        Raises
+        ------
+        ValueError
+            If it is outside the scenario's folder, and that is not allowed.
+        """
+        return locate(self.folder, name, self.permissions)
+
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.devices > MAX_DEVICES:
@@ -230,7 +246,15 @@ class Scenario(Model):
         return self
 
     @classmethod
-    def load(cls, path: str | Path, overrides: Sequence[str] = (), seed: int | None = None) -> Self:
+    def load(
+        cls,
+        path: str | Path,
+        overrides: Sequence[str] = (),
+        seed: int | None = None,
+        *,
+        allow_plugins: bool = False,
+        allow_outside: bool = False,
+    ) -> Self:
         """Read and validate a scenario file.
 
         Parameters
@@ -241,13 +265,17 @@ class Scenario(Model):
             ``path=value`` each, as after ``--set`` on the command line.
         seed
             Replaces the seed of the file.
+        allow_plugins
+            Let it name problems, optimizers and modules of your own (``kind: my_module:MyClass``), which are imported.
+        allow_outside
+            Let it name files outside its folder.
 
         Raises
         ------
         ScenarioError
             With every mistake as ``FILE:LINE:COLUMN: error: PATH: ...``.
         """
-        document, mistakes = load_document(path, overrides, seed)
+        document, mistakes = load_document(path, overrides, seed, Permissions(allow_plugins, allow_outside))
         scenario = validate(cls, document, mistakes)
         scenario._document = document
         return scenario

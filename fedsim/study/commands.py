@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from fedsim.scenario.permissions import Permissions
 from fedsim.study.annotations import annotations
 from fedsim.study.findings import findings, of_comparison, of_judgement
 from fedsim.study.junit import write_junit
@@ -18,7 +19,14 @@ _WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "bad": "BAD", "crash":
 
 
 def replay_command(
-    paths: Sequence[Path], *, update: bool, locked: bool, junit: Path | None, workers: int | None, as_json: bool
+    paths: Sequence[Path],
+    *,
+    update: bool,
+    locked: bool,
+    junit: Path | None,
+    workers: int | None,
+    as_json: bool,
+    permissions: Permissions,
 ) -> int:
     """Replay scenario files, print a line for each, and return the exit code.
 
@@ -30,10 +38,12 @@ def replay_command(
         If interrupted; the JUnit file then holds what was done.
     """
     locked = locked or (in_ci() and not update)
-    files, orphans = collect(paths)
+    files, orphans = collect(paths, permissions)
     done: list[Outcome] = []
     try:
-        outcomes = replay(files, orphans, update=update, locked=locked, workers=workers or processors())
+        outcomes = replay(
+            files, orphans, update=update, locked=locked, workers=workers or processors(), permissions=permissions
+        )
         with closing(outcomes):
             for outcome in outcomes:
                 done.append(outcome)

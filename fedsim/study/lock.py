@@ -11,6 +11,7 @@ from typing import Any
 
 from fedsim.errors import FedsimError, RunError
 from fedsim.log import write_text
+from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
 _FORMAT = 1
@@ -56,8 +57,13 @@ def platform_key() -> str:
     return f"{platform.system().lower()}-{platform.machine().lower()}-{level}-python{python}-numpy{numpy}"
 
 
-def read_lock(path: Path) -> Lock:
+def read_lock(path: Path, permissions: Permissions = NOTHING) -> Lock:
     """Read a lock file; one that is not there is empty.
+
+    Parameters
+    ----------
+    permissions
+        Those of the scenario: whether a link may lead outside the folder.
 
     Raises
     ------
@@ -65,8 +71,14 @@ def read_lock(path: Path) -> Lock:
         If it cannot be read, or is not what `write_lock` writes.
     """
     try:
+        path = locate(path.parent, path.name, permissions)
+    except ValueError as error:
+        raise LockError(f"{path}:1:1: error: {error}") from None
+    try:
         if not path.exists():
             return {}
+        if not path.is_file():
+            raise LockError(f"{path}:1:1: error: is not a file")
         if path.stat().st_size > _LARGEST_FILE:
             raise LockError(
                 f"{path}:1:1: error: is larger than {_LARGEST_FILE // 2**20} MiB, too large for a lock file"

@@ -136,7 +136,7 @@ def _named_files(data: Any, folder: Path) -> Iterator[Path]:
     for key, value in data.items():
         if not isinstance(value, str):
             yield from _named_files(value, folder)
-        elif key == "file" and (folder / value).is_file():
+        elif key in {"file", "path"} and (folder / value).is_file():
             yield folder / value
         elif key == "kind" and ":" in value:
             origin = _origin(value.partition(":")[0])

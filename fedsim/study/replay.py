@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -13,8 +12,10 @@ from typing import Literal
 
 from fedsim.errors import FedsimError, RunError, ScenarioError
 from fedsim.scenario import Scenario
+from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.study.drift import Comparison, compare, unused, updated
 from fedsim.study.executors.local import LocalProcesses, WorkerLostError
+from fedsim.study.imports import open_scenario
 from fedsim.study.lock import Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
 from fedsim.study.verdict import Judgement, judge
 
@@ -25,11 +26,12 @@ _GRAVEST_FIRST: tuple[Status, ...] = ("crash", "bad", "fail", "lock", "warn", "p
 
 @dataclass(frozen=True)
 class Job:
-    """One replicate of one file; `tables` are to be hashed."""
+    """One replicate of one file; `tables` are to be hashed, `permissions` are what the scenario is allowed."""
 
     file: str
     replicate: int
     tables: tuple[str, ...]
+    permissions: Permissions = NOTHING
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Outcome:
     locked: bool = False
 
 
-def collect(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+def collect(paths: Sequence[Path], permissions: Permissions = NOTHING) -> tuple[list[Path], list[Path]]:
     """Return the scenario files that paths name, and lock files in folders that belong to none.
 
     Folders are searched for ``*.fedsim.yaml``; hidden folders are left out, and links to folders are not followed.
@@ -92,7 +94,7 @@ def collect(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     Raises
     ------
     RunError
-        If a path is not there, or a folder holds no scenario.
+        If a path is not there, a folder holds no scenario, or one in it is a link that leads outside and may not.
     """
     files: dict[Path, None] = {}
     orphans: dict[Path, None] = {}
@@ -106,6 +108,9 @@ def collect(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
         scenarios = [file for file in inside if file.name.endswith(".fedsim.yaml")]
         if not scenarios:
             raise RunError(f"{path} holds no scenario: none of its files is called *.fedsim.yaml")
+        for file in scenarios:
+            if not (permissions.outside or file.resolve().is_relative_to(path.resolve())):
+                raise RunError(f"{file} leads outside {path}; if you trust it, give --allow-outside")
         owned = {lock_path(file) for file in scenarios}
         files |= dict.fromkeys(scenarios)
         orphans |= {file: None for file in inside if file.name.endswith(".fedsim.lock.json") and file not in owned}
@@ -113,7 +118,13 @@ def collect(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def replay(
-    files: Sequence[Path], orphans: Sequence[Path], *, update: bool, locked: bool, workers: int
+    files: Sequence[Path],
+    orphans: Sequence[Path],
+    *,
+    update: bool,
+    locked: bool,
+    workers: int,
+    permissions: Permissions = NOTHING,
 ) -> Generator[Outcome]:
     """Run scenario files in worker processes and judge them, in the order of the files.
 
@@ -127,8 +138,10 @@ def replay(
         A missing or unused lock is a failure.
     workers
         How many processes.
+    permissions
+        What the scenarios are allowed.
     """
-    loaded = [_load(file) for file in files]
+    loaded = [_load(file, permissions) for file in files]
     jobs = [job for file, scenario in zip(files, loaded, strict=True) for job in _jobs(file, scenario)]
     measured: dict[str, dict[int, Measured | Failure]] = {str(file): {} for file in files}
     with closing(_measure_all(jobs, workers)) as answers:
@@ -152,8 +165,7 @@ def measure(job: Job) -> Measured | Failure:
 
     began = time.monotonic()
     try:
-        let_import_from(Path(job.file))
-        result = simulate(Scenario.load(job.file), replicate=job.replicate)
+        result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}
     except ScenarioError as error:
         return Failure("bad", tuple(map(str, error.mistakes)))
@@ -183,7 +195,7 @@ def conclude(
     judgements = judge(scenario, [run.metrics for run in runs])
     path, platform = lock_path(file), platform_key()
     try:
-        lock = read_lock(path) if lock is None else lock
+        lock = read_lock(path, scenario.permissions) if lock is None else lock
         found = compare(scenario, lock, platform, runs[0].metrics, runs[0].fingerprints)
         new = updated(scenario, lock, platform, found)
         found += unused(scenario, lock, str(path))
@@ -202,13 +214,6 @@ def conclude(
 def gravest(statuses: set[Status]) -> Status:
     """Return the status that decides: crash, bad, fail, lock, warn, pass, in that order."""
     return next((status for status in _GRAVEST_FIRST if status in statuses), "pass")
-
-
-def let_import_from(file: Path) -> None:
-    """Let ``kind: module:Name`` find modules in the working folder and beside the scenario, after all others."""
-    for folder in (str(Path.cwd()), str(file.parent.resolve())):
-        if folder not in sys.path:
-            sys.path.append(folder)
 
 
 def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Measured | Failure]]:
@@ -245,12 +250,13 @@ def _jobs(file: Path, scenario: Scenario | Failure) -> list[Job]:
     if isinstance(scenario, Failure):
         return []
     tables = tuple(scenario.drift.fingerprint) if scenario.drift else ()
-    return [Job(str(file), number, () if number else tables) for number in range(scenario.replicates)]
+    may = scenario.permissions
+    return [Job(str(file), number, () if number else tables, may) for number in range(scenario.replicates)]
 
 
-def _load(file: Path) -> Scenario | Failure:
+def _load(file: Path, may: Permissions) -> Scenario | Failure:
     try:
-        return Scenario.load(file)
+        return open_scenario(file, may)
     except ScenarioError as error:
         return Failure("bad", tuple(map(str, error.mistakes)))
 

@@ -13,6 +13,7 @@ from typing import Any
 from fedsim._version import __version__
 from fedsim.progress import Report, silent
 from fedsim.scenario import Scenario
+from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.study import store
 from fedsim.study.dispatch import Orders, dispatch
 from fedsim.study.executors import Backend, SweepError
@@ -36,12 +37,15 @@ class SweepCommand:
         The seed given on the command line, if there was one.
     import_from
         Folders in which modules of the user's own are found.
+    permissions
+        What the scenario was allowed.
     """
 
     file: str = ""
     overrides: Sequence[str] = ()
     seed: int | None = None
     import_from: Sequence[str] = ()
+    permissions: Permissions = NOTHING
 
     def words(self, directory: Path) -> str:
         """The command that does what is missing."""
@@ -50,7 +54,7 @@ class SweepCommand:
             words += ["--set", override]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
-        return shlex.join(words)
+        return shlex.join([*words, *self.permissions.words])
 
 
 @dataclass(frozen=True)
@@ -189,11 +193,6 @@ def _about(plan: Plan, directory: Path, command: SweepCommand) -> dict[str, Any]
         "platform": platform.platform(),
         "command": command.words(directory),
     }
-
-
-def import_folders(file: str | Path) -> tuple[str, ...]:
-    """Return where modules of the user's own are looked for: the working folder, and that of the scenario."""
-    return tuple(dict.fromkeys((str(Path.cwd()), str(Path(file).parent.resolve()))))
 
 
 def default_directory(scenario: Scenario) -> Path:

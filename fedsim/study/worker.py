@@ -1,12 +1,12 @@
 """What a worker does: one run, and the file with its results."""
 
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedsim.errors import FedsimError, RunError
 from fedsim.scenario import Scenario
+from fedsim.study.imports import let_import_from
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Task:
     run_id
         Names the file of its results.
     scenario
-        What to simulate, with the run's seed.
+        What to simulate, with the run's seed, and what it is allowed.
     folder
         The sweep directory, an absolute path on a file system that all workers share.
     import_from
@@ -59,7 +59,7 @@ def work(task: Task) -> Outcome:
     began = time.perf_counter()
     if run_file(folder, task.run_id).exists():
         return Outcome()
-    sys.path += [each for each in task.import_from if each not in sys.path]
+    let_import_from(task.import_from)
     try:
         result = simulate(task.scenario)
         write_run(folder, task.run_id, task.scenario.seed, result.metrics)

@@ -225,7 +225,7 @@ def test_a_run_that_is_killed_costs_only_itself(tmp_path: Path) -> None:
     put(tmp_path, EXPECT + learning, "b")
     for name in ("a", "c", "d"):
         put(tmp_path, EXPECT, name)
-    done = replay(".", "--workers", 2, cwd=tmp_path)
+    done = replay(".", "--workers", 2, "--allow-plugins", cwd=tmp_path)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["PASS", "CRASH", "PASS", "PASS"]
     assert done.returncode == 3
     assert "SIGKILL" in done.stderr
@@ -239,7 +239,7 @@ def test_an_optimizer_that_raises_costs_only_its_run(tmp_path: Path) -> None:
     learning = "learning: {problem: robust_regression, optimizers: ['broken:Broken'], step_size: 0.1}\n"
     put(tmp_path, EXPECT + learning, "a")
     put(tmp_path, EXPECT, "b")
-    done = replay(".", cwd=tmp_path)
+    done = replay(".", "--allow-plugins", cwd=tmp_path)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["CRASH", "PASS"]
     assert done.returncode == 3
     assert "Traceback" not in done.stderr

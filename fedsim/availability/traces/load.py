@@ -43,7 +43,7 @@ def open_traces(scenario: Scenario) -> Opened:
         if isinstance(kind, Trace):
             path = ("population", index, "availability")
             try:
-                pattern, report = _open(kind, scenario.folder)
+                pattern, report = _open(kind, scenario)
             except TraceError as error:
                 opened.mistakes.append(scenario.mistake((*path, "file"), str(error)))
             else:
@@ -66,8 +66,11 @@ def open_traces(scenario: Scenario) -> Opened:
     return opened
 
 
-def _open(kind: Trace, folder: Path) -> tuple[Pattern, TraceReport]:
-    path = folder / kind.file
+def _open(kind: Trace, scenario: Scenario) -> tuple[Pattern, TraceReport]:
+    try:
+        path = scenario.locate(kind.file)
+    except ValueError as error:
+        raise TraceError(str(error)) from None
     try:
         status = path.stat()
     except OSError:

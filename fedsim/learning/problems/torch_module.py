@@ -30,7 +30,11 @@ _INITIAL = 2**63 - 1
 
 
 def _check_options(options: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
-    return [*not_installed("torch", "PyTorch", "torch", ("kind",)), *missing_extras(options)]
+    findings = [*not_installed("torch", "PyTorch", "torch", ("kind",)), *missing_extras(options)]
+    module = str(options.get("module", MLP))
+    if module != MLP and ":" not in module:
+        findings.append((("module",), f"{module!r} is neither {MLP!r} nor of the form my_module:Name"))
+    return findings
 
 
 @dataclass(eq=False)
@@ -237,6 +241,8 @@ def _mlp(owned: Federated, hidden: list[int] | None = None) -> Any:
 
 def _named(name: str) -> Any:
     module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
+        raise LearningError(f"{name!r} is not of the form my_module:Name")
     try:
         return getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:

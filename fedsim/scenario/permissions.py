@@ -1,0 +1,116 @@
+"""What a scenario file may do only if it is allowed to: run code of its own, and read files outside its folder."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsim.errors import Path as KeyPath
+
+# Where the loader of components imports what a word such as `my_module:MyOptimizer` names.
+_IMPORTED = {"kind", "module", "loss", "problem", "optimizers", "server", "selection", "availability"}
+_FILES = {"file", "path"}
+_LONGEST_SHOWN = 200
+_WORD = re.compile(r"[^.\[\]\d*][^.\[\]*]*")
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What is allowed beyond describing a federation.
+
+    Attributes
+    ----------
+    plugins
+        Import what ``kind: my_module:MyClass`` names, which runs code.
+    outside
+        Read files that are not in the scenario's folder or below it.
+    """
+
+    plugins: bool = False
+    outside: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """The options of the command line that give these permissions."""
+        given = {"--allow-plugins": self.plugins, "--allow-outside": self.outside}
+        return [option for option, allowed in given.items() if allowed]
+
+
+NOTHING = Permissions()
+TRUSTED = Permissions(plugins=True, outside=True)
+"""Of a scenario that was made in Python: who can do that can run code already."""
+
+
+def locate(home: Path, name: str, permissions: Permissions, folder: Path | None = None) -> Path:
+    """Return the file that a scenario calls `name`; where links lead to it, the file that they lead to.
+
+    Parameters
+    ----------
+    home
+        The scenario's folder, which is not to be left.
+    folder
+        Where a relative name begins, if not there.
+
+    Raises
+    ------
+    ValueError
+        If it is outside and that is not allowed, or cannot be the name of a file.
+    """
+    written = (home if folder is None else folder) / name
+    shown = repr(name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "...")
+    try:
+        root, there = home.resolve(), written.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{shown} cannot be the name of a file: {error}") from None
+    if not permissions.outside and not there.is_relative_to(root):
+        raise ValueError(
+            f"{shown} is outside the scenario's folder; copy it there, or, if you trust this scenario, "
+            "give --allow-outside (in Python allow_outside=True)"
+        )
+    try:
+        os.stat(there)  # noqa: PTH116  which would not say why not
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise ValueError(f"{shown} cannot be read: {error.strerror}") from None
+    return written if there == Path(os.path.abspath(written)) else there  # noqa: PTH100  as written, only absolute
+
+
+def refused(data: Any, home: Path, permissions: Permissions) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what a scenario's plain data ask for and may not have, and why; those of its sweep included."""
+    for path, key, word in _words(data, (), ""):
+        if key in _IMPORTED and ":" in word and not permissions.plugins:
+            yield (
+                path,
+                f"{word!r} would run code; if you trust this scenario, give --allow-plugins "
+                "(in Python allow_plugins=True)",
+            )
+        elif key in _FILES and not permissions.outside:
+            try:
+                _check_inside(home, word)
+            except ValueError as error:
+                yield path, str(error)
+
+
+def _check_inside(home: Path, name: str) -> None:
+    there = locate(home, name, NOTHING)
+    if there.is_dir():  # as MNIST's four files are named by their folder
+        with os.scandir(there) as entries:
+            links = [entry.name for entry in entries if entry.is_symlink()]
+        for link in links:
+            locate(home, link, NOTHING, there)
+
+
+def _words(data: Any, path: KeyPath, key: str) -> Iterator[tuple[KeyPath, str, str]]:
+    """Yield every text with its path and the key that says what it means: `file` in ``population.0.weight.file``."""
+    if isinstance(data, str):
+        yield path, key, data
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _words(item, (*path, index), key)
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            parts = _WORD.findall(str(name))
+            yield from _words(value, (*path, name), parts[-1] if parts else key)
