@@ -49,6 +49,17 @@ class Columns:
         """Return a view of what is held of a column."""
         return self._arrays[name][: self.waiting]
 
+    def state(self) -> Arrays:
+        """Return copies of what is held, with the number of its first row."""
+        held = {name: array[: self.waiting].copy() for name, array in self._arrays.items()}
+        return {**held, "first": np.array(self.first)}
+
+    def restore(self, state: Arrays) -> None:
+        """Hold what `state` returned."""
+        self.first = int(state["first"])
+        self._arrays = {name: state[name].astype(array.dtype) for name, array in self._arrays.items()}
+        self.end = self.first + len(next(iter(self._arrays.values())))
+
     def take(self, until: int) -> Arrays:
         """Remove the rows before the one numbered `until`, and return them."""
         count, held = until - self.first, self.waiting
@@ -57,3 +68,13 @@ class Columns:
             array[: held - count] = array[count:held]
         self.first = until
         return taken
+
+
+def within(name: str, arrays: Arrays) -> Arrays:
+    """Return arrays under names that begin with ``name.``."""
+    return {f"{name}.{own}": array for own, array in arrays.items()}
+
+
+def part_of(name: str, arrays: Arrays) -> Arrays:
+    """Return the arrays whose names begin with ``name.``, without it."""
+    return {own.removeprefix(f"{name}."): array for own, array in arrays.items() if own.startswith(f"{name}.")}

@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from fedsim.log.columns import Arrays, Columns
+from fedsim.log.columns import Arrays, Columns, part_of, within
 from fedsim.log.spool import Spool
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES, Log
+from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
 
 RUNNING = 0
 """Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""
@@ -31,11 +31,11 @@ class Recorder:
     group_names
         Names of the groups, in order.
     spool
-        Takes the rows whose rounds are closed and whose sessions have ended; by default they are kept in memory.
+        Takes the rows whose rounds are closed and whose sessions have ended.
     """
 
-    def __init__(self, clients: int, group_names: Sequence[str], spool: Spool | None = None) -> None:
-        self._spool = spool if spool is not None else Spool()
+    def __init__(self, clients: int, group_names: Sequence[str], spool: Spool) -> None:
+        self._spool = spool
         self._group_names = group_names
         self._last_round = np.full(clients, -1, dtype=np.int32)
         self._rounds = Columns(opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8")
@@ -45,6 +45,8 @@ class Recorder:
         self._gauges: list[tuple[float, NDArray[np.int64]]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
         self.closed = 0
+        self.ticks = 0
+        """How often the population has been counted."""
 
     @property
     def open(self) -> bool:
@@ -96,12 +98,33 @@ class Recorder:
     def gauge(self, time_s: float, counts: NDArray[np.int64]) -> None:
         """Note the counts (3, groups) of available and eligible clients and of those in a session."""
         self._gauges.append((time_s, counts))
+        self.ticks += 1
 
-    def log(self, ended_s: float) -> Log:
-        """Return the tables."""
+    def finish(self) -> None:
+        """Pass on what is left, when all rounds are closed and all sessions have ended."""
         self._settle()
-        rounds, participations, gauges = self._spool.tables()
-        return Log(rounds, participations, gauges, ended_s)
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on, while no round is open."""
+        return {
+            "last_round": self._last_round,
+            "running": np.array(list(self._running.items()), dtype=np.int64).reshape(-1, 2),
+            "closed": np.array(self.closed),
+            "ticks": np.array(self.ticks),
+            "gauges.time_s": np.array([time_s for time_s, _ in self._gauges], dtype=np.float64),
+            "gauges.counts": np.array([counts for _, counts in self._gauges], dtype=np.int64),
+            **within("rounds", self._rounds.state()),
+            **within("rows", self._rows.state()),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned."""
+        self._last_round = state["last_round"]
+        self._running = {int(number): int(count) for number, count in state["running"]}
+        self.closed, self.ticks = int(state["closed"]), int(state["ticks"])
+        self._gauges = list(zip(state["gauges.time_s"].tolist(), state["gauges.counts"], strict=True))
+        self._rounds.restore(part_of("rounds", state))
+        self._rows.restore(part_of("rows", state))
 
     def _settle(self) -> None:
         """Pass on the rounds that are closed and have no session running, up to the first that is not so."""

@@ -1,24 +1,32 @@
 """Where settled parts of the log are kept until the run is over."""
 
+from typing import Protocol
+
 import polars as pl
 
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS
-
-Parts = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, Log
 
 
-class Spool:
+class Spool(Protocol):
+    """Takes the tables of a log, some rows at a time."""
+
+    def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
+        """Take the next rows of the rounds, the participations and the gauges."""
+        ...
+
+
+class Memory:
     """Parts of the three tables, in memory."""
 
     def __init__(self) -> None:
-        self._parts: list[Parts] = []
+        empty = (pl.DataFrame(schema=ROUNDS), pl.DataFrame(schema=PARTICIPATIONS), pl.DataFrame(schema=GAUGES))
+        self._parts = [empty]
 
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
         """Take the next rows of the rounds, the participations and the gauges."""
         self._parts.append((rounds, participations, gauges))
 
-    def tables(self) -> Parts:
+    def log(self, ended_s: float) -> Log:
         """Return everything that was added."""
-        empty = tuple(pl.DataFrame(schema=schema) for schema in (ROUNDS, PARTICIPATIONS, GAUGES))
-        rounds, participations, gauges = zip(empty, *self._parts, strict=True)
-        return pl.concat(rounds), pl.concat(participations), pl.concat(gauges)
+        rounds, participations, gauges = zip(*self._parts, strict=True)
+        return Log(pl.concat(rounds), pl.concat(participations), pl.concat(gauges), ended_s)

@@ -47,5 +47,7 @@ def _go_offline(world: "World", client: int) -> None:
 def cooldown(world: "World", client: int, until_s: float) -> Generator[simpy.Event, None, None]:
     """Keep one client out until an instant: the wall-clock part of its cool-down."""
     world.roster.bar(client, Bar.COOLDOWN)
+    world.resting[client] = until_s
     yield world.clock.at(until_s, Turn.DEVICE)
+    del world.resting[client]
     world.roster.clear(client, Bar.COOLDOWN)

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Generator
 
+import numpy as np
 import simpy
 
 from fedsim.log import Log
+from fedsim.log.columns import part_of, within
+from fedsim.log.journal import Journal
 from fedsim.log.recorder import Recorder
+from fedsim.log.spool import Memory, Spool
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.clock import Clock, Turn
@@ -40,10 +44,47 @@ def simulate_log(
     StalledError
         If the federation can never make progress again.
     """
-    clock, recorder = Clock(), Recorder(len(population), population.group_names)
+    memory = Memory()
+    return memory.log(_simulate(scenario, population, replicate, progress, memory, None))
+
+
+def simulate_into(
+    journal: Journal, scenario: Scenario, population: Population, replicate: int = 0, progress: Progress | None = None
+) -> float:
+    """Simulate a scenario into a journal, from where the journal stands, and return when it ended.
+
+    The memory that this takes does not grow with the number of rounds. Parameters and errors are those of
+    `simulate_log`, and so are the tables.
+    """
+    return _simulate(scenario, population, replicate, progress, journal, journal)
+
+
+def _simulate(
+    scenario: Scenario,
+    population: Population,
+    replicate: int,
+    progress: Progress | None,
+    spool: Spool,
+    journal: Journal | None,
+) -> float:
+    state = None if journal is None else journal.state
+    clock = Clock(0.0 if state is None else float(state["now_s"]))
+    recorder = Recorder(len(population), population.group_names, spool)
     engine = vectorized_world if engine_of(scenario) == "vectorized" else process_world
     world: Federation = engine(scenario, population, clock, recorder, replicate)
-    serving = clock.process(serve(world))
+    if state is not None:
+        recorder.restore(part_of("log", state))
+        world.restore(part_of("world", state))
+
+    def opening(number: int) -> None:
+        # All that a run needs to go on from here: the draws are functions of their keys, availability is one of time.
+        if journal is not None and journal.due():
+            parts = within("log", recorder.state()) | within("world", world.state())
+            journal.keep({**parts, "number": np.array(number), "now_s": np.array(clock.now)})
+        if progress is not None:
+            progress(number, clock.now)
+
+    serving = clock.process(serve(world, opening, 0 if state is None else int(state["number"])))
     if scenario.records.gauges is not None:
         clock.process(_gauge(world, scenario.records.gauges))
     stopping = None if scenario.stop.duration is None else clock.at(scenario.stop.duration, Turn.STOP)
@@ -56,7 +97,8 @@ def simulate_log(
     else:
         # Sessions that are late may still be on their way: let them end.
         world.finish()
-    return recorder.log(clock.now)
+    recorder.finish()
+    return clock.now
 
 
 def engine_of(scenario: Scenario) -> str:
@@ -77,8 +119,6 @@ def _run_until(world: Federation, event: simpy.Event, progress: Progress | None)
 
 def _gauge(world: Federation, every_s: float) -> Generator[simpy.Event, None, None]:
     """Count the population at a steady cadence."""
-    tick = 0
     while True:
-        yield world.clock.at(tick * every_s, Turn.GAUGE)
+        yield world.clock.at(world.recorder.ticks * every_s, Turn.GAUGE)
         world.recorder.gauge(world.clock.now, world.roster.counts())
-        tick += 1

@@ -6,6 +6,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from fedsim.log.columns import Arrays
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -109,6 +110,14 @@ class Federation(Protocol):
 
     def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> Round:
         """Start the sessions of a cohort; `row` is the recorder's of the first of them."""
+        ...
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
+        ...
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned; the clock has been set."""
         ...
 
     def stop(self) -> None:

@@ -36,6 +36,6 @@ def process_world(
     places = [Place(scenario.start, ZoneInfo(group.time_zone)) for group in scenario.population]
     models = kinds(scenario)
     for client, group in enumerate(population.group.tolist()):
-        clock.process(device(world, client, intervals(models[group], client, places[group], draws)))
+        clock.process(device(world, client, intervals(models[group], client, places[group], draws, clock.now)))
     clock.process(world.roster.keep_time(server.patience))
     return world

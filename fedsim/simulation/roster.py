@@ -96,6 +96,10 @@ class Roster:
         self.bar(client, Bar.SEPARATION)
         self._released[release].append(client)
 
+    def separated(self) -> list[tuple[int, int]]:
+        """Return the clients whom their separation keeps out, each with the round that lets it in."""
+        return [(client, number) for number, clients in self._released.items() for client in clients]
+
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
         for client in self._released.pop(number, ()):

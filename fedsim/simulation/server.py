@@ -1,6 +1,6 @@
 """The server: a process that runs the rounds one after the other."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import simpy
 
@@ -13,8 +13,17 @@ from fedsim.simulation.selection import Request
 Steps = Generator[simpy.Event, None, None]
 
 
-def serve(world: Federation) -> Steps:
+def serve(world: Federation, opening: Callable[[int], None], number: int = 0) -> Steps:
     """Run rounds until the scenario's stop.
+
+    Parameters
+    ----------
+    world
+        The simulation.
+    opening
+        Called with the number of each round before it is opened.
+    number
+        The first round.
 
     Raises
     ------
@@ -22,9 +31,9 @@ def serve(world: Federation) -> Steps:
         If a round waits for clients that can never be eligible, or longer than the server's patience.
     """
     clock, server, stop = world.clock, world.scenario.server, world.scenario.stop
-    yield clock.at(0.0, Turn.SERVER)  # after the devices that are available from the start
-    number = 0
+    yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
     while (stop.rounds is None or number < stop.rounds) and (stop.duration is None or clock.now < stop.duration):
+        opening(number)
         # 1. Open the round: whoever has waited R_i rounds is free again.
         world.roster.open_round(number)
         world.recorder.open_round(clock.now)

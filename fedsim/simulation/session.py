@@ -69,24 +69,23 @@ class Session:
         The round that it reports to: its own object, so that a late report can never count for another round.
     client, row
         Who, and where the recorder keeps it.
-    length_s
-        How long it takes if nothing ends it.
+    ends_s
+        When it ends if nothing cuts it.
     """
 
-    __slots__ = ("_client", "_ends_s", "_process", "_round", "_row", "_world")
+    __slots__ = ("_client", "_process", "_world", "ends_s", "round", "row")
 
-    def __init__(self, world: "World", round_: "Round", client: int, row: int, length_s: float) -> None:
-        self._world, self._round, self._client, self._row = world, round_, client, row
-        self._ends_s = world.clock.now + length_s
+    def __init__(self, world: "World", round_: "Round", client: int, row: int, ends_s: float) -> None:
+        self._world, self.round, self._client, self.row, self.ends_s = world, round_, client, row, ends_s
         self._process = world.clock.process(self._run())
 
     def _run(self) -> Generator[simpy.Event, None, None]:
         # Nothing happens between the phases that anyone could see, so one event stands for all three.
         try:
-            yield self._world.clock.at(self._ends_s, Turn.SESSION)
+            yield self._world.clock.at(self.ends_s, Turn.SESSION)
         except simpy.Interrupt:
             return
-        self._end("reported" if self._round.open else "late")
+        self._end("reported" if self.round.open else "late")
 
     def cut(self, outcome: str) -> None:
         """End the session before its time."""
@@ -95,9 +94,9 @@ class Session:
 
     def _end(self, outcome: str) -> None:
         world, client = self._world, self._client
-        world.recorder.end(self._round.number, self._row, world.clock.now, CODES[outcome])
-        world.session_ended(client, self._round.number, outcome)
-        self._round.ended(client, outcome)
+        world.recorder.end(self.round.number, self.row, world.clock.now, CODES[outcome])
+        world.session_ended(client, self.round.number, outcome)
+        self.round.ended(client, outcome)
 
 
 class Round:

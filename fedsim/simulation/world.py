@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.keyed import Stream
+from fedsim.log.columns import Arrays
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -35,6 +36,8 @@ class World:
         The running session of each client that is in one.
     last_selected
         The client selected last, -1 before the first.
+    resting
+        Until when its wall-clock cool-down keeps each client out.
     """
 
     scenario: Scenario
@@ -49,6 +52,7 @@ class World:
     least: int
     sessions: dict[int, Session] = field(default_factory=dict)
     last_selected: int = -1
+    resting: dict[int, float] = field(default_factory=dict)
     _round: Round | None = None
 
     @property
@@ -66,7 +70,8 @@ class World:
         self._round = Round(self, number, target)
         for place, (client, length_s) in enumerate(zip(cohort.tolist(), lengths.tolist(), strict=True), start=row):
             self.session_starts(client, number)
-            self._round.sessions[client] = self.sessions[client] = Session(self, self._round, client, place, length_s)
+            session = Session(self, self._round, client, place, self.clock.now + length_s)
+            self._round.sessions[client] = self.sessions[client] = session
         if not self._round.sessions:
             self.clock.trigger(self._round.may_close, Turn.SERVER)
         return self._round
@@ -80,6 +85,32 @@ class World:
         """Let the clock run until no session is left."""
         while self.sessions:
             self.clock.step()
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
+        late = [(client, each.round.number, each.row, each.ends_s) for client, each in self.sessions.items()]
+        return {
+            "last_selected": np.array(self.last_selected),
+            "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
+            "resting": np.array(list(self.resting.items()), dtype=np.float64).reshape(-1, 2),
+            "sessions": np.array(late, dtype=np.float64).reshape(-1, 4),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
+        self.last_selected = int(state["last_selected"])
+        for client, number in state["separated"].tolist():
+            self.roster.bar_until_round(client, number)
+        for client, until_s in state["resting"].tolist():
+            self.clock.process(cooldown(self, int(client), until_s))
+        # Sessions that run while no round is open are late: their rounds have closed.
+        rounds: dict[int, Round] = {}
+        for client, number, row, ends_s in state["sessions"].tolist():
+            round_ = rounds.setdefault(int(number), Round(self, int(number), 0))
+            round_.open = False
+            session = Session(self, round_, int(client), int(row), ends_s)
+            round_.sessions[int(client)] = self.sessions[int(client)] = session
+            self.roster.bar(int(client), Bar.IN_SESSION)
 
     def session_starts(self, client: int, number: int) -> None:
         """Take a selected client out of those who are eligible."""

@@ -92,6 +92,9 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
         group["time_zone"] = draw(st.sampled_from(ZONES))
         if draw(st.integers(0, 3)):
             group["availability"] = draw(availabilities())
+        # The trace has 38 devices that are sometimes available; more clients than that cannot have one each.
+        if isinstance(group["availability"], dict) and sum(each["devices"] for each in data["population"]) > 38:
+            group["availability"] |= {"assign": "with_replacement"} if "assign" in group["availability"] else {}
         if draw(st.booleans()):
             group["session"]["speed"] = {"kind": "uniform", "low": 0.5, "high": 2}
     if any(
@@ -176,6 +179,17 @@ def test_thousands_of_devices_that_are_seldom_available(law: str, traces: Path) 
             }
         ],
         "server": {"cohort": 40 if law != "groups" else 4, "selection": law, "patience": "20h"},
+    }
+    check(data, traces)
+
+
+def test_everyone_rests_longer_than_the_engine_looks_ahead_at_first(traces: Path) -> None:
+    """For some time nobody can become eligible, whatever the devices do."""
+    renewal = {"kind": "renewal", "on": "30m", "off": "3m"}
+    data = {
+        "stop": {"rounds": 9},
+        "population": [{"devices": 6, "cooldown": "2h", "availability": renewal}],
+        "server": {"cohort": 3},
     }
     check(data, traces)
 

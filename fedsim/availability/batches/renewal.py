@@ -86,7 +86,7 @@ class RenewalBatch:
         """Follow a copy of the devices through the window."""
         now = self._advanced(clients, self._standing.of(self._places(clients)), since)
         who, begun = np.arange(len(clients)), np.full(len(clients), since)
-        found: list[Spells] = []
+        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
         while len(who):
             found.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
             further = np.flatnonzero(now.end < until)

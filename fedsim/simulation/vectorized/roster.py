@@ -7,6 +7,7 @@ import simpy
 from numpy.typing import NDArray
 
 from fedsim.availability.batches import Crowd
+from fedsim.log.columns import Arrays
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.roster import Bar, count_bars, explain_bars
 from fedsim.simulation.selection import Law, Request
@@ -74,6 +75,22 @@ class ArrayRoster:
         self._busy = np.concatenate([self._busy[still], clients])
         self._busy_until_s = np.concatenate([self._busy_until_s[still], ends_s])
         self._at = None
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on at the opening of a round."""
+        return {
+            "free_round": self.free_round,
+            "free_s": self.free_s,
+            "busy": self._busy,
+            "busy_until_s": self._busy_until_s,
+            "last_selected": np.array(self.last_selected),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned."""
+        self.free_round, self.free_s = state["free_round"], state["free_s"]
+        self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
+        self.last_selected = int(state["last_selected"])
 
     @property
     def last_end_s(self) -> float:

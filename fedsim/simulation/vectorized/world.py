@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedsim.availability import Place, kinds
 from fedsim.availability.batches import Crowd, crowd
 from fedsim.keyed import Purpose, stream
+from fedsim.log.columns import Arrays, part_of, within
 from fedsim.log.recorder import CODES, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -20,6 +21,7 @@ from fedsim.simulation.vectorized.sessions import CohortRound, Ends
 
 Rows = tuple[int, NDArray[np.int64], Ends]
 """Number of a round, rows of the log, and how their sessions end."""
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class ArrayWorld:
@@ -98,6 +100,25 @@ class ArrayWorld:
                 self._beyond.append((number, rows[~within], rest))
         self._round = round_
         return round_
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
+        number = [np.full(len(rows), number) for number, rows, _ in self._beyond]
+        columns = {
+            "number": np.concatenate([*number, _NONE]),
+            "rows": np.concatenate([*(rows for _, rows, _ in self._beyond), _NONE]),
+            "at_s": np.concatenate([*(ends.at_s for _, _, ends in self._beyond), np.empty(0)]),
+            "outcome": np.concatenate([*(ends.outcome for _, _, ends in self._beyond), np.empty(0, dtype=np.int8)]),
+        }
+        return {**within("roster", self.roster.state()), **within("beyond", columns)}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned; the clock has been set."""
+        self.roster.restore(part_of("roster", state))
+        beyond = part_of("beyond", state)
+        for number in np.unique(beyond["number"]).tolist():
+            own = beyond["number"] == number
+            self._beyond.append((number, beyond["rows"][own], Ends(beyond["at_s"][own], beyond["outcome"][own])))
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
