@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     SELECTION_RACE = 11
     LEADER_RACE = 12
     SPEED = 13
+    TIME_ZONE = 14
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

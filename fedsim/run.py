@@ -1,8 +1,9 @@
 """The main job: from a scenario to its result, step by step."""
 
-from zoneinfo import ZoneInfo
+import numpy as np
 
 from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.population import Population, residence
 from fedsim.preflight import preflight
 from fedsim.progress import Report, silent
 from fedsim.result import Result
@@ -11,9 +12,12 @@ from fedsim.simulation import simulate_log, transitions_table
 from fedsim.theory import applicable, convergence_table
 
 
-def setting_of(scenario: Scenario) -> Setting:
-    """Return what metrics need to know about a scenario."""
-    groups = [GroupOf(group.name, group.devices, ZoneInfo(group.time_zone)) for group in scenario.population]
+def setting_of(scenario: Scenario, population: Population) -> Setting:
+    """Return what metrics need to know about a scenario and its population."""
+    living = residence(population)
+    groups = [GroupOf(name, {}) for name in population.group_names]
+    for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
+        groups[group].devices[population.zone_names[zone]] = int(count)
     return Setting(scenario.server.wanted, scenario.start, groups)
 
 
@@ -52,7 +56,7 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     clients = clients_table(population, log.participations, pi, method)
-    metrics = measure(log, clients, setting_of(scenario))
+    metrics = measure(log, clients, setting_of(scenario, population))
     chosen = scenario.records.transitions
     transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate) if chosen else None
     study = scenario.theory.convergence

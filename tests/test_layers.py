@@ -5,7 +5,7 @@ from pathlib import Path
 
 import fedsim
 
-# The simulation borrows a root finder of the chain.
+# The simulation takes the chances of a Bernoulli cohort from the chain.
 LAYERS = ["log", "scenario", "population", "availability", "chain", "simulation", "analysis", "learning", "report"]
 ROOT = Path(fedsim.__file__).parent
 

@@ -28,25 +28,25 @@ def hours_of(times_s: NDArray[np.float64], start: datetime, zone: ZoneInfo) -> N
 
 
 def share_by_hour(
-    gauges: pl.DataFrame, devices: Mapping[str, int], start: datetime, zones: Mapping[str, ZoneInfo] | None
+    gauges: pl.DataFrame, devices: Mapping[str, int], start: datetime, *, local: bool
 ) -> dict[int, float]:
     """Return the share of devices that are available by hour of the day, as far as the gauges cover it.
 
     Parameters
     ----------
     gauges
-        Table with ``time_s``, ``group``, ``available``.
+        Table with ``time_s``, ``time_zone``, ``available``.
     devices
-        Devices of each group.
+        How many devices live in each time zone.
     start
         The instant of simulated time 0.
-    zones
-        Zone of each group, for hours of local time; None for hours in UTC.
+    local
+        Whether the hours are those of each time zone, and not those of UTC.
     """
     available, possible = np.zeros(24), np.zeros(24)
-    for name, count in devices.items():
-        own = gauges.filter(group=name)
-        hours = hours_of(own["time_s"].to_numpy(), start, _UTC if zones is None else zones[name])
+    for zone, count in devices.items():
+        own = gauges.filter(time_zone=zone).group_by("time_s", maintain_order=True).agg(pl.col("available").sum())
+        hours = hours_of(own["time_s"].to_numpy(), start, ZoneInfo(zone) if local else _UTC)
         available += np.bincount(hours, weights=own["available"].to_numpy(), minlength=24)
         possible += count * np.bincount(hours, minlength=24)
     return {hour: float(available[hour] / possible[hour]) for hour in range(24) if possible[hour]}

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -24,11 +23,10 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class GroupOf:
-    """What metrics need to know about a group of the population: its name, its size, its zone."""
+    """What metrics need to know about a group of the population: its name, and how many devices in which time zones."""
 
     name: str
-    devices: int
-    zone: ZoneInfo
+    devices: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -212,14 +210,16 @@ def _against_theory(clients: pl.DataFrame) -> Metrics:
 def _of_gauges(gauges: pl.DataFrame, setting: Setting) -> Metrics:
     if not len(gauges):
         return {}
-    devices = {group.name: group.devices for group in setting.groups}
-    zones = {group.name: group.zone for group in setting.groups}
+    devices: dict[str, int] = {}
+    for group in setting.groups:
+        for zone, count in group.devices.items():
+            devices[zone] = devices.get(zone, 0) + count
     totals = gauges.group_by("time_s", maintain_order=True).agg(pl.col("available", "eligible").sum())
     metrics = {
         f"population.{name}_share": _mean(totals[name]) / sum(devices.values()) for name in ("available", "eligible")
     }
-    for clock, of_clock in (("utc", None), ("local", zones)):
-        for hour, share in share_by_hour(gauges, devices, setting.start, of_clock).items():
+    for clock in ("utc", "local"):
+        for hour, share in share_by_hour(gauges, devices, setting.start, local=clock == "local").items():
             metrics[f"population.available_share.{clock}.{hour:02d}"] = share
     return metrics
 

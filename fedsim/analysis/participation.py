@@ -43,6 +43,9 @@ def clients_table(
         "frequency": count / max(count.sum(), 1),
         "pi": pl.repeat(None, len(population), dtype=pl.Float64, eager=True) if pi is None else pi,
         "pi_method": pl.repeat(method, len(population), dtype=pl.String, eager=True),
+        "cooldown_s": population.cooldown_s,
+        "speed": population.speed,
+        "time_zone": pl.Series(population.zone_names, dtype=pl.String).gather(population.zone),
     }
     return pl.DataFrame(columns, schema=CLIENTS)
 

@@ -28,15 +28,15 @@ class Recorder:
     ----------
     clients
         N.
-    group_names
-        Names of the groups, in order.
+    counted
+        What the gauges count apart: names of a group and of a time zone that its clients live in.
     spool
         Takes the rows whose rounds are closed and whose sessions have ended.
     """
 
-    def __init__(self, clients: int, group_names: Sequence[str], spool: Spool) -> None:
+    def __init__(self, clients: int, counted: Sequence[tuple[str, str]], spool: Spool) -> None:
         self._spool = spool
-        self._group_names = group_names
+        self._counted = counted
         self._last_round = np.full(clients, -1, dtype=np.int32)
         self._rounds = Columns(opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8")
         self._rows = Columns(
@@ -96,7 +96,7 @@ class Recorder:
             self._settle()
 
     def gauge(self, time_s: float, counts: NDArray[np.int64]) -> None:
-        """Note the counts (3, groups) of available and eligible clients and of those in a session."""
+        """Note the counts (3, n) of available and eligible clients and of those in a session."""
         self._gauges.append((time_s, counts))
         self.ticks += 1
 
@@ -135,11 +135,12 @@ class Recorder:
         self._gauges.clear()
 
     def _gauges_table(self) -> pl.DataFrame:
-        groups = len(self._group_names)
+        groups = len(self._counted)
         counts = np.asarray([counts for _, counts in self._gauges], dtype=np.int64).reshape(-1, 3, groups)
         columns = {
             "time_s": np.repeat([time_s for time_s, _ in self._gauges], groups).astype(np.float64),
-            "group": list(self._group_names) * len(self._gauges),
+            "group": [name for name, _ in self._counted] * len(self._gauges),
+            "time_zone": [zone for _, zone in self._counted] * len(self._gauges),
             "available": counts[:, 0].ravel(),
             "eligible": counts[:, 1].ravel(),
             "in_session": counts[:, 2].ravel(),

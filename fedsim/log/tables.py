@@ -50,12 +50,16 @@ CLIENTS = pl.Schema(
         "frequency": pl.Float64,
         "pi": pl.Float64,
         "pi_method": pl.String,
+        "cooldown_s": pl.Float64,
+        "speed": pl.Float64,
+        "time_zone": pl.String,
     }
 )
 GAUGES = pl.Schema(
     {
         "time_s": pl.Float64,
         "group": pl.String,
+        "time_zone": pl.String,
         "available": pl.Int64,
         "eligible": pl.Int64,
         "in_session": pl.Int64,

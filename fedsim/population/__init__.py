@@ -1,6 +1,7 @@
-"""The devices as columns: weight p_i, separation R_i, cool-down and group of every client."""
+"""The devices as columns: weight p_i, separation R_i, cool-down, speed, time zone and group of every client."""
 
 from fedsim.population.columns import Population, build_population
 from fedsim.population.feasibility import check_feasible
+from fedsim.population.residence import residence
 
-__all__ = ["Population", "build_population", "check_feasible"]
+__all__ = ["Population", "build_population", "check_feasible", "residence"]

@@ -1,17 +1,25 @@
 """The population as one array per quantity, client by client, group after group."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import Mistake, ScenarioError
+from fedsim.errors import Path as KeyPath
 from fedsim.keyed import Purpose, stream
-from fedsim.population import sources
+from fedsim.population.members import Members
 from fedsim.population.propensity import propensity
-from fedsim.population.sources import Members
+from fedsim.population.sources import numbers, rounds, seconds
+from fedsim.population.zones import Codes, zones
 from fedsim.scenario import Scenario
+
+# Paths of the quantities in a group of the scenario.
+WEIGHT, SEPARATION, COOLDOWN = ("weight",), ("separation",), ("cooldown",)
+TIME_ZONE, SPEED = ("time_zone",), ("session", "speed")
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,10 @@ class Population:
         Wall-clock cool-down in seconds.
     speed
         How fast the device is; a session takes the scenario's lengths divided by it.
+    zone
+        Index into `zone_names`.
+    zone_names
+        IANA names of the time zones that occur.
     """
 
     group: NDArray[np.int64]
@@ -40,6 +52,8 @@ class Population:
     separation: NDArray[np.int64]
     cooldown_s: NDArray[np.float64]
     speed: NDArray[np.float64]
+    zone: NDArray[np.int16]
+    zone_names: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -63,31 +77,34 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     scores = partial(propensity, draws=streams[Purpose.AVAILABILITY])
     counts = [group.devices for group in scenario.population]
     starts = np.cumsum([0, *counts])
-    weight, separation, cooldown_s, speed = [], [], [], []
+    codes: Codes = {}
+    columns: dict[KeyPath, list[NDArray[Any]]] = {}
     mistakes: list[Mistake] = []
     for index, group in enumerate(scenario.population):
         members = Members(np.arange(starts[index], starts[index + 1]), scores, scenario.locate)
-        try:
-            key = "weight"
-            weight.append(sources.numbers(group.weight, members, streams[Purpose.WEIGHT]))
-            key = "separation"
-            separation.append(sources.rounds(group.separation, members, streams[Purpose.SEPARATION]))
-            key = "cooldown"
-            cooldown_s.append(sources.seconds(group.cooldown, members, streams[Purpose.COOLDOWN]))
-            key = "speed"
-            speed.append(sources.numbers(group.session.speed, members, streams[Purpose.SPEED]))
-        except ValueError as error:
-            path = ("session", key) if key == "speed" else (key,)
-            mistakes.append(scenario.mistake(("population", index, *path), str(error)))
+        sources: dict[KeyPath, Callable[[], NDArray[Any]]] = {
+            WEIGHT: partial(numbers, group.weight, members, streams[Purpose.WEIGHT]),
+            SEPARATION: partial(rounds, group.separation, members, streams[Purpose.SEPARATION]),
+            COOLDOWN: partial(seconds, group.cooldown, members, streams[Purpose.COOLDOWN]),
+            TIME_ZONE: partial(zones, group.time_zone, members, streams[Purpose.TIME_ZONE], codes),
+            SPEED: partial(numbers, group.session.speed, members, streams[Purpose.SPEED]),
+        }
+        for path, source in sources.items():
+            try:
+                columns.setdefault(path, []).append(source())
+            except ValueError as error:
+                mistakes.append(scenario.mistake(("population", index, *path), str(error)))
     if mistakes:
         raise ScenarioError(mistakes)
     return Population(
         group=np.repeat(np.arange(len(counts)), counts),
         group_names=tuple(group.name for group in scenario.population),
-        weight=_normalised(np.concatenate(weight), scenario),
-        separation=np.concatenate(separation),
-        cooldown_s=np.concatenate(cooldown_s),
-        speed=np.concatenate(speed),
+        weight=_normalised(np.concatenate(columns[WEIGHT]), scenario),
+        separation=np.concatenate(columns[SEPARATION]),
+        cooldown_s=np.concatenate(columns[COOLDOWN]),
+        speed=np.concatenate(columns[SPEED]),
+        zone=np.concatenate(columns[TIME_ZONE]),
+        zone_names=tuple(codes),
     )
 
 

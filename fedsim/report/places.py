@@ -4,21 +4,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import polars as pl
+
 from fedsim.report.rundir import Json, Run
 
 
 @dataclass(frozen=True)
 class Place:
-    """A group of devices and where it is.
+    """Devices of one group in one time zone.
 
     Parameters
     ----------
     group
-        Its name.
+        Name of the group.
     devices
-        How many it has.
+        How many there are.
     zone
-        The IANA name of its time zone.
+        The IANA name of the time zone.
     """
 
     group: str
@@ -27,14 +29,25 @@ class Place:
 
 
 def places(run: Run) -> tuple[Place, ...]:
-    """Return the groups in the order of the clients; a zone that the manifest does not name is UTC."""
+    """Return who lives where, in the order of the clients; a zone that is not known is UTC."""
+    if "time_zone" in run.clients.columns:
+        living = run.clients.group_by("group", "time_zone", maintain_order=True).len()
+        return tuple(Place(str(group), int(devices), _known(zone)) for group, zone, devices in living.iter_rows())
     sizes = run.clients.group_by("group", maintain_order=True).len()
     population = run.scenario("population")
     zones: dict[Json, Json] = {}
     for entry in population if isinstance(population, list) else []:
         if isinstance(entry, dict) and isinstance(name := entry.get("name"), str):
-            zones[name] = entry.get("time_zone")
+            zone = entry.get("time_zone")
+            zones[name] = zone.get("value") if isinstance(zone, dict) else zone
     return tuple(Place(str(group), int(devices), _known(zones.get(group))) for group, devices in sizes.iter_rows())
+
+
+def living_in(zone: str, found: tuple[Place, ...], frame: pl.DataFrame) -> pl.Expr:
+    """Return what picks the rows of a table that are about devices in a time zone."""
+    if "time_zone" in frame.columns:
+        return pl.col("time_zone") == zone
+    return pl.col("group").is_in([place.group for place in found if place.zone == zone])
 
 
 def _known(zone: Json) -> str:

@@ -30,7 +30,9 @@ _ROUNDS = (
 )
 _PARTICIPATIONS = ("round", "client", "selected_s", "ended_s", "outcome", "gap")
 _CLIENTS = ("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method")
+_OF_CLIENTS = ("cooldown_s", "time_zone")  # not in the first runs
 _GAUGES = ("time_s", "group", "available", "eligible", "in_session")
+_OF_GAUGES = ("time_zone",)
 _TRANSITIONS = ("time_s", "client", "condition", "on")
 _LEARNING = ("round", "closed_s", "optimizer", "loss", "grad_norm")
 _CONVERGENCE = ("separation", "round", "tv", "noise_floor")
@@ -118,7 +120,7 @@ def read_run(directory: Path) -> Run:
     name = manifest.get("name")
     if not isinstance(name, str):
         raise RunError(f"{directory / 'manifest.json'}: has no name; it was not written by a run")
-    clients = _read_table(directory / "clients.parquet", _CLIENTS)
+    clients = _read_table(directory / "clients.parquet", _CLIENTS, _OF_CLIENTS)
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     return Run(
         name=name,
@@ -126,7 +128,7 @@ def read_run(directory: Path) -> Run:
         rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
         clients=clients,
         taken=_gather(directory / "participations.parquet", clients, transitions),
-        gauges=_read_optional(directory / "gauges.parquet", _GAUGES),
+        gauges=_read_optional(directory / "gauges.parquet", _GAUGES, _OF_GAUGES),
         transitions=transitions,
         learning=_read_learning(directory / "learning.parquet"),
         convergence=_read_optional(directory / "convergence.parquet", _CONVERGENCE),
@@ -179,8 +181,10 @@ def _collect(path: Path, frame: pl.LazyFrame) -> pl.DataFrame:
         raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
 
 
-def _read_table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    return _collect(path, _scan(path, columns).select(columns))
+def _read_table(path: Path, columns: tuple[str, ...], perhaps: tuple[str, ...] = ()) -> pl.DataFrame:
+    frame = _scan(path, columns)
+    present = frame.collect_schema().names()
+    return _collect(path, frame.select(*columns, *(name for name in perhaps if name in present)))
 
 
 def _gather(path: Path, clients: pl.DataFrame, transitions: pl.DataFrame | None) -> Taken:
@@ -197,5 +201,5 @@ def _read_learning(path: Path) -> pl.DataFrame | None:
     return _collect(path, _scan(path, _LEARNING)) if path.exists() else None
 
 
-def _read_optional(path: Path, columns: tuple[str, ...]) -> pl.DataFrame | None:
-    return _read_table(path, columns) if path.exists() else None
+def _read_optional(path: Path, columns: tuple[str, ...], perhaps: tuple[str, ...] = ()) -> pl.DataFrame | None:
+    return _read_table(path, columns, perhaps) if path.exists() else None

@@ -20,7 +20,8 @@ class Taken:
     gaps
         ``separation``, ``gap``, ``len``: rounds since a client's last participation, by its R.
     starts
-        ``group``, ``slot``, ``len``: sessions begun, by the number of the quarter of an hour since the start.
+        ``group``, ``time_zone`` (where the clients have one), ``slot``, ``len``: sessions begun, by the number of the
+        quarter of an hour since the start.
     firsts
         ``first_s``: when each client that took part did so first, in ascending order.
     chosen
@@ -51,7 +52,8 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
     polars.exceptions.PolarsError, OSError
         The table cannot be read.
     """
-    of_client = clients.lazy().select("client", "group", "separation")
+    home = [name for name in ("group", "time_zone") if name in clients.columns]
+    of_client = clients.lazy().select("client", "separation", *home)
     slot = (pl.col("selected_s") / SLOT).floor().cast(pl.Int64).alias("slot")
     started = participations.filter(pl.col("selected_s").is_not_null())
     frames = pl.collect_all(
@@ -68,9 +70,9 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
             started.group_by("client", slot)
             .len()
             .join(of_client, on="client")
-            .group_by("group", "slot")
+            .group_by(*home, "slot")
             .agg(pl.col("len").sum())
-            .sort("group", "slot"),
+            .sort(*home, "slot"),
             started.group_by("client")
             .agg(pl.col("selected_s").min().alias("first_s"))
             .select("first_s")

@@ -16,17 +16,18 @@ from fedsim.errors import Mistake
 from fedsim.errors import Path as KeyPath
 from fedsim.scenario.availability import Availability
 from fedsim.scenario.base import Model, short_kind
-from fedsim.scenario.civil import TimeZone
+from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, validate
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import Permissions, locate
-from fedsim.scenario.sources import ClientTimeSource, NumberSource, RoundsSource, TimeSource
+from fedsim.scenario.sources import NumberSource, RoundsSource, TimeSource
 from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.theory import Theory
 from fedsim.scenario.units import Duration, Instant, PositiveDuration
+from fedsim.scenario.zones import ZoneSource
 
 MAX_DEVICES = 10_000_000
 
@@ -57,8 +58,8 @@ class Group(Model):
     """R_i: rounds between two participations; round t, then t + 1 + R_i at the earliest."""
     cooldown: ClientTimeSource = Field(default="0s", validate_default=True)
     """Wall-clock time before a client may take part again, beside the separation."""
-    time_zone: TimeZone = "UTC"
-    """Whose civil time the devices live by, an IANA name such as Europe/Berlin."""
+    time_zone: ZoneSource = Field(default="UTC", validate_default=True)
+    """Whose civil time each device lives by, an IANA name such as Europe/Berlin."""
     availability: Availability = Field(default="always", validate_default=True)
     """When the devices can take part."""
     session: Session = Field(default_factory=Session)

@@ -1,4 +1,4 @@
-"""Where a per-client number comes from: a constant, a list, a law, or a column of a file."""
+"""Where a number comes from: a constant, a list, a law, or a column of a file; one for each client, or each session."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -45,14 +45,19 @@ class Listed(Model):
     """As many numbers as the group has devices."""
 
 
-class Zipf(Model):
-    """rank ** -exponent for the clients of the group in order: the paper's long tail."""
+class Ranked(Drawn):
+    """A quantity that falls with the rank of the client: that of its place in the group, unless it is correlated."""
 
-    kind: Literal["zipf"]
     exponent: Annotated[float, Field(ge=0, le=50)]
     """How steep the tail is; 0 makes all equal."""
     per_rank: Annotated[int, Field(ge=1)] = 1
     """Consecutive clients that share a rank, such as the members of one selection group."""
+
+
+class Zipf(Ranked):
+    """rank ** -exponent for the clients of the group in order: the paper's long tail."""
+
+    kind: Literal["zipf"]
 
 
 class Uniform(Drawn):
@@ -118,8 +123,11 @@ class Part(Model):
     """Where the numbers of its clients come from."""
 
 
-class Mixture(Model):
-    """Each client belongs to one of several parts, by chance, and draws from that part's law."""
+class Mixture(Drawn):
+    """Each client belongs to one of several parts, by chance, and draws from that part's law.
+
+    Its correlation is that of the part: the last parts go where the largest values would.
+    """
 
     kind: Literal["mixture"]
     parts: Annotated[list[Part], Field(min_length=1, max_length=20)]
@@ -158,6 +166,34 @@ class UniformRounds(Drawn):
         return self
 
 
+class ZipfRounds(Ranked):
+    """largest * rank ** -exponent, rounded, for the clients of the group in order."""
+
+    kind: Literal["zipf"]
+    largest: Rounds
+    """That of the first rank."""
+
+
+class RoundsPart(Model):
+    """One part of a mixture of whole numbers."""
+
+    share: Positive
+    """Chance that a client belongs to it; the shares are taken relative to their sum."""
+    source: "RoundsPartSource"
+    """Where the numbers of its clients come from."""
+
+
+class RoundsMixture(Drawn):
+    """Each client belongs to one of several parts, by chance, and draws from that part's law.
+
+    Its correlation is that of the part: the last parts go where the largest values would.
+    """
+
+    kind: Literal["mixture"]
+    parts: Annotated[list[RoundsPart], Field(min_length=1, max_length=20)]
+    """The parts."""
+
+
 class ExponentialTime(Model):
     """Exponential with this mean, drawn for each session."""
 
@@ -184,31 +220,7 @@ class ConstantTime(Model):
     """The length."""
 
 
-class UniformTime(Drawn):
-    """Uniform between low and high, drawn for each client."""
-
-    kind: Literal["uniform"]
-    low: Duration
-    """Least possible length."""
-    high: Duration
-    """Largest possible length."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.low > self.high:
-            raise ValueError(f"low is {self.low:g}s, above high, {self.high:g}s")
-        return self
-
-
-class ListedTimes(Model):
-    """One length for each client of the group, in order."""
-
-    kind: Literal["list"]
-    values: Annotated[list[Duration], Field(min_length=1)]
-    """As many durations as the group has devices."""
-
-
-def _short_number(value: Any) -> Any:
+def short_source(value: Any) -> Any:
     """Read a bare number as a constant and a bare list as a list."""
     if isinstance(value, list):
         return {"kind": "list", "values": value}
@@ -217,23 +229,26 @@ def _short_number(value: Any) -> Any:
 
 _Drawn = Constant | Uniform | Lognormal | Pareto
 PartSource = Annotated[
-    Annotated[_Drawn, Discriminator("kind")], BeforeValidator(_short_number, json_schema_input_type=Positive | _Drawn)
+    Annotated[_Drawn, Discriminator("kind")], BeforeValidator(short_source, json_schema_input_type=Positive | _Drawn)
 ]
 Part.model_rebuild()
+_DrawnRounds = ConstantRounds | UniformRounds | Lognormal | Pareto
+RoundsPartSource = Annotated[
+    Annotated[_DrawnRounds, Discriminator("kind")],
+    BeforeValidator(short_source, json_schema_input_type=Rounds | _DrawnRounds),
+]
+RoundsPart.model_rebuild()
 _Number = Annotated[
     Constant | Listed | Zipf | Uniform | Lognormal | Pareto | Dirichlet | Mixture | Column, Discriminator("kind")
 ]
-_Rounds = Annotated[ConstantRounds | ListedRounds | UniformRounds | Column, Discriminator("kind")]
+_Rounds = Annotated[
+    ConstantRounds | ListedRounds | ZipfRounds | UniformRounds | Lognormal | Pareto | RoundsMixture | Column,
+    Discriminator("kind"),
+]
 _Time = Annotated[ConstantTime | ExponentialTime | LognormalTime, Discriminator("kind")]
-_ClientTime = Annotated[ConstantTime | ListedTimes | UniformTime | Column, Discriminator("kind")]
 
 NumberSource = Annotated[
-    _Number, BeforeValidator(_short_number, json_schema_input_type=Positive | list[Positive] | _Number)
+    _Number, BeforeValidator(short_source, json_schema_input_type=Positive | list[Positive] | _Number)
 ]
-RoundsSource = Annotated[
-    _Rounds, BeforeValidator(_short_number, json_schema_input_type=Rounds | list[Rounds] | _Rounds)
-]
-TimeSource = Annotated[_Time, BeforeValidator(_short_number, json_schema_input_type=Duration | _Time)]
-ClientTimeSource = Annotated[
-    _ClientTime, BeforeValidator(_short_number, json_schema_input_type=Duration | list[Duration] | _ClientTime)
-]
+RoundsSource = Annotated[_Rounds, BeforeValidator(short_source, json_schema_input_type=Rounds | list[Rounds] | _Rounds)]
+TimeSource = Annotated[_Time, BeforeValidator(short_source, json_schema_input_type=Duration | _Time)]

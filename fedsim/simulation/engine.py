@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator
 import numpy as np
 import simpy
 
+from fedsim.availability.cells import cells
 from fedsim.log import Log
 from fedsim.log.columns import part_of, within
 from fedsim.log.journal import Journal
@@ -69,9 +70,10 @@ def _simulate(
 ) -> float:
     state = None if journal is None else journal.state
     clock = Clock(0.0 if state is None else float(state["now_s"]))
-    recorder = Recorder(len(population), population.group_names, spool)
+    devices = cells(scenario, population)
+    recorder = Recorder(len(population), devices.names, spool)
     engine = vectorized_world if engine_of(scenario) == "vectorized" else process_world
-    world: Federation = engine(scenario, population, clock, recorder, replicate)
+    world: Federation = engine(scenario, population, devices, clock, recorder, replicate)
     if state is not None:
         recorder.restore(part_of("log", state))
         world.restore(part_of("world", state))

@@ -1,8 +1,7 @@
 """The process engine: every device and every session a SimPy process."""
 
-from zoneinfo import ZoneInfo
-
-from fedsim.availability import Place, intervals, kinds
+from fedsim.availability import intervals
+from fedsim.availability.cells import Cells
 from fedsim.keyed import Purpose, stream
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
@@ -15,7 +14,7 @@ from fedsim.simulation.world import World
 
 
 def process_world(
-    scenario: Scenario, population: Population, clock: Clock, recorder: Recorder, replicate: int
+    scenario: Scenario, population: Population, devices: Cells, clock: Clock, recorder: Recorder, replicate: int
 ) -> World:
     """Return a simulation in which a process for every device has been started."""
     server = scenario.server
@@ -24,7 +23,7 @@ def process_world(
         scenario=scenario,
         population=population,
         clock=clock,
-        roster=Roster(clock, population.group, block),
+        roster=Roster(clock, devices.of_client, block),
         recorder=recorder,
         law=selection_law(server.selection.kind, population.weight, server.cohort, scenario.seed, replicate),
         session_models=[group.session for group in scenario.population],
@@ -33,9 +32,8 @@ def process_world(
         least=1 if server.shortage == "proceed" else server.wanted,
     )
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    places = [Place(scenario.start, ZoneInfo(group.time_zone)) for group in scenario.population]
-    models = kinds(scenario)
-    for client, group in enumerate(population.group.tolist()):
-        clock.process(device(world, client, intervals(models[group], client, places[group], draws, clock.now)))
+    for client, cell in enumerate(devices.of_client.tolist()):
+        available = intervals(devices.kinds[cell], client, devices.places[cell], draws, clock.now)
+        clock.process(device(world, client, available))
     clock.process(world.roster.keep_time(server.patience))
     return world

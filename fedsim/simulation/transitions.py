@@ -1,10 +1,9 @@
 """The life of chosen devices, condition by condition: when each began and ended to hold."""
 
-from zoneinfo import ZoneInfo
-
 import polars as pl
 
-from fedsim.availability import Place, between, conditions, kinds
+from fedsim.availability import between, conditions
+from fedsim.availability.cells import cells
 from fedsim.keyed import Purpose, stream
 from fedsim.log import TRANSITIONS
 from fedsim.population import Population
@@ -31,12 +30,11 @@ def transitions_table(
         As in the simulation.
     """
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    places = [Place(scenario.start, ZoneInfo(group.time_zone)) for group in scenario.population]
-    models = kinds(scenario)
+    devices = cells(scenario, population)
     rows: list[tuple[float, int, str, bool]] = []
     for client in clients:
-        group = int(population.group[client])
-        for condition, intervals in conditions(models[group], client, places[group], draws).items():
+        cell = int(devices.of_client[client])
+        for condition, intervals in conditions(devices.kinds[cell], client, devices.places[cell], draws).items():
             for start, end in between(intervals, 0.0, until_s):
                 rows.append((start, client, condition, True))
                 if end < until_s:

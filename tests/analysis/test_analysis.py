@@ -49,7 +49,7 @@ def test_every_measured_metric_is_in_the_catalogue_and_finite(scenario: Scenario
     assume(scenario.server.selection.kind != "groups")
     population = build_population(scenario)
     log = simulate_log(scenario, population)
-    metrics = measure(log, clients_table(population, log.participations, None, None), setting_of(scenario))
+    metrics = measure(log, clients_table(population, log.participations, None, None), setting_of(scenario, population))
     assert all(describe(name) is not None and math.isfinite(value) for name, value in metrics.items())
     shares = [value for name, value in metrics.items() if name.endswith(("_share", "coverage", "gini", "jain"))]
     assert all(0.0 <= value <= 1.0 for value in shares)
@@ -101,7 +101,8 @@ def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(
 ) -> None:
     """From memory at once, and from a file seven rows at a time."""
     case = small("population.0.availability={kind: renewal, on: 30m, off: 10m}", "stop.rounds=250")
-    population, setting = build_population(case), setting_of(case)
+    population = build_population(case)
+    setting = setting_of(case, population)
     log = simulate_log(case, population)
     clients = clients_table(population, log.participations, None, None)
     metrics = measure(log, clients, setting)

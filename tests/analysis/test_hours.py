@@ -21,7 +21,15 @@ def test_hours_follow_the_civil_time_of_the_zone() -> None:
 
 
 def test_shares_add_up_over_groups_that_live_in_different_zones() -> None:
-    gauges = pl.DataFrame({"time_s": [0.0, 0.0, 3600.0, 3600.0], "group": ["ny", "in"] * 2, "available": [1, 6, 3, 2]})
-    devices, zones = {"ny": 4, "in": 8}, {"ny": NEW_YORK, "in": KOLKATA}
-    assert share_by_hour(gauges, devices, START, None) == {12: 7 / 12, 13: 5 / 12}
-    assert share_by_hour(gauges, devices, START, zones) == {7: 1 / 4, 8: 3 / 4, 17: 6 / 8, 18: 2 / 8}
+    ny, kolkata = "America/New_York", "Asia/Kolkata"
+    gauges = pl.DataFrame(
+        {
+            "time_s": [0.0, 0.0, 0.0, 3600.0, 3600.0, 3600.0],
+            "group": ["one", "both", "both"] * 2,
+            "time_zone": [ny, ny, kolkata] * 2,
+            "available": [1, 0, 6, 2, 1, 2],
+        }
+    )
+    devices = {ny: 4, kolkata: 8}
+    assert share_by_hour(gauges, devices, START, local=False) == {12: 7 / 12, 13: 5 / 12}
+    assert share_by_hour(gauges, devices, START, local=True) == {7: 1 / 4, 8: 3 / 4, 17: 6 / 8, 18: 2 / 8}

@@ -1,11 +1,9 @@
 """The processes follow the models: what the gauges count is what the lookup says."""
 
-from zoneinfo import ZoneInfo
-
 import numpy as np
-import polars as pl
 
-from fedsim.availability import Place, available_at, kinds
+from fedsim.availability import available_at
+from fedsim.availability.cells import cells
 from fedsim.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
@@ -14,7 +12,12 @@ from fedsim.simulation import simulate_log
 ALWAYS_AT_HOME = {"chance": 0, "leave": "8:00", "back": "17:00"}
 GROUPS = [
     {"name": "new york", "devices": 60, "time_zone": "America/New_York", "availability": "habits"},
-    {"name": "kolkata", "devices": 60, "time_zone": "Asia/Kolkata", "availability": "habits"},
+    {
+        "name": "two continents",
+        "devices": 60,
+        "time_zone": ["Asia/Kolkata", "Europe/Berlin", "Asia/Kolkata"] * 20,
+        "availability": "habits",
+    },
     {
         "name": "at home",
         "devices": 20,
@@ -56,10 +59,11 @@ def test_the_gauges_count_what_the_models_say() -> None:
     population = build_population(scenario)
     log = simulate_log(scenario, population)
     draws = stream(3, 0, Purpose.AVAILABILITY)
-    for number, (group, kind) in enumerate(zip(scenario.population, kinds(scenario), strict=True)):
-        members = np.flatnonzero(population.group == number)
-        gauge = log.gauges.filter(pl.col("group") == group.name)
-        place = Place(scenario.start, ZoneInfo(group.time_zone))
+    found = cells(scenario, population)
+    assert len(found.names) == len(GROUPS) + 1
+    for cell, (kind, place, (group, zone)) in enumerate(zip(found.kinds, found.places, found.names, strict=True)):
+        members = np.flatnonzero(found.of_client == cell)
+        gauge = log.gauges.filter(group=group, time_zone=zone)
         expected = [int(available_at(kind, members, instant, place, draws).sum()) for instant in gauge["time_s"]]
         assert gauge["available"].to_list() == expected
         assert len(expected) == 40 * 24 + 1

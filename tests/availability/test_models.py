@@ -11,6 +11,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.availability import Renewal
 from fedsim.scenario.civil import format_clock, parse_clock
 from fedsim.scenario.habits import Habits
+from fedsim.scenario.zones import ConstantZone
 from tests.conftest import Write
 
 TEXT = """\
@@ -31,7 +32,7 @@ def test_habits_alone_are_enough(write: Write, group: str) -> None:
     only = load(write, group).population[0]
     assert isinstance(only.availability, Habits)
     assert only.availability.require == ["charging", "network", "idle"]
-    assert only.time_zone == "UTC"
+    assert only.time_zone == ConstantZone(kind="constant", value="UTC")
 
 
 def test_what_is_written_is_read_again(write: Write) -> None:

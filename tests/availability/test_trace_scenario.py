@@ -5,13 +5,13 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.availability import Place, available_at, kinds
+from fedsim.availability import available_at, kinds
+from fedsim.availability.cells import cells
 from fedsim.availability.traces import Replay
 from fedsim.errors import ScenarioError
 from fedsim.keyed import Purpose, stream
@@ -163,12 +163,12 @@ def test_the_study_replays_its_trace() -> None:
     population = build_population(scenario)
     gauges = simulate_log(scenario, population).gauges
     draws = stream(scenario.seed, 0, Purpose.AVAILABILITY)
-    for index, (model, group) in enumerate(zip(kinds(scenario), scenario.population, strict=True)):
-        place, clients = Place(scenario.start, ZoneInfo(group.time_zone)), np.flatnonzero(population.group == index)
-        own = gauges.filter(pl.col("group") == group.name)
+    found = cells(scenario, population)
+    for index, (model, place, (name, zone)) in enumerate(zip(found.kinds, found.places, found.names, strict=True)):
+        clients, own = np.flatnonzero(found.of_client == index), gauges.filter(group=name, time_zone=zone)
         expected = [int(available_at(model, clients, t, place, draws).sum()) for t in own["time_s"]]
         assert own["available"].to_list() == expected
-        hours = (own["time_s"].to_numpy() // HOUR + {"berlin": 1, "new-york": -4}[group.name]) % 24
+        hours = (own["time_s"].to_numpy() // HOUR + {"berlin": 1, "new-york": -4}[name]) % 24
         before_the_change = own["time_s"].to_numpy() < 12 * 24 * HOUR
         night, day = ((hours == hour) & before_the_change for hour in (2, 12))
         assert own["available"].to_numpy()[night].min() > 3 * own["available"].to_numpy()[day].max()

@@ -49,3 +49,15 @@ def test_transitions_alternate_and_are_in_order() -> None:
     assert set(table["client"]) == {3, 7}
     for _, own in table.group_by("client", "condition", maintain_order=True):
         assert own["on"].to_list() == [index % 2 == 0 for index in range(len(own))]
+
+
+def test_clients_of_one_group_live_by_their_own_clocks() -> None:
+    case = scenario("habits")
+    data = case.model_dump(mode="json")
+    data["population"][0]["time_zone"] = ["Asia/Kolkata", "America/New_York", "UTC"] * 10
+    mixed = Scenario.model_validate(data)
+    table = transitions_table(mixed, build_population(mixed), list(range(30)), 2 * 86_400.0)
+    same = transitions_table(case, build_population(case), list(range(30)), 2 * 86_400.0)
+    own = pl.col("client") % 3 == 1
+    assert table.filter(own).equals(same.filter(own))
+    assert not table.filter(~own).equals(same.filter(~own))

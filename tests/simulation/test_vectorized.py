@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -11,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.analysis import clients_table, measure
 from fedsim.errors import StalledError
 from fedsim.log import fingerprint
 from fedsim.population import build_population
+from fedsim.run import setting_of
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.engine import engine_of
@@ -83,18 +83,40 @@ def availabilities(draw: st.DrawFn) -> Any:
     }
 
 
+def time_zones(devices: int) -> st.SearchStrategy[Any]:
+    """One time zone for all devices of a group, one for each, or a mixture."""
+    one = st.sampled_from(ZONES)
+    mixture = st.lists(one, min_size=2, max_size=4).map(
+        lambda names: {"kind": "mixture", "parts": [{"share": 1 + len(name), "source": name} for name in names]}
+    )
+    return st.one_of(one, mixture, st.lists(one, min_size=devices, max_size=devices))
+
+
+def rests(devices: int) -> st.SearchStrategy[Any]:
+    """Cool-downs that differ from client to client."""
+    sources: list[Any] = [
+        {"kind": "lognormal", "median": "2m", "sigma": 1.5},
+        {"kind": "mixture", "parts": [{"share": 1, "source": "0s"}, {"share": 1, "source": "40s"}]},
+        {"kind": "zipf", "largest": "5m", "exponent": 1},
+        ["50s"] * devices,
+    ]
+    return st.sampled_from(sources)
+
+
 @st.composite
 def worlds(draw: st.DrawFn) -> dict[str, Any]:
     """Scenarios of `tests.scenarios` in which the devices live by every kind of availability, all over the world."""
     data: dict[str, Any] = draw(scenarios()).model_dump(mode="json")
     data["start"] = draw(st.sampled_from(STARTS))
     for group in data["population"]:
-        group["time_zone"] = draw(st.sampled_from(ZONES))
+        group["time_zone"] = draw(time_zones(group["devices"]))
         if draw(st.integers(0, 3)):
             group["availability"] = draw(availabilities())
         # The trace has 38 devices that are sometimes available; more clients than that cannot have one each.
         if isinstance(group["availability"], dict) and sum(each["devices"] for each in data["population"]) > 38:
             group["availability"] |= {"assign": "with_replacement"} if "assign" in group["availability"] else {}
+        if draw(st.booleans()):
+            group["cooldown"] = draw(rests(group["devices"]))
         if draw(st.booleans()):
             group["session"]["speed"] = {"kind": "uniform", "low": 0.5, "high": 2}
     if any(
@@ -118,8 +140,7 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
     except StalledError as error:
         return {"error": str(error)}
     clients = clients_table(population, log.participations, None, None)
-    groups = [GroupOf(group.name, group.devices, ZoneInfo(group.time_zone)) for group in scenario.population]
-    metrics = measure(log, clients, Setting(scenario.server.wanted, scenario.start, groups))
+    metrics = measure(log, clients, setting_of(scenario, population))
     tables = {"rounds": log.rounds, "participations": log.participations, "clients": clients, "gauges": log.gauges}
     return {
         **{name: fingerprint(table) for name, table in tables.items()},

@@ -129,3 +129,17 @@ def test_groups_of_one_kind_and_place_are_asked_together() -> None:
         assert mixed.at(clients, now).tolist() == one_by_one
         spells = mixed.spells(clients, now, now + 3600.0)
         assert sorted(set(spells.who[spells.starts == now].tolist())) == np.flatnonzero(one_by_one).tolist()
+
+
+def test_neighbours_may_live_in_different_places() -> None:
+    """What is remembered by client is shared among the places of one kind, and must not be mixed up."""
+    habits, names = model_of("habits"), [*PLACES][:3]
+    places = [place(name) for name in names]
+    group = np.arange(30) % 3
+    mixed = crowd([habits] * 3, places, group, DRAWS)
+    alone = [crowd([habits], [where], np.zeros(30, dtype=np.int64), DRAWS) for where in places]
+    for now in np.arange(0.0, 20 * DAY, 7_777.0).tolist():
+        together = mixed.at(np.arange(30), now)
+        for number, one in enumerate(alone):
+            own = np.flatnonzero(group == number)
+            assert together[own].tolist() == one.at(own, now).tolist()

@@ -87,9 +87,9 @@ def crowd(kinds: Sequence[Kind], places: Sequence[Place], group: NDArray[np.int6
     Parameters
     ----------
     kinds, places
-        Availability model and place of each group.
+        Availability model and place of each group, or of each part of a group that lives in a time zone of its own.
     group
-        (N,) group of each device.
+        (N,) group, or part, of each device.
     draws
         The stream for availability.
     """
@@ -101,29 +101,38 @@ def crowd(kinds: Sequence[Kind], places: Sequence[Place], group: NDArray[np.int6
     of_client = of_group[group]
     order = np.argsort(of_client, kind="stable") if len(numbers) > 1 else np.arange(len(group))
     cuts = np.searchsorted(of_client[order], np.arange(len(numbers) + 1))
-    for number in range(len(numbers)):
-        first, members = int(np.argmax(of_group == number)), order[cuts[number] : cuts[number + 1]]
+    firsts = np.unique(of_group, return_index=True)[1].tolist()
+    last: dict[object, int] = {}  # largest index of a client of each kind, wherever
+    for number, first in enumerate(firsts):
+        alike = _alike(kinds[first])
+        last[alike] = max(int(order[cuts[number + 1] - 1]), last.get(alike, 0))
+    habits: dict[object, HabitsBatch] = {}
+    traces: dict[object, TraceBatch] = {}
+    for number, first in enumerate(firsts):
+        members = order[cuts[number] : cuts[number + 1]]
         kind, place = kinds[first], places[first]
+        alike = _alike(kind)
         match kind:
             case Always():
                 batches.append(AlwaysBatch())
             case Renewal():
                 batches.append(RenewalBatch(kind, members, draws))
             case Habits():
-                batches.append(HabitsBatch(kind, place, members, draws))
+                if alike not in habits:
+                    habits[alike] = HabitsBatch(kind, place, np.array([last[alike]]), draws)
+                batches.append(habits[alike].elsewhere(place, members))
             case Replay():
-                batches.append(TraceBatch(kind, place, draws))
+                if alike not in traces:
+                    traces[alike] = TraceBatch(kind, place, draws)
+                batches.append(traces[alike].elsewhere(place))
     return Crowd(batches, of_group, group)
 
 
 def _key(kind: Kind, place: Place) -> object:
     """Return what two groups share whose devices can be asked about together."""
-    match kind:
-        case Always():
-            return "always"
-        case Renewal():
-            return kind.model_dump_json()
-        case Habits():
-            return kind.model_dump_json(), place
-        case Replay():
-            return id(kind)
+    return _alike(kind) if isinstance(kind, Always | Renewal) else (_alike(kind), place)
+
+
+def _alike(kind: Kind) -> object:
+    """Return what two groups share whose devices live by one model, wherever."""
+    return id(kind) if isinstance(kind, Replay) else kind.model_dump_json()

@@ -1,5 +1,7 @@
 """Many devices with habits at once: their conditions are swept over a window, or looked up at one instant."""
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,6 +49,17 @@ class HabitsBatch:
         self._connected = Connected(kind.network, clients, draws) if "network" in kind.require else None
         self._troubled = [used(kind.idle, clients, draws)] if "idle" in kind.require else []
         self._troubled += [failing(kind.network, clients, draws)] if "network" in kind.require else []
+
+    def elsewhere(self, place: Place, members: Clients) -> "HabitsBatch":
+        """Return a batch of other members, with no larger indices, in another place.
+
+        What is remembered by client is shared, so that many places take no more memory than one.
+        """
+        other = copy(self)
+        other._place = place
+        if self._plugged is not None:
+            other._plugged = self._plugged.beside(members)
+        return other
 
     def at(self, clients: Clients, instant: float) -> Mask:
         """Look it up, for those that are not known to be shut."""

@@ -5,6 +5,7 @@ works out one local day of many clients at a time. It holds only where no clock 
 """
 
 import math
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,12 @@ class Plugged:
         self._sessions = np.zeros((clients, 2, self.days * _OF_A_DAY))  # starts, ends
         self._on = np.zeros(clients, dtype=np.bool_)
         self._until = np.zeros(clients)
+
+    def beside(self, members: Clients) -> "Plugged":
+        """Return the charging of other members, who live by another clock; the arrays by client are shared."""
+        other = copy(self)
+        other._members, other._today, other._worked = members, _NEVER, 0
+        return other
 
     def state(self, clients: Clients, instant: float, clock: Civil) -> tuple[Mask, Floats]:
         """Say of each client whether it is on its charger, and until when at least that stays so."""

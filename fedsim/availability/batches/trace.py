@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from copy import copy
 
 import numpy as np
 
@@ -37,6 +38,12 @@ class TraceBatch:
         devices = spans.devices
         self._starts, self._ends = devices * self._stride + spans.starts, devices * self._stride + spans.ends
         self._last: Floats | None = None
+
+    def elsewhere(self, place: Place) -> "TraceBatch":
+        """Return a batch of clients in another place; the trace itself is shared."""
+        other = copy(self)
+        other._place, other._last = place, None
+        return other
 
     def at(self, clients: Clients, instant: float) -> Mask:
         """Look it up."""

@@ -14,7 +14,7 @@ from fedsim.analysis.hours import hours_of
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.base import Absent, Chart
 from fedsim.report.charts.marks import label_axes, legend, linear, panels, percents, series_color
-from fedsim.report.places import Place, places, start_of
+from fedsim.report.places import Place, living_in, places, start_of
 from fedsim.report.rundir import Run
 from fedsim.report.tables import Table
 from fedsim.report.taken import SLOT
@@ -89,10 +89,15 @@ def availability_data(run: Run) -> Availability | str:
 
 
 def _zone(run: Run, name: str, devices: int, found: tuple[Place, ...], clock: ZoneInfo) -> Zone:
-    own = pl.col("group").is_in([place.group for place in found if place.zone == name])
     assert run.gauges is not None
-    counted = run.gauges.filter(own).group_by("time_s").agg(pl.col("available").sum()).sort("time_s")
-    begun = run.taken.starts.filter(own).group_by("slot").agg(pl.col("len").sum()).sort("slot")
+    counted = (
+        run.gauges.filter(living_in(name, found, run.gauges))
+        .group_by("time_s")
+        .agg(pl.col("available").sum())
+        .sort("time_s")
+    )
+    starts = run.taken.starts
+    begun = starts.filter(living_in(name, found, starts)).group_by("slot").agg(pl.col("len").sum()).sort("slot")
     available, times = _by_hour(run, counted["time_s"].to_numpy(), counted["available"].to_numpy(), clock)
     sessions, _ = _by_hour(run, SLOT * begun["slot"].to_numpy(), begun["len"].to_numpy(), clock)
     with np.errstate(invalid="ignore", divide="ignore"):

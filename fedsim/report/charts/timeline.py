@@ -99,8 +99,8 @@ def timeline_data(run: Run) -> Timeline | None:
     clients = _recorded(run, run.transitions)
     until = min(WINDOW, run.simulated_s)
     size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
-    rests = _rests(run)
     shown = clients[:DEVICES]
+    rests = _rests(run, shown)
     return Timeline(
         unit=unit,
         size=size,
@@ -120,14 +120,17 @@ def _recorded(run: Run, transitions: pl.DataFrame) -> list[int]:
     return sorted({*transitions["client"].to_list(), *(client for client in named if client in known)})
 
 
-def _rests(run: Run) -> dict[str, float | None]:
-    """Return the wall-clock cool-down by group in seconds; None where it differs from client to client."""
+def _rests(run: Run, shown: list[int]) -> dict[int, float | None]:
+    """Return the wall-clock cool-down of some clients in seconds; None where nothing tells it."""
+    own = run.clients.filter(pl.col("client").is_in(shown))
+    if "cooldown_s" in own.columns:
+        return dict(own.select("client", "cooldown_s").iter_rows())
     population = run.scenario("population")
     found: dict[str, float | None] = {}
     for entry in population if isinstance(population, list) else []:
         if isinstance(entry, dict):
             found[str(entry.get("name"))] = _constant(entry.get("cooldown"))
-    return found
+    return {client: found.get(group, 0.0) for client, group in own.select("client", "group").iter_rows()}
 
 
 def _constant(source: Json) -> float | None:
@@ -138,7 +141,7 @@ def _constant(source: Json) -> float | None:
         return None
 
 
-def _device(run: Run, client: int, until: float, size: float, rests: dict[str, float | None]) -> Device:
+def _device(run: Run, client: int, until: float, size: float, rests: dict[int, float | None]) -> Device:
     assert run.transitions is not None
     changes = run.transitions.filter(client=client).sort("time_s")
     names = sorted(changes["condition"].unique().to_list(), key=_lane)
@@ -165,7 +168,7 @@ def _held(changes: pl.DataFrame, until: float) -> tuple[Floats, Floats]:
     return starts, np.append(ends, until if not len(ends) else max(until, ends[-1]))[after]
 
 
-def _cooling(run: Run, client: int, sessions: pl.DataFrame, rests: dict[str, float | None]) -> tuple[Floats, Floats]:
+def _cooling(run: Run, client: int, sessions: pl.DataFrame, rests: dict[int, float | None]) -> tuple[Floats, Floats]:
     """Find when a client had to wait after each session: for its separation, for its wall-clock cool-down.
 
     A separation of R ends with the opening of round t + 1 + R. It counts from the selection, but one who is in a
@@ -178,7 +181,7 @@ def _cooling(run: Run, client: int, sessions: pl.DataFrame, rests: dict[str, flo
     opened = run.rounds["opened_s"].to_numpy()
     back = rested["round"].to_numpy() + 1 + int(row["separation"])
     ready = np.append(opened, run.simulated_s)[np.minimum(back, len(opened))]
-    rest = rests.get(str(row["group"])) or 0.0
+    rest = rests.get(client) or 0.0
     until = np.maximum(ready if row["separation"] else ended, (ended if from_report else begun) + rest)
     known = np.isfinite(ended) & (until > ended)
     return ended[known], until[known]

@@ -1,13 +1,12 @@
 """A federation whose devices are looked up and whose sessions are arrays."""
 
 import math
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability import Place, kinds
 from fedsim.availability.batches import Crowd, crowd
+from fedsim.availability.cells import Cells
 from fedsim.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, part_of, within
 from fedsim.log.recorder import CODES, Recorder
@@ -161,10 +160,9 @@ class ArrayWorld:
 
 
 def vectorized_world(
-    scenario: Scenario, population: Population, clock: Clock, recorder: Recorder, replicate: int
+    scenario: Scenario, population: Population, devices: Cells, clock: Clock, recorder: Recorder, replicate: int
 ) -> ArrayWorld:
     """Return a simulation that looks devices up when they are asked about."""
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    places = [Place(scenario.start, ZoneInfo(group.time_zone)) for group in scenario.population]
-    devices = crowd(kinds(scenario), places, population.group, draws)
-    return ArrayWorld(scenario, population, clock, recorder, replicate, devices)
+    everyone = crowd(devices.kinds, devices.places, devices.of_client, draws)
+    return ArrayWorld(scenario, population, clock, recorder, replicate, everyone)

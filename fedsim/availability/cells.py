@@ -1,0 +1,54 @@
+"""Clients that are alike in law and clock: one cell for each time zone of each group."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.base import Kind
+from fedsim.availability.kinds import kinds
+from fedsim.availability.place import Place
+from fedsim.population import Population, residence
+from fedsim.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a population, in the order of groups.
+
+    Attributes
+    ----------
+    kinds, places
+        Availability model and place of each cell.
+    names
+        Names of each cell's group and of its time zone.
+    of_client
+        (N,) cell of each client.
+    """
+
+    kinds: Sequence[Kind]
+    places: Sequence[Place]
+    names: Sequence[tuple[str, str]]
+    of_client: NDArray[np.int64]
+
+
+def cells(scenario: Scenario, population: Population) -> Cells:
+    """Return the cells of a scenario's population.
+
+    Raises
+    ------
+    ScenarioError
+        If a trace cannot be used; every mistake with its place.
+    """
+    models = kinds(scenario)
+    group, zone, of_client = residence(population)
+    places = [Place(scenario.start, ZoneInfo(name)) for name in population.zone_names]
+    pairs = list(zip(group.tolist(), zone.tolist(), strict=True))
+    return Cells(
+        [models[each] for each, _ in pairs],
+        [places[each] for _, each in pairs],
+        [(population.group_names[each], population.zone_names[where]) for each, where in pairs],
+        of_client,
+    )

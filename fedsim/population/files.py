@@ -1,0 +1,61 @@
+"""Columns of CSV and Parquet files with one row for each client."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.exceptions import PolarsError
+
+from fedsim.scenario.sources import Column
+
+Locate = Callable[[str], Path]
+
+
+def read_numbers(source: Column, locate: Locate) -> NDArray[np.generic]:
+    """Return a column of numbers, from the file that `locate` finds.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, or it holds something else; the message says what.
+    """
+    file = locate(source.file)
+    column = _read(source.column, file)
+    if not column.dtype.is_numeric() or column.null_count():
+        raise ValueError(f"column {source.column!r} of {str(file)!r} holds something that is not a number")
+    return column.to_numpy()
+
+
+def read_words(source: Column, locate: Locate) -> pl.Series:
+    """Return a column of words; parameters and errors as in `read_numbers`."""
+    file = locate(source.file)
+    column = _read(source.column, file)
+    if column.null_count():
+        row = int(column.is_null().arg_max() or 0)
+        raise ValueError(f"column {source.column!r} of {str(file)!r} is empty in row {row}")
+    if isinstance(column.dtype, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
+    if column.dtype != pl.String:
+        raise ValueError(f"column {source.column!r} of {str(file)!r} holds something that is not text")
+    return column
+
+
+def _read(name: str, file: Path) -> pl.Series:
+    parquet = file.suffix.lower() in {".parquet", ".pq"}
+    if file.exists() and not file.is_file():
+        raise ValueError(f"{str(file)!r} is not a file")
+    try:
+        if parquet:
+            table = pl.read_parquet(file, glob=False)
+        else:  # read whole before its types are told: numbers may be whole in the first rows alone
+            table = pl.read_csv(file, glob=False, infer_schema_length=None)
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {str(file)!r}") from None
+    except (OSError, PolarsError) as error:
+        message = str(error).strip().partition("\n")[0]
+        raise ValueError(f"{str(file)!r} is not a readable {'Parquet' if parquet else 'CSV'} file: {message}") from None
+    if name not in table.columns:
+        raise ValueError(f"{str(file)!r} has no column {name!r}; it has {', '.join(table.columns)}")
+    return table[name]

@@ -1,0 +1,74 @@
+"""The clients of one group, and the draws that say what each of them gets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from fedsim.keyed import Stream
+from fedsim.scenario.sources import Drawn
+
+VALUE, PART = 0, 1
+"""Indices of a client's draws for one quantity: its value, and the part of a mixture that it belongs to."""
+
+_SMALLEST, _LARGEST = 2.0**-60, 1.0 - 2.0**-53
+
+
+@dataclass(frozen=True)
+class Members:
+    """The clients of one group, and what their quantities can go with.
+
+    Attributes
+    ----------
+    clients
+        (n,) indices in the population, the keys of the draws.
+    propensity
+        Returns how available each is by habit, standard normal scores (n,).
+    locate
+        Finds the file that the scenario calls so, or raises `ValueError`.
+    """
+
+    clients: NDArray[np.int64]
+    propensity: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    locate: Callable[[str], Path]
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def scores(self, source: Drawn, draws: Stream, index: int = VALUE) -> NDArray[np.float64]:
+        """Return a standard normal score (n,) for each client, correlated as the source says.
+
+        z = rho * (score of the other property) + sqrt(1 - rho^2) * (own draw): a Gaussian copula.
+        """
+        own = draws.normals(self.clients, index)
+        if source.correlation is None:
+            return own
+        if source.correlation.to == "availability":
+            other = self.propensity(self.clients)
+        else:
+            other = np.asarray(ndtri((np.arange(len(self)) + 0.5) / len(self)), dtype=np.float64)
+        rho = source.correlation.rho
+        return np.asarray(rho * other + np.sqrt(1 - rho**2) * own)
+
+    def shares(self, source: Drawn, draws: Stream, index: int = VALUE) -> NDArray[np.float64]:
+        """Return a uniform draw (n,) for each client, strictly between 0 and 1, correlated as the source says."""
+        if source.correlation is None:
+            return draws.uniforms(self.clients, index)
+        return np.clip(ndtr(self.scores(source, draws, index)), _SMALLEST, _LARGEST)
+
+    def parts(self, source: Drawn, shares: list[float], draws: Stream) -> NDArray[np.intp]:
+        """Return the part (n,) of a mixture that each client belongs to, with chances proportional to the shares."""
+        until = np.cumsum(shares)
+        chosen = np.searchsorted(until / until[-1], self.shares(source, draws, PART), side="right")
+        return np.minimum(chosen, len(shares) - 1)
+
+    def ranks(self, source: Drawn, draws: Stream) -> NDArray[np.int64]:
+        """Return the rank (n,) of each client, from 0: its place, or that of its score, the largest first."""
+        if source.correlation is None:
+            return np.arange(len(self))
+        ranks = np.empty(len(self), dtype=np.int64)
+        ranks[np.argsort(-self.scores(source, draws), kind="stable")] = np.arange(len(self))
+        return ranks
