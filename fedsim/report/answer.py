@@ -1,5 +1,6 @@
 """The answer in words and key figures, computed from the metrics: what a reader sees first."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,23 @@ ROUNDING = 1e-9
 """Distances below are zero, written with the rounding errors of their sums."""
 
 
+WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
+COST, TRUST = "At what cost", "Can I trust it"
+"""What the sentences of an answer are about, in their order."""
+
+FEW = 30
+"""With more participations a client than these, chance alone hides no bias that matters."""
+
+
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the answer; one with `warns` set asks the reader to be careful."""
+    """A sentence of the answer; one with `warns` set asks the reader to be careful.
+
+    Sentences that are `about` the same question follow each other.
+    """
 
     text: str
+    about: str = ""
     warns: bool = False
 
 
@@ -31,23 +44,54 @@ class Tile:
 
 
 def answer(run: Run) -> tuple[Sentence, ...]:
-    """Say in words what happened, how biased it was, and whether the learning curves can be compared."""
-    return (*_participation(run), *_rounds(run), *_learning(run))
+    """Say in words what happened, how biased it was, at what cost, and how far the figures can be trusted."""
+    if run.rounds.is_empty():
+        return (Sentence("The run has no rounds: there is nothing to measure.", WHAT, warns=True),)
+    names = optimizers(run)
+    return (
+        *_participation(run),
+        *_bias(run),
+        *_learning(run, names),
+        *_cost(run),
+        *_chance(run),
+        *_convergence(run, [name for name in names if name in _losses(run)]),
+    )
 
 
 def _participation(run: Run) -> tuple[Sentence, ...]:
-    if run.rounds.is_empty():
-        return (Sentence("The run has no rounds: there is nothing to measure.", warns=True),)
     over = f"Over {count(len(run.rounds), 'round')}{_separation(run)}"
+    took = int((run.clients["participations"] > 0).sum())
+    if not took:
+        return (Sentence(f"{over}, nobody took part: there is no frequency to measure.", WHAT, warns=True),)
+    clients = len(run.clients)
+    who = f"{count(took)} of {count(clients, 'client')}" if took < clients else f"all {count(clients, 'client')}"
+    text = f"{over}, {who if clients > 1 else 'the one client'} took part{_reached(run, took)}."
+    reported = run.metrics.get("sessions.reported_share")
+    if reported == 0:
+        return (Sentence(text, WHAT), Sentence("No session ended with a report.", WHAT, warns=True))
+    return (Sentence(text, WHAT),)
+
+
+def _reached(run: Run, took: int) -> str:
+    share = took / len(run.clients)
+    return f" ({percent(share)})" if share < 1 else ""
+
+
+def _separation(run: Run) -> str:
+    separations = run.clients["separation"].unique()
+    return f" with separation R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{separations[0]}" if len(separations) == 1 else ""
+
+
+def _bias(run: Run) -> tuple[Sentence, ...]:
     if not run.clients["participations"].sum():
-        return (Sentence(f"{over}, nobody took part: there is no frequency to measure.", warns=True),)
+        return ()
     measured = run.metrics.get("participation.l1_uniform")
     if measured is None:
-        return (Sentence(f"{over}: how far frequencies lie from uniform was not measured."),)
+        return (Sentence("How far frequencies lie from uniform was not measured.", BIAS),)
     theory = run.metrics.get("participation.l1_uniform_theory")
-    text = f"{over}, client frequencies lie {_distance(measured)} (L1) from uniform"
+    text = f"Client frequencies lie {_distance(measured)} (L1) from uniform"
     text += "." if theory is None else f"; theory says {_distance(theory)}."
-    return (Sentence(text), *_noise(run), Sentence(_moved(measured)))
+    return (Sentence(text, BIAS), Sentence(_moved(measured), BIAS))
 
 
 def _moved(measured: float) -> str:
@@ -61,43 +105,69 @@ def _distance(l1: float) -> str:
     return "0" if l1 < ROUNDING else fixed(l1)
 
 
-def _separation(run: Run) -> str:
-    separations = run.clients["separation"].unique()
-    return f" with separation R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{separations[0]}" if len(separations) == 1 else ""
-
-
-def _noise(run: Run) -> tuple[Sentence, ...]:
+def _chance(run: Run) -> tuple[Sentence, ...]:
+    """Tell what chance alone would do to the frequencies."""
+    measured = run.metrics.get("participation.l1_uniform")
+    taken, clients = int(run.clients["participations"].sum()), len(run.clients)
+    if measured is not None and ROUNDING < measured < 2 * (fair := by_chance(taken, clients)) and taken < FEW * clients:
+        text = f"A fair lottery of as few participations ({number(taken / clients, 2)} for each client) would lie"
+        text += f" {fixed(fair)} from uniform: the run is too short to tell bias from chance."
+        return (Sentence(text, TRUST, warns=True),)
     apart = run.metrics.get("participation.l1_chain")
     noise = run.metrics.get("participation.l1_noise")
     if noise is None:
         return ()
     if apart is None:
-        return (Sentence(f"Sampling noise alone would give {_distance(noise)}."),)
+        text = f"No theory covers this scenario; sampling noise alone would give {_distance(noise)}."
+        return (Sentence(text, TRUST),)
     alone = f"sampling noise alone would give {_distance(noise)}"
     text = f"Measured and theoretical frequencies are {_distance(apart)} apart, where {alone}"
     if apart > 2 * noise + ROUNDING:
-        return (Sentence(f"{text}: the theory does not describe this run.", warns=True),)
-    return (Sentence(f"{text}."),)
+        return (Sentence(f"{text}: the theory does not describe this run.", TRUST, warns=True),)
+    return (Sentence(f"{text}.", TRUST),)
 
 
-def _rounds(run: Run) -> tuple[Sentence, ...]:
+def by_chance(taken: int, clients: int) -> float:
+    """Return the L1 distance from uniform to be expected when each participation goes to anyone alike.
+
+    A client's count is binomial, and its mean absolute deviation is 2 v C(n, v) p^v (1 - p)^(n - v + 1), where v is the
+    least whole number above n p (De Moivre, 1730).
+    """
+    if not taken or clients < 2:
+        return 0.0
+    share = 1 / clients
+    above = math.floor(taken * share + ROUNDING) + 1
+    logarithm = (
+        math.lgamma(taken + 1)
+        - math.lgamma(above + 1)
+        - math.lgamma(taken - above + 1)
+        + above * math.log(share)
+        + (taken - above + 1) * math.log1p(-share)
+    )
+    return 2 * above * math.exp(logarithm) * clients / taken
+
+
+def _cost(run: Run) -> tuple[Sentence, ...]:
     shortage = run.metrics.get("rounds.shortage_share")
     reported = run.metrics.get("sessions.reported_share")
     pace, wasted = run.metrics.get("rounds.per_day"), run.metrics.get("sessions.wasted_share")
+    typical = run.metrics.get("rounds.duration.p50")
     sentences = []
     if pace is not None:
-        sentences.append(Sentence(f"The pace was {number(pace, 3)} rounds per simulated day."))
+        text = f"The pace was {number(pace, 3)} rounds per simulated day"
+        text += f"; the median round took {duration(typical)}." if typical is not None else "."
+        sentences.append(Sentence(text, COST))
     if shortage:
-        sentences.append(Sentence(f"{percent(shortage)} of the rounds found fewer eligible clients than they wanted."))
+        text = f"{percent(shortage)} of the rounds found fewer eligible clients than they wanted."
+        sentences.append(Sentence(text, COST))
     if reported is not None and reported < 1:
         text = f"{percent(reported)} of the sessions ended with a report"
         text += f"; {percent(wasted)} of the devices' time was spent in vain." if wasted else "."
-        sentences.append(Sentence(text, warns=reported == 0))
+        sentences.append(Sentence(text, COST, warns=reported == 0))
     return tuple(sentences)
 
 
-def _learning(run: Run) -> tuple[Sentence, ...]:
-    names = optimizers(run)
+def _learning(run: Run, names: Sequence[str]) -> tuple[Sentence, ...]:
     losses = _losses(run)
     pairs = references(names)
     ends = [f"{name} at {losses[name]}" for name in names if name in losses and name not in pairs]
@@ -105,13 +175,12 @@ def _learning(run: Run) -> tuple[Sentence, ...]:
     unknown = [name for name in names if name not in losses]
     sentences = []
     if ends:
-        text = f"Learning ends at these losses: {listing(ends)}."
-        sentences.append(Sentence(text))
+        sentences.append(Sentence(f"Learning ends at these losses: {listing(ends)}.", MODEL))
     if fair:
-        sentences.append(Sentence(f"Under uniform participation, {listing(fair)}."))
+        sentences.append(Sentence(f"Under uniform participation, {listing(fair)}.", MODEL))
     if unknown:
-        sentences.append(Sentence(f"No finite loss at the end: {listing(unknown)}.", warns=True))
-    return (*sentences, *_convergence(run, [name for name in names if name in losses]))
+        sentences.append(Sentence(f"No finite loss at the end: {listing(unknown)}.", MODEL, warns=True))
+    return tuple(sentences)
 
 
 def _losses(run: Run) -> dict[str, str]:
@@ -127,13 +196,13 @@ def _convergence(run: Run, names: Sequence[str]) -> tuple[Sentence, ...]:
     unknown = [name for name, value in state.items() if value is None]
     if len(moving) == 1 < len(names):
         text = f"{moving[0]} has NOT converged: its loss shows how far it got, not where it would end."
-        return (Sentence(text, warns=True),)
+        return (Sentence(text, TRUST, warns=True),)
     if moving:
         who = "The runs" if len(moving) == len(names) else listing(moving)
         text = f"{who} have NOT converged: their losses show how far they got, not where they would end."
-        return (Sentence(text, warns=True),)
+        return (Sentence(text, TRUST, warns=True),)
     if unknown:
-        return (Sentence(f"Whether {listing(unknown)} converged is not known.", warns=True),)
+        return (Sentence(f"Whether {listing(unknown)} converged is not known.", TRUST, warns=True),)
     late = {name: share for name, share in late_descents(run).items() if name in names and share > SETTLED}
     return _slow(late) if late else _settled(names)
 
@@ -144,11 +213,14 @@ def _slow(late: Mapping[str, float]) -> tuple[Sentence, ...]:
     text = (
         f"The losses hardly drift, yet {share} of the whole descent of {listing(list(late))} fell in the last quarter"
     )
-    return (Sentence(f"{text} of the run: learning is slow, NOT settled.", warns=True),)
+    return (Sentence(f"{text} of the run: learning is slow, NOT settled.", TRUST, warns=True),)
 
 
 def _settled(names: Sequence[str]) -> tuple[Sentence, ...]:
-    return (Sentence("The runs have converged: their losses can be compared."),) if names else ()
+    if not names:
+        return ()
+    text = "The runs have converged: their losses can be compared."
+    return (Sentence(text if len(names) > 1 else "The loss has converged.", TRUST),)
 
 
 def tiles(run: Run) -> tuple[Tile, ...]:
@@ -158,7 +230,7 @@ def tiles(run: Run) -> tuple[Tile, ...]:
     found.append(Tile(count(len(run.clients)), "clients" if len(run.clients) != 1 else "client", _cohort(run)))
     if (distance := metric("participation.l1_uniform")) is not None:
         theory, error = metric("participation.l1_uniform_theory"), metric("participation.l1_uniform_se")
-        detail = f"± {_distance(error)} standard error" if error else ""
+        detail = f"± {_distance(error)} standard error" if error and error > ROUNDING else ""
         found.append(Tile(_distance(distance), "L1 from uniform, measured", detail))
         if theory is not None:
             noise = metric("participation.l1_noise")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fedsim.report.answer import Sentence, Tile
+from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts.base import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.charts.sweep_lines import L1
@@ -101,6 +101,12 @@ def _origin(path: Path, run: Run | None) -> Provenance:
     return provenance(run) if run is not None else sweep_provenance(read_meta(_sweep_directory(path)))
 
 
+_TOLD = (
+    (L1, "The L1 distance from uniform", BIAS),
+    (PACE, "The number of rounds per simulated day", COST),
+)
+
+
 def comparison_answer(found: Comparison, runs: list[Run]) -> tuple[Sentence, ...]:
     """Say in words what differs and what that did."""
     changes = of_the_world(found.configuration)
@@ -113,19 +119,20 @@ def comparison_answer(found: Comparison, runs: list[Run]) -> tuple[Sentence, ...
     else:
         told = f"{count(len(changes), 'setting')} of the world differ"
     told += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
-    sentences = [Sentence(f"{told}.")]
-    for metric, words in ((L1, "The L1 distance from uniform"), (PACE, "The number of rounds per simulated day")):
+    sentences = [Sentence(f"{told}.", WHAT)]
+    for metric, words, about in _TOLD:
         own = found.metrics.filter(metric=metric)
         if len(own) == 1:
             row = own.row(0, named=True)
             first, second = _figure(metric, row["baseline_mean"]), _figure(metric, row["mean"])
             change = f"{signed(row['difference'])}{_error(row, runs, metric)}"
             way = f"goes from {first} to {second} ({change})" if row["difference"] else f"is {first} in both"
-            sentences.append(Sentence(f"{words} {way}."))
-    sentences += [Sentence(f"{note[0].upper()}{note[1:]}.", warns=True) for note in found.notes if note]
+            sentences.append(Sentence(f"{words} {way}.", about))
+    sentences += [Sentence(f"{note[0].upper()}{note[1:]}.", TRUST, warns=True) for note in found.notes if note]
     same = len({run.manifest.get("seed") for run in runs}) == 1
     if same:
-        sentences.append(Sentence("The seed is the same, so devices that are described alike live the same lives."))
+        text = "The seed is the same, so devices that are described alike live the same lives."
+        sentences.append(Sentence(text, TRUST))
     return tuple(sentences)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from fedsim.report.answer import Sentence, Tile
 from fedsim.report.tables import Table
@@ -65,7 +66,7 @@ def summary(
     if verdict is not None:
         parts.append(f"{_MARKS[verdict.status]} **{escape(verdict.headline)}**")
         parts.append(_conditions(verdict))
-    parts.append(" ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in answer))
+    parts += [_about(about, list(sentences)) for about, sentences in groupby(answer, lambda each: each.about)]
     if tiles:
         rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in tiles]
         parts.append(table(("figure", "value", ""), rows))
@@ -73,6 +74,11 @@ def summary(
     if command:
         parts.append(f"<details><summary>Run it again</summary>\n\n{block(command)}\n\n</details>")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _about(about: str, sentences: Sequence[Sentence]) -> str:
+    told = " ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in sentences)
+    return f"*{escape(about)}:* {told}" if about else told
 
 
 def _conditions(verdict: Verdict) -> str:

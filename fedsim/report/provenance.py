@@ -52,7 +52,6 @@ def provenance(run: Run) -> Provenance:
             ("Replicate", _text(manifest.get("replicate"))),
             ("Status", _text(manifest.get("status"))),
             ("Simulated time", _time(manifest.get("simulated_s"))),
-            ("Wall-clock time", _time(manifest.get("wall_time_s"))),
             (
                 "Versions",
                 ", ".join(f"{name} {version}" for name, version in _pairs(manifest.get("versions"))),

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import matplotlib.style
 from markupsafe import Markup
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from fedsim.report.charts.base import Chart
 from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES
@@ -19,6 +20,13 @@ from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES
 _COLORS = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     color: f"--series-{index}" for index, color in enumerate(SERIES, start=1)
 }
+HEADROOM = 0.27
+"""Inches at the top of a figure that are kept for its title."""
+
+LONGEST_TITLE = 54
+"""Characters of a title that fit above a figure."""
+
+_TITLE = "figure-title"
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
@@ -49,11 +57,20 @@ def picture(chart: Chart) -> Picture:
     """Draw a chart; the same chart gives the same bytes."""
     with _style():
         figure = Figure()
-        figure.set_figheight(figure.get_figheight() * chart.height)
+        figure.set_figheight(figure.get_figheight() * chart.height + HEADROOM)
+        room = HEADROOM / figure.get_figheight()
         chart.draw(figure.subplots())
+        # Once: a figure that has an engine is laid out and drawn again for each file, most of the time it takes.
+        ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - room)).execute(figure)
+        for legend in figure.legends:
+            legend.set_bbox_to_anchor((0, 0, 1, 1 - room), transform=figure.transFigure)
+        title = chart.title if len(chart.title) <= LONGEST_TITLE else f"{chart.title[: LONGEST_TITLE - 1].rstrip()}…"
+        figure.text(0.01, 1 - 0.2 * room, title, gid=_TITLE, va="top", fontsize=9.2, weight="bold")
         png, svg = io.BytesIO(), io.BytesIO()
         figure.savefig(png, format="png", metadata={"Software": None})
-        figure.savefig(svg, format="svg", metadata=_NO_METADATA)
+        figure.savefig(
+            svg, format="svg", metadata={**_NO_METADATA, "Title": chart.title, "Description": chart.description}
+        )
     view_box, inline = _inline(svg.getvalue(), chart.name)
     return Picture(view_box, inline, svg.getvalue(), png.getvalue())
 
@@ -72,11 +89,11 @@ def _style() -> Iterator[None]:
 
 
 def _inline(svg: bytes, name: str) -> tuple[str, Markup]:
-    """Fit matplotlib's SVG into a page: no prologue, no metadata, unique ids, the page's colours and font."""
+    """Fit matplotlib's SVG into a page: no prologue, metadata or title, unique ids, the page's colours and font."""
     root = ElementTree.fromstring(svg)
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag in {f"{_SVG}metadata", f"{_SVG}style"}:
+            if child.tag in {f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}title"} or child.get("id") == _TITLE:
                 parent.remove(child)
     used = {match[1] for element in root.iter() for value in element.attrib.values() if (match := _LINK.search(value))}
     for element in root.iter():
@@ -89,7 +106,10 @@ def _inline(svg: bytes, name: str) -> tuple[str, Markup]:
             if key != "id" or value in used
         }
     body = "\n".join(ElementTree.tostring(child, encoding="unicode") for child in root)
-    return root.attrib["viewBox"], Markup(body)
+    # The page has a heading for the title, so what is kept free for it is cut off.
+    x, y, width, height = map(float, root.attrib["viewBox"].split())
+    top = HEADROOM * 72
+    return f"{x:g} {y + top:g} {width:g} {height - top:g}", Markup(body)
 
 
 def _fitted(key: str, value: str, name: str) -> str:

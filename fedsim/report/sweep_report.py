@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedsim.analysis.catalogue import describe
-from fedsim.report.answer import Sentence, Tile
+from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts import trade_off
 from fedsim.report.charts.base import Absent, Chart
 from fedsim.report.charts.sweep_lines import L1, L1_THEORY, Line, axis_of, line_chart, line_data
@@ -131,33 +131,40 @@ def _unit(metric: str) -> str:
 
 def sweep_answer(sweep: Sweep) -> tuple[Sentence, ...]:
     """Say in words what the sweep found."""
-    if sweep.runs.is_empty() or sweep.results.is_empty():
-        return (*_extent(sweep), Sentence("No run has a result: there is nothing to compare.", warns=True))
-    found = [sentence for metric, words in _TOLD if (sentence := _way(sweep, metric, words)) is not None]
-    return (*_extent(sweep), *found)
-
-
-_TOLD = ((L1, "the L1 distance from uniform"), (PACE, "the number of rounds per simulated day"))
-
-
-def _extent(sweep: Sweep) -> tuple[Sentence, ...]:
     seeds = sweep.runs["seed"].n_unique()
-    text = f"{count(len(sweep.points), 'point')} with {count(seeds, 'seed')} each"
-    missing = sweep.runs.filter(status=COMPLETE).height - len(sweep.runs)
-    sentences = [Sentence(f"{text}: {count(len(sweep.runs), 'run')}.")]
+    extent = Sentence(
+        f"{count(len(sweep.points), 'point')} with {count(seeds, 'seed')} each: {count(len(sweep.runs), 'run')}.", WHAT
+    )
+    if sweep.runs.is_empty() or sweep.results.is_empty():
+        return (extent, Sentence("No run has a result: there is nothing to compare.", WHAT, warns=True))
+    found = [_way(sweep, metric, words, about) for metric, words, about in _TOLD]
+    return (extent, *(sentence for sentence in found if sentence is not None), *_trust(sweep, seeds))
+
+
+_TOLD = (
+    (L1, "the L1 distance from uniform", BIAS),
+    (PACE, "the number of rounds per simulated day", COST),
+)
+
+
+def _trust(sweep: Sweep, seeds: int) -> tuple[Sentence, ...]:
+    sentences = []
+    missing = len(sweep.runs) - sweep.runs.filter(status=COMPLETE).height
     if missing:
-        what = (
-            f"{count(-missing)} of {count(len(sweep.runs), 'run')} did not complete: their figures are missing below."
-        )
-        sentences.append(Sentence(what, warns=True))
+        what = f"{count(missing)} of {count(len(sweep.runs), 'run')} did not complete: their figures are missing below."
+        sentences.append(Sentence(what, TRUST, warns=True))
     if seeds == 1:
-        sentences.append(
-            Sentence("With one seed there are no intervals: chance cannot be told from effect.", warns=True)
+        alone = "With one seed there are no intervals: chance cannot be told from effect."
+        sentences.append(Sentence(alone, TRUST, warns=True))
+    elif not missing:
+        text = (
+            f"Every run completed. Every point has the same {count(seeds, 'seed')}, so differences are paired by seed"
         )
+        sentences.append(Sentence(f"{text}; ± is half of a 95\N{NARROW NO-BREAK SPACE}% interval.", TRUST))
     return tuple(sentences)
 
 
-def _way(sweep: Sweep, metric: str, words: str) -> Sentence | None:
+def _way(sweep: Sweep, metric: str, words: str, about: str) -> Sentence | None:
     """Tell how a metric goes from one end of the sweep to the other, with the paired difference between the two."""
     data = line_data(sweep, metric)
     if data is None:
@@ -165,18 +172,21 @@ def _way(sweep: Sweep, metric: str, words: str) -> Sentence | None:
     ends = list(dict.fromkeys((data.lines[0], data.lines[-1])))
     x, y = ends[0].x[0], ends[0].x[-1]
     if x == y:
-        return Sentence(f"{words[0].upper()}{words[1:]} is {_figure(float(ends[0].mean[0]))}.")
+        return Sentence(f"{words[0].upper()}{words[1:]} is {_figure(float(ends[0].mean[0]))}.", about)
     ways = [f"{_change(sweep, metric, line)}{f' with {line.name}' if line.name else ''}" for line in ends]
     name = short(data.along)
-    return Sentence(f"From {name}{_IS}{data.at(x)} to {name}{_IS}{data.at(y)}, {words} goes {listing(ways)}.")
+    text = f"From {name}{_IS}{data.at(x)} to {name}{_IS}{data.at(y)}, {words} {listing(ways)}."
+    return Sentence(text, about)
 
 
 def _change(sweep: Sweep, metric: str, line: Line) -> str:
     first, last = int(line.points[0]), int(line.points[-1])
     apart = paired(sweep, metric, first)
     change, half = float(apart.mean[last]), float(apart.half[last])
-    told = f"{_signed(change)} ± {number(half, 2)}, paired by seed" if np.isfinite(half) else _signed(change)
-    return f"from {_figure(float(line.mean[0]))} to {_figure(float(line.mean[-1]))} ({told})"
+    if change == 0:
+        return f"stays at {_figure(float(line.mean[0]))}"
+    told = f"{_signed(change)} ± {number(half, 2)}" if np.isfinite(half) else _signed(change)
+    return f"goes from {_figure(float(line.mean[0]))} to {_figure(float(line.mean[-1]))} ({told})"
 
 
 def _figure(value: float) -> str:

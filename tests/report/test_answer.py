@@ -1,13 +1,17 @@
 """The answer in words and the key figures, out of whatever metrics there are."""
 
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
 
-from fedsim.report.answer import answer, tiles
+from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, answer, by_chance, tiles
 from fedsim.report.optimizers import late_descents, references
 from fedsim.report.rundir import Run, read_run
 from fedsim.report.tables import group_table, learning_table
@@ -34,23 +38,46 @@ def with_metrics(run: Run, **metrics: float | None) -> Run:
 
 
 def test_the_answer_says_how_biased_and_what_it_costs(run: Run) -> None:
-    run = with_metrics(run, participation__l1_uniform=0.461)
+    run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
     assert words(run).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
-        "Over 400 rounds with separation R = 8, client frequencies lie 0.461 (L1) from uniform; theory says 0.458. "
-        "Measured and theoretical frequencies are 0.070 apart, where sampling noise alone would give 0.080. "
+        "Over 400 rounds with separation R = 8, all 100 clients took part. "
+        "Client frequencies lie 0.461 (L1) from uniform; theory says 0.458. "
         "For all to take part equally, 23.1 % of the participations would have to go to other clients. "
         "Learning ends at these losses: fedavg at 5.3123 and debiased_fedavg at 5.2871. "
         "Under uniform participation, fedavg would end at 5.2870. "
+        "The pace was 960 rounds per simulated day; the median round took 85.1 s. "
+        "Measured and theoretical frequencies are 0.070 apart, where sampling noise alone would give 0.080. "
         "The runs have converged: their losses can be compared."
     )
     assert warnings(run) == []
+
+
+def test_sentences_about_one_question_stand_together(run: Run) -> None:
+    run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
+    told = [about for about, _ in groupby(sentence.about for sentence in answer(run))]
+    assert told == [WHAT, BIAS, MODEL, COST, TRUST]
+
+
+def test_too_few_participations_to_tell_bias_from_chance(run: Run) -> None:
+    """2,000 participations of 100 clients: a fair lottery lies 0.177 from uniform, so 0.3 may be chance; 0.4 is not."""
+    (warning,) = warnings(with_metrics(run, participation__l1_uniform=0.3))
+    assert "(20 for each client) would lie 0.177 from uniform: the run is too short" in warning
+    assert warnings(with_metrics(run, participation__l1_uniform=0.4)) == []
+
+
+@given(taken=st.integers(1, 400), clients=st.integers(2, 60))
+def test_what_chance_does_is_the_mean_deviation_of_a_binomial(taken: int, clients: int) -> None:
+    counts = np.arange(taken + 1)
+    deviation = np.abs(counts / taken - 1 / clients) @ binom.pmf(counts, taken, 1 / clients)
+    assert by_chance(taken, clients) == pytest.approx(clients * deviation, rel=1e-9)
 
 
 def test_no_bias_at_all_is_said_without_decimals(run: Run) -> None:
     names = ("l1_uniform", "l1_uniform_theory", "l1_chain", "l1_noise")
     text = words(with_metrics(run, **{f"participation__{name}": 1e-16 * (5 - len(name)) ** 2 for name in names}))
     assert "frequencies lie 0 (L1) from uniform; theory says 0." in text
-    assert "are 0 apart, where sampling noise alone would give 0. Everyone took part equally often." in text
+    assert "Everyone took part equally often." in text
+    assert "are 0 apart, where sampling noise alone would give 0." in text
 
 
 def test_measurements_far_from_theory_are_a_warning(run: Run) -> None:

@@ -13,6 +13,7 @@ from fedsim.chain import distances, stationary
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import CLIENTS, Distances, choose_separations, distance_data
 from fedsim.report.charts.learning import VIEWS, curves
+from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import participation_data
 from fedsim.report.charts.rounds import duration_data
 from fedsim.report.rundir import Json, Run, read_run
@@ -239,3 +240,18 @@ def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
     assert len(chart.table.rows) == 60
     assert (chart.table.rows[0][0], chart.table.rows[-1][0]) == ("1", "100")
     assert chart.table.note.startswith("60 of 100 points")
+
+
+@pytest.mark.parametrize(
+    ("places", "labels"),
+    [
+        ([0.0, 25.0, 50.0], ["0", "25", "50"]),
+        ([2.1395, 2.14, 2.1405], ["2.1395", "2.14", "2.1405"]),
+        ([-1e-17, 1e-7, 2e-7], ["0", "1e\N{MINUS SIGN}7", "2e\N{MINUS SIGN}7"]),
+        ([1_000_000.0, 1_000_000.5], ["1,000,000", "1,000,000.5"]),
+        ([5.0], ["5"]),
+        ([], []),
+    ],
+)
+def test_neighbouring_ticks_never_read_alike(places: list[float], labels: list[str]) -> None:
+    assert Spaced().format_ticks(places) == labels

@@ -5,13 +5,19 @@ import shutil
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import polars as pl
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
 from fedsim.report import write_report
 from fedsim.report.charts import NAMES
+from fedsim.report.charts.base import Chart
+from fedsim.report.charts.marks import legend
+from fedsim.report.render import HEADROOM, picture
+from fedsim.report.tables import Table
 
 from .runs import DEGENERATE, one_client, rewrite, write_manifest, write_run
 
@@ -160,8 +166,28 @@ def test_figures_are_whole_files_without_dates(written: Path, page: str) -> None
             image.load()
             assert image.width > 800
             assert set(image.info) <= {"dpi"}
-        assert "<metadata>" not in (written / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        root = ElementTree.parse(written / "figures" / f"{name}.svg").getroot()
+        tags = [element.tag.rpartition("}")[2] for element in root.iter()]
+        assert root[0].tag.endswith("title")
+        assert "description" in tags
+        assert "date" not in tags
     assert not list(written.glob("**/*.partial"))
+
+
+def test_the_page_cuts_off_the_title_that_files_have() -> None:
+    def draw(axes: Axes) -> None:
+        (drawn,) = axes.plot([0, 1], [0, 1])
+        legend(axes, [(drawn, "a line")])
+
+    shown = picture(Chart("name", "A title", "What is seen.", (), Table("", (), ()), draw))
+    file = ElementTree.fromstring(shown.svg)
+    _, top, width, height = map(float, shown.view_box.split())
+    assert [0.0, 0.0, width, top + height] == [float(each) for each in file.attrib["viewBox"].split()]
+    assert top == pytest.approx(72 * HEADROOM)
+    texts = [element.text for element in file.iter() if element.tag.endswith("text")]
+    assert "A title" in texts
+    assert "A title" not in shown.inline
+    assert "a line" in shown.inline
 
 
 def test_a_figure_that_no_longer_applies_is_removed(run_directory: Path) -> None:

@@ -20,6 +20,8 @@ def time_axis(axes: Axes, unit: str, longest: float) -> str:
     """Set up the x axis for times from 0 up to `longest` units; returns its title."""
     axes.set_xlim(0, longest or 1.0)
     short = next(short for short, name in _NAMES.items() if name == unit)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=_STEPS[short]))
+    # Steps that suit a clock are no steps for a few hours or minutes: 0.6 of an hour is nobody's mark.
+    steps = _STEPS[short] if longest > 9 else [1, 2, 5, 10]
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=steps))
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
     return f"simulated time ({unit} since the start)"

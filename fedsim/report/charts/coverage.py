@@ -108,7 +108,7 @@ def draw_coverage(data: Coverage, axes: Axes) -> None:
     axes.fill_between(data.times, data.share, step="post", color=SERIES[0], alpha=0.14, linewidth=0)
     axes.plot(data.times, data.share, drawstyle="steps-post", color=SERIES[0])
     for mark, seconds in data.reached:
-        axes.plot(seconds / data.size, mark, marker="o", markersize=4.5, color=SERIES[0])
+        axes.plot(seconds / data.size, mark, marker="o", markersize=4.5, color=SERIES[0], clip_on=False)
     axes.set_ylim(0, 1.04)
     percents(axes)
     label_axes(axes, time_axis(axes, data.unit, data.shown), "clients that have taken part")

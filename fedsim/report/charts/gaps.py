@@ -170,6 +170,7 @@ def draw_gaps(data: Gaps, axes: Axes) -> None:
     along = np.linspace(data.first[0], data.last[-1], 60)
     (rule,) = axes.plot(along, along + 1, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
     if spans_decades(np.append(data.high, data.least).astype(np.float64), ratio=20):
+        axes.set_ylim(bottom=float(data.first[0] + 1) / 1.3)
         logarithmic(axes, "y")
     else:
         axes.set_ylim(bottom=0)

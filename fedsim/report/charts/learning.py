@@ -1,11 +1,12 @@
 """How each optimizer learned: loss and gradient norm over rounds, whole run and last half, and over time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import polars as pl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, binned, edges
@@ -188,8 +189,10 @@ def _table(view: View, data: tuple[Curve, ...], unit: str) -> Table:
     return thinned(caption, (along.capitalize(), *(curve.optimizer for curve in shown)), rows)
 
 
-def draw_curves(view: View, data: tuple[Curve, ...], axes: Axes, unit: str = "rounds") -> None:
-    """Draw one line for each optimizer, references dashed and on top of the optimizer that they belong to."""
+def draw_curves(
+    view: View, data: tuple[Curve, ...], axes: Axes, unit: str = "rounds", drawn: Sequence[tuple[Artist, str]] = ()
+) -> None:
+    """Draw one line for each optimizer, references dashed, beside what has been drawn already."""
     shown = [curve for curve in data if len(curve.points.x)]
     entries = [
         (line(axes, curve.points, series_color(curve.color), dashed=curve.reference), curve.optimizer)
@@ -205,4 +208,4 @@ def draw_curves(view: View, data: tuple[Curve, ...], axes: Axes, unit: str = "ro
         linear(axes, "x", whole=True)
         title = "rounds done"
     label_axes(axes, title, view.axis)
-    legend(axes, entries)
+    legend(axes, [*entries, *drawn])

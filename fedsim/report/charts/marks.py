@@ -7,7 +7,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.report.binning import Binned, Floats
 from fedsim.report.words import number
@@ -41,6 +41,20 @@ def plain(value: float, _: object = None) -> str:
     return number(value)
 
 
+class Spaced(Formatter):
+    """Labels ticks like `plain`, with as many digits as it takes to tell neighbours apart."""
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """Label all ticks at once."""
+        places = np.unique(np.asarray(values, dtype=np.float64))
+        step = np.diff(places).min(initial=np.inf)
+        if not 0 < step < np.inf:
+            return [number(value) for value in values]
+        # One more than the leading digit of the step: ticks may lie 2.5 apart.
+        digits = np.floor(np.log10(np.abs(places).max())) - np.floor(np.log10(step)) + 2
+        return [number(0 if abs(value) < step / 1e6 else value, int(np.clip(digits, 4, 12))) for value in values]
+
+
 def logarithmic(axes: Axes, axis: str) -> None:
     """Give an axis a logarithmic scale with labels that can be read, however few decades it spans."""
     if axis == "x":
@@ -64,7 +78,7 @@ def linear(axes: Axes, axis: str, whole: bool = False) -> None:
         axes.set_xlim(min(low, (low + high) / 2 - 1.2), max(high, (low + high) / 2 + 1.2))
     ticks = axes.xaxis if axis == "x" else axes.yaxis
     ticks.set_major_locator(MaxNLocator(nbins=5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
-    ticks.set_major_formatter(FuncFormatter(plain))
+    ticks.set_major_formatter(Spaced())
 
 
 def line(axes: Axes, points: Binned, color: str, dashed: bool = False) -> Artist:

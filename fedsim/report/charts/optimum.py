@@ -34,10 +34,12 @@ def optimum_charts(run: Run) -> tuple[Chart | Absent, ...]:
     least = min(float(curve.points.mean.min()) for curve in data if len(curve.points.x)) / 10
 
     def draw(axes: Axes) -> None:
-        draw_curves(VIEW, data, axes, unit="rounds")
-        for name, level in levels.items():
-            if level >= least:
-                axes.axhline(level, color=colors[name], linewidth=1.0, linestyle=":")
+        lines = [
+            axes.axhline(level, color=colors[name], linewidth=1.2, linestyle=":")
+            for name, level in levels.items()
+            if level >= least
+        ]
+        draw_curves(VIEW, data, axes, drawn=[(each, "predicted") for each in lines[:1]])
 
     ways = [f"{number(level)} for {name}" for name, level in levels.items()]
     note = f"Dotted: where the frequencies lead the mean model, {listing(ways)}; noise keeps each model further away."

@@ -1,6 +1,6 @@
 """Who took part: the measured frequency of every client, beside the theory and beside uniform."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -144,7 +144,13 @@ def _notes(data: Participation) -> tuple[str, ...]:
             f"Clients are gathered in {growing} {count(data.measured.size, 'neighbour')} by {data.order}: "
             "lines are means, the band goes from the least to the greatest frequency of a client in the bin."
         )
-        if data.measured.high.max() > _top(data):
+        if not _banded(data):
+            notes[-1] = notes[-1].partition(": ")[0] + ": lines are means."
+            least, greatest = fixed(data.measured.low.min(), 1), fixed(data.measured.high.max(), 1)
+            notes.append(
+                f"Single clients took part so seldom that they lie anywhere from {least} to {greatest}: no band."
+            )
+        elif data.measured.high.max() > _top(data):
             notes.append(f"The band goes on beyond the top of the chart, up to {fixed(data.measured.high.max(), 1)}.")
     if not data.measured.mean.all():
         hidden = int((data.measured.mean == 0).sum())
@@ -192,11 +198,17 @@ def _top(data: Participation) -> float:
     return float(1.6 * max(_positive(data).max(), 1.0))
 
 
+def _banded(data: Participation) -> bool:
+    """Tell whether the band shows something: where clients took part a few times at most, it would fill the chart."""
+    return bool(np.median(data.measured.high) <= _top(data))
+
+
 def draw_participation(data: Participation, axes: Axes) -> None:
     """Draw frequencies over ranks: single clients as dots, bins as a line with a band, theory as a line."""
     entries = []
     if data.measured.size > 1:
-        entries.append((line(axes, data.measured, SERIES[0]), "measured"))
+        shown = data.measured if _banded(data) else replace(data.measured, size=1)
+        entries.append((line(axes, shown, SERIES[0]), "measured"))
     else:
         (dots,) = axes.plot(
             data.measured.x,
