@@ -1,8 +1,9 @@
 """The command line: reads arguments, calls the library, prints; every command imports only what it needs."""
 
 import json
+import math
+import shlex
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -151,6 +152,7 @@ def run(
     override: Overrides = None,
     seed: Seed = None,
     engine: Annotated[str | None, typer.Option(help="Override the engine: auto, process or vectorized.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run of this scenario.")] = False,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
@@ -158,36 +160,34 @@ def run(
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.preflight import trace_notes
     from fedsim.progress import on_stderr
-    from fedsim.result import Provenance, open_run_directory
-    from fedsim.run import simulate
+    from fedsim.record import record
+    from fedsim.rundir import Provenance
+    from fedsim.study.commands import show_verdict
+    from fedsim.study.verdict import judge
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = load(file, overrides, seed, allow_plugins, allow_outside)
     for note in trace_notes(scenario):
         _complain(f"note: {note}")
-    directory = open_run_directory(out if out is not None else _default_directory(scenario, bool(overrides), seed))
-    began = time.monotonic()
-    with on_stderr() as report:
-        result = simulate(scenario, report=report)
-        took = round(time.monotonic() - began, 3)
-        provenance = Provenance(str(file), overrides, seed, took, scenario.permissions)
-        result.save(directory, provenance)
-        report("drawing the report", 0.0)
-        from fedsim.report import write_report
-
-        page = write_report(directory)
-        report("drawing the report", 1.0)
-    from fedsim.study.commands import show_verdict
-
+    directory = out if out is not None else _default_directory(scenario, bool(overrides), seed)
+    provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
+    try:
+        with on_stderr() as report:
+            done = record(scenario, directory, provenance, resume=resume, report=report, tell=_complain)
+    except KeyboardInterrupt:
+        _complain(f"To go on: {provenance.command} --out {shlex.quote(str(directory))} --resume")
+        raise
+    verdict = judge(scenario, [done.metrics])
     if as_json:
-        verdict = [judgement.as_dict() for judgement in result.verdict]
-        shown = {"directory": str(directory), "report": str(page), "metrics": result.metrics, "verdict": verdict}
+        judged = [judgement.as_dict() for judgement in verdict]
+        figures = {name: value if math.isfinite(value) else None for name, value in done.metrics.items()}
+        shown = {"directory": str(directory), "report": str(done.page), "metrics": figures, "verdict": judged}
         _say(_as_json(shown).rstrip("\n"))
     else:
-        _show_figures(result.metrics)
-        _complain(f"Report: {page}")
+        _show_figures(done.metrics)
+        _complain(f"Report: {done.page}")
         _say(str(directory))
-    raise typer.Exit(show_verdict(result.verdict, str(file)))
+    raise typer.Exit(show_verdict(verdict, str(file)))
 
 
 @app.command()

@@ -1,14 +1,18 @@
 """The main job: from a scenario to its result, step by step."""
 
+from dataclasses import dataclass
+
 import numpy as np
+import polars as pl
 
 from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.preflight import preflight
 from fedsim.progress import Report, silent
 from fedsim.result import Result
 from fedsim.scenario import Scenario
-from fedsim.simulation import simulate_log, transitions_table
+from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory import applicable, convergence_table
 
 
@@ -19,6 +23,17 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
     for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
         groups[group].devices[population.zone_names[zone]] = int(count)
     return Setting(scenario.server.wanted, scenario.start, groups)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found out from a log: tables as of a `Result`, and metrics."""
+
+    clients: pl.DataFrame
+    learning: pl.DataFrame | None
+    transitions: pl.DataFrame | None
+    convergence: pl.DataFrame | None
+    metrics: dict[str, float]
 
 
 def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent) -> Result:
@@ -45,6 +60,25 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
         If a problem or an optimizer fails.
     """
     population = preflight(scenario, replicate)
+    log = simulate_log(scenario, population, replicate, telling(scenario, report))
+    found = evaluate(scenario, population, log, replicate, report)
+    return Result(
+        scenario=scenario,
+        replicate=replicate,
+        rounds=log.rounds,
+        participations=log.participations,
+        clients=found.clients,
+        gauges=log.gauges,
+        learning=found.learning,
+        transitions=found.transitions,
+        convergence=found.convergence,
+        metrics=found.metrics,
+        simulated_s=log.ended_s,
+    )
+
+
+def telling(scenario: Scenario, report: Report) -> Progress:
+    """Return what tells a person how far the simulation of a scenario is."""
     stop = scenario.stop
 
     def simulated(rounds: int, now_s: float) -> None:
@@ -52,7 +86,17 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
         of_time = now_s / stop.duration if stop.duration else 0.0
         report("simulating", min(1.0, max(of_rounds, of_time)))
 
-    log = simulate_log(scenario, population, replicate, simulated)
+    return simulated
+
+
+def evaluate(
+    scenario: Scenario, population: Population, log: Recorded, replicate: int = 0, report: Report = silent
+) -> Findings:
+    """Measure the participation of a log against theory, and train the scenario's optimizers over it.
+
+    Parameters and errors are those of `simulate`; the participations are read some rows at a time, but training keeps
+    a few numbers of every report.
+    """
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     clients = clients_table(population, log.participations, pi, method)
@@ -67,16 +111,4 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
 
         learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report, pi)
         metrics |= of_learning
-    return Result(
-        scenario=scenario,
-        replicate=replicate,
-        rounds=log.rounds,
-        participations=log.participations,
-        clients=clients,
-        gauges=log.gauges,
-        learning=learning,
-        transitions=transitions,
-        convergence=convergence,
-        metrics=metrics,
-        simulated_s=log.ended_s,
-    )
+    return Findings(clients, learning, transitions, convergence, metrics)

@@ -20,7 +20,7 @@ from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import Provenance
 from fedsim.report.tables import Table
 from fedsim.report.words import number
-from fedsim.result import Provenance as RunProvenance
+from fedsim.rundir import Provenance as RunProvenance
 from fedsim.study.executors import backend_of
 from fedsim.study.plan import plan_sweep
 from fedsim.study.sweep import SweepCommand, run_sweep

@@ -13,7 +13,7 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.errors import RunError, ScenarioError
 from fedsim.log import fingerprint
-from fedsim.result import Provenance
+from fedsim.rundir import Provenance
 from tests.conftest import Load, Write
 
 SYNTHETIC = Path("scenarios/paper/synthetic.fedsim.yaml")

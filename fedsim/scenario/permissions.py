@@ -94,6 +94,11 @@ def refused(data: Any, home: Path, permissions: Permissions) -> Iterator[tuple[K
                 yield path, str(error)
 
 
+def named_files(data: Any) -> Iterator[str]:
+    """Yield the files that a scenario's plain data name."""
+    return (word for _, key, word in _words(data, (), "") if key in _FILES)
+
+
 def _check_inside(home: Path, name: str) -> None:
     there = locate(home, name, NOTHING)
     if there.is_dir():  # as MNIST's four files are named by their folder
