@@ -18,7 +18,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from fedsim.chain.question import Question, ask, per_client, reduced
 from fedsim.chain.result import Stationary
@@ -113,6 +112,8 @@ def _one_draw(p: NDArray[np.float64], mass: float, ready: NDArray[np.float64]) -
 
 def _mass(excess: Callable[[float], float]) -> float:
     """Return the root of a decreasing function of the free mass; the bracket widens until it holds it."""
+    from scipy.optimize import brentq
+
     low, high = -1.0, 1.0
     while excess(float(np.exp(low))) < 0.0:
         low -= 4.0
@@ -124,6 +125,8 @@ def _mass(excess: Callable[[float], float]) -> float:
 def _midzuno(
     p: NDArray[np.float64], rounds: NDArray[np.float64], cohort: int, ready: NDArray[np.float64]
 ) -> NDArray[np.float64]:
+    from scipy.optimize import brentq
+
     def second(share: float) -> NDArray[np.float64]:
         """(B - 1) / (D - w_i), at most 1, with share = (B - 1) / D."""
         return np.asarray(share / np.maximum(1.0 - ready * share / (cohort - 1), share))

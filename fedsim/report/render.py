@@ -27,8 +27,10 @@ LONGEST_TITLE = 54
 """Characters of a title that fit above a figure."""
 
 _TITLE = "figure-title"
+_OF_FILES = {_TITLE, "patch_1"}  # the second is the paper, which the page has of its own
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _SVG = "{http://www.w3.org/2000/svg}"
+_OUTSIDE = {f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}title"}
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _LINK = re.compile(r"(?:^|url\()#([^)]+)")
 
@@ -93,7 +95,7 @@ def _inline(svg: bytes, name: str) -> tuple[str, Markup]:
     root = ElementTree.fromstring(svg)
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag in {f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}title"} or child.get("id") == _TITLE:
+            if child.tag in _OUTSIDE or child.get("id") in _OF_FILES:
                 parent.remove(child)
     used = {match[1] for element in root.iter() for value in element.attrib.values() if (match := _LINK.search(value))}
     for element in root.iter():

@@ -116,6 +116,9 @@ def read_run(directory: Path) -> Run:
     """
     if not directory.is_dir():
         raise RunError(f"{directory}: no such run directory")
+    if not (directory / "manifest.json").exists() and any(directory.glob("*.parquet")):
+        path = directory / "manifest.json"
+        raise RunError(f"{path}: no such file; a run writes it last, so this one has not ended")
     manifest = _read_json(directory / "manifest.json")
     name = manifest.get("name")
     if not isinstance(name, str):

@@ -105,6 +105,7 @@ def check_page(page: Any) -> None:
     """Check what must hold for every report: as it opens, and with everything unfolded."""
     check_width(page)
     check_figures(page)
+    check_headings(page)
     check_anchors(page)
     assert serious(page) == []
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
@@ -147,6 +148,18 @@ def check_figures(page: Any) -> None:
         assert len(description) > 20
         assert rows > 0
         assert width > 250
+
+
+def check_headings(page: Any) -> None:
+    """Nothing is painted over the heading of a figure."""
+    covered = page.evaluate(
+        """[...document.querySelectorAll('figure h3 a')].filter(heading => {
+             heading.scrollIntoView({block: 'center'});
+             const box = heading.getClientRects()[0];
+             const seen = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+             return !heading.contains(seen) }).map(heading => heading.textContent)"""
+    )
+    assert covered == []
 
 
 def check_anchors(page: Any) -> None:

@@ -187,6 +187,8 @@ def test_the_page_cuts_off_the_title_that_files_have() -> None:
     texts = [element.text for element in file.iter() if element.tag.endswith("text")]
     assert "A title" in texts
     assert "A title" not in shown.inline
+    assert "patch_1" in shown.svg.decode()
+    assert "patch_1" not in shown.inline
     assert "a line" in shown.inline
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from fedsim.availability.traces.unions import Spans
@@ -97,6 +96,8 @@ def _exponential(whole: Floats, cut: Floats) -> Any:
 
 
 def _weibull(whole: Floats, cut: Floats) -> Any:
+    from scipy.optimize import minimize_scalar
+
     logs, every = np.log(whole), np.concatenate([whole, cut])
     largest = every.max()
 
@@ -126,6 +127,8 @@ def _weibull(whole: Floats, cut: Floats) -> Any:
 
 
 def _lognormal(whole: Floats, cut: Floats) -> Any:
+    from scipy.optimize import minimize
+
     logs, later = np.log(whole), np.log(cut)
 
     def minus(parameters: Floats) -> float:
