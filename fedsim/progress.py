@@ -2,16 +2,25 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-
-Report = Callable[[str, float], None]
-"""Takes the name of what is being done and the share of it that is done, 0 to 1."""
+from dataclasses import dataclass
+from typing import Protocol
 
 _SECONDS_BETWEEN_LINES = 30.0
+_STEPS = 1_000_000  # of a bar
+_SOON = 1.0  # seconds after which the pace tells something about the time that is left
 
 
-def silent(_what: str, _share: float) -> None:
+class Report(Protocol):
+    """Takes the name of what is being done, the share of it that is done, 0 to 1, and what else a person may know."""
+
+    def __call__(self, what: str, share: float, beside: str = "", /) -> None:
+        """Report, as often as one likes."""
+        ...
+
+
+def silent(_what: str, _share: float, _beside: str = "", /) -> None:
     """Report nothing."""
 
 
@@ -28,27 +37,63 @@ def on_stderr() -> Iterator[Report]:
 @contextmanager
 def _bar() -> Iterator[Report]:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     tasks: dict[str, TaskID] = {}
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[beside]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
 
-        def report(what: str, share: float) -> None:
+        def report(what: str, share: float, beside: str = "", /) -> None:
+            done = int(_STEPS * share)
             if what not in tasks:
-                tasks[what] = progress.add_task(what, total=1.0)
-            progress.update(tasks[what], completed=share)
+                tasks[what] = progress.add_task(what, total=_STEPS, completed=done, beside=beside)
+            progress.update(tasks[what], completed=done, beside=beside)
 
         yield report
 
 
-def _lines() -> Report:
-    shown: dict[str, tuple[int, float]] = {}
+@dataclass
+class _Task:
+    """Where something began, and what was said of it last."""
 
-    def report(what: str, share: float) -> None:
-        tenth, now = int(share * 10), time.monotonic()
-        last_tenth, last_time = shown.get(what, (-1, now))
-        if tenth > last_tenth or now - last_time >= _SECONDS_BETWEEN_LINES:
-            shown[what] = tenth, now
-            sys.stderr.write(f"{what}: {share:.0%}\n")
+    began: float
+    first: float
+    tenth: int
+    said: float
+
+    def left_s(self, share: float, now: float) -> float | None:
+        """Return the seconds that it will take still at the pace so far; None where that is not known yet."""
+        if share >= 1.0 or share <= self.first or now - self.began < _SOON:
+            return None
+        return (1.0 - share) * (now - self.began) / (share - self.first)
+
+
+def _lines() -> Report:
+    tasks: dict[str, _Task] = {}
+
+    def report(what: str, share: float, beside: str = "", /) -> None:
+        now, tenth = time.monotonic(), int(share * 10)
+        task = tasks.setdefault(what, _Task(now, share, -1, now))
+        if tenth > task.tenth or now - task.said >= _SECONDS_BETWEEN_LINES:
+            task.tenth, task.said = tenth, now
+            left_s = task.left_s(share, now)
+            parts = [f"{share:.0%}", beside, "" if left_s is None else f"{readable(max(left_s, 1.0))} left"]
+            sys.stderr.write(f"{what}: {', '.join(part for part in parts if part)}\n")
 
     return report
+
+
+def readable(seconds: float) -> str:
+    """Write a time for a person: 12s, 1m30s, 5h07m, 3d04h."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d{hour:02}h"
+    return f"{hours}h{minute:02}m" if hours else f"{minutes}m{second:02}s" if minutes else f"{second}s"

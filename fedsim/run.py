@@ -1,5 +1,6 @@
 """The main job: from a scenario to its result, step by step."""
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +10,13 @@ from fedsim.analysis import GroupOf, Setting, clients_table, measure
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.preflight import preflight
-from fedsim.progress import Report, silent
+from fedsim.progress import Report, readable, silent
 from fedsim.result import Result
 from fedsim.scenario import Scenario
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory import applicable, convergence_table
+
+_SECONDS_BETWEEN = 0.1
 
 
 def setting_of(scenario: Scenario, population: Population) -> Setting:
@@ -78,13 +81,26 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
 
 
 def telling(scenario: Scenario, report: Report) -> Progress:
-    """Return what tells a person how far the simulation of a scenario is."""
+    """Return what tells a person how far the simulation of a scenario is: simulated time, rounds, and their pace."""
     stop = scenario.stop
+    of_how_many = f" of {stop.rounds:,}" if stop.rounds else ""
+    first: tuple[int, float] | None = None
+    tenth, said = -1, 0.0
 
     def simulated(rounds: int, now_s: float) -> None:
+        nonlocal first, tenth, said
+        now = time.monotonic()
+        first = first or (rounds, now)
         of_rounds = rounds / stop.rounds if stop.rounds else 0.0
         of_time = now_s / stop.duration if stop.duration else 0.0
-        report("simulating", min(1.0, max(of_rounds, of_time)))
+        share = min(1.0, max(of_rounds, of_time))
+        if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # wording it takes longer than many a round
+            return
+        tenth, said = int(share * 10), now
+        pace = (rounds - first[0]) / max(now - first[1], 1e-3)
+        words = [f"{rounds:,}{of_how_many} rounds", f"{readable(now_s)} simulated"]
+        words += [f"{pace:,.{0 if pace >= 10 else 1}f} rounds/s"] if rounds > first[0] else []
+        report("simulating", share, ", ".join(words))
 
     return simulated
 

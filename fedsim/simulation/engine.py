@@ -38,7 +38,7 @@ def simulate_log(
     replicate
         Key of this repetition; the same seed and replicate give the same log.
     progress
-        Called at least every few hundred events.
+        Called at the opening of each round, every few hundred events, and at the end.
 
     Raises
     ------
@@ -100,6 +100,8 @@ def _simulate(
         # Sessions that are late may still be on their way: let them end.
         world.finish()
     recorder.finish()
+    if progress is not None:
+        progress(recorder.closed, clock.now)
     return clock.now
 
 
