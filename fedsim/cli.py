@@ -4,13 +4,13 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from fedsim._version import __version__
+from fedsim.chain_cli import chain
 from fedsim.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
 from fedsim.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
 from fedsim.sweep_cli import compare, plan, sweep
@@ -29,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace_app, name="trace")
-for command in (plan, sweep, compare):
+for command in (chain, plan, sweep, compare):
     app.command()(command)
 
 
@@ -48,6 +48,9 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted")
         sys.exit(INTERRUPTED)
+    except MemoryError:
+        _complain("error: there is not enough memory; take fewer devices, rounds or clients, or a smaller problem")
+        sys.exit(CRASHED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(CRASHED)
@@ -267,89 +270,6 @@ def report(
 
 
 @app.command()
-def chain(
-    file: ScenarioFile,
-    separation: Annotated[
-        str | None,
-        typer.Option(metavar="R", help="8, 0:499 (both ends included) or 0,4,8; by default the scenario's own."),
-    ] = None,
-    method: Annotated[str, typer.Option(help="auto, closed-form, exact, mean-field or monte-carlo.")] = "auto",
-    law: Annotated[
-        str | None, typer.Option(help="Instead of the scenario's selection law; bernoulli is known here too.")
-    ] = None,
-    target_l1: Annotated[
-        float | None, typer.Option(metavar="X", help="Find the smallest R with an L1 distance from uniform <= X.")
-    ] = None,
-    target_tv: Annotated[float | None, typer.Option(metavar="X", help="The same for the TV distance.")] = None,
-    target_ratio: Annotated[
-        float | None, typer.Option(metavar="X", help="The same for largest pi_i / smallest pi_i.")
-    ] = None,
-    precision: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Rounds until every debiasing weight is within X of its limit, e.g. 0.05."),
-    ] = None,
-    convergence: Annotated[
-        int | None, typer.Option(metavar="T", help="Follow the law of the participants from the start for T rounds.")
-    ] = None,
-    mixing: Annotated[
-        bool, typer.Option("--mixing", help="Exact mixing time and spectral gap; small systems.")
-    ] = False,
-    override: Overrides = None,
-    seed: Seed = None,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
-    as_json: Json = False,
-) -> None:
-    """Ask theory what participation a separation leaves, without simulating."""
-    from fedsim.population import build_population
-    from fedsim.questions import Extras, Target, chain_results
-
-    scenario = load(file, override, seed, allow_plugins, allow_outside)
-    population = build_population(scenario)
-    if not scenario.always_available:
-        _complain("note: theory takes every device to be always available; the scenario's availability is left out")
-    separations = None if separation is None else list(_separations(separation))
-    target = Target(target_l1, target_tv, target_ratio)
-    if target.given and separations is not None:
-        raise typer.BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
-    extras = Extras(precision, convergence, mixing)
-    results = chain_results(scenario, population, separations, method, law, target, extras)
-    if as_json:
-        _say(json.dumps({"results": [found for _, found in results]}, allow_nan=False))
-        return
-    _say(f"{'separation':>12}  {'method':<12}  {'L1 uniform':>12}  {'TV uniform':>12}  {'max/min pi':>12}")
-    for result, found in results:
-        rounds = result.separation if isinstance(result.separation, int) else "per client"
-        _say(
-            f"{rounds:>12}  {result.method:<12}  {result.l1_uniform:>12.6f}  {result.tv_uniform:>12.6f}  "
-            f"{result.ratio:>12.6g}"
-        )
-        for line in _extra_lines(found):
-            _say(f"{'':>12}  {line}")
-
-
-def _extra_lines(found: dict[str, Any]) -> Iterator[str]:
-    """Say in words what was asked beside the stationary law."""
-    if "fluctuation" in found:
-        rounds = found["fluctuation"]["rounds_needed"]
-        slowest = "no number of" if None in rounds else f"{max(rounds):,}"
-        words = f"{slowest} rounds until every debiasing weight is within {found['fluctuation']['precision']:.3g}"
-        quickest = min((each for each in rounds if each is not None), default=None)
-        best = "" if quickest is None else f", {quickest:,} for the quickest"
-        yield f"{words}{best} ({found['fluctuation']['method']})"
-    if "convergence" in found:
-        tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]
-        shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})
-        words = ", ".join(f"t={t}: {tv[t]:.4g}" for t in shown)
-        noise = "" if floor is None else f", noise {floor[-1]:.2g}"
-        yield f"TV from pi by round: {words} ({found['convergence']['method']}{noise})"
-    if "mixing" in found:
-        speed = found["mixing"]
-        gap = speed["spectral_gap"]
-        yield f"mixing time {speed['mixing_time']}, spectral gap {gap:.4g}, {speed['states']:,} states"
-
-
-@app.command()
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.")],
     perfetto: Annotated[
@@ -363,17 +283,6 @@ def export(
     if left_out:
         _complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
     _say(str(perfetto))
-
-
-def _separations(text: str) -> Iterator[int]:
-    """Read ``8``, ``0:499`` or ``0,4,8``."""
-    for part in text.split(","):
-        first, colon, last = part.strip().partition(":")
-        if not (first.isdigit() and (last.isdigit() or not colon)):
-            raise typer.BadParameter(
-                f"{part!r} is not a number of rounds such as 8, 0:499 or 0,4,8", param_hint="--separation"
-            )
-        yield from range(int(first), int(last if colon else first) + 1)
 
 
 def _as_json(data: Any) -> str:

@@ -1,6 +1,7 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
 from fedsim.availability.traces.load import open_traces
+from fedsim.budget import check_budget
 from fedsim.errors import Mistake, ScenarioError
 from fedsim.errors import Path as KeyPath
 from fedsim.population import Population, build_population, check_feasible
@@ -18,6 +19,8 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     ScenarioError
         With every mistake, each with its place in the file.
     """
+    if too_much := check_budget(scenario):
+        raise ScenarioError(too_much)
     mistakes = [*open_traces(scenario).mistakes, *_check_learning(scenario), *check_study(scenario)]
     try:
         population = build_population(scenario, replicate)

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.budget import check_log
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.preflight import preflight
@@ -63,6 +64,7 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
         If a problem or an optimizer fails.
     """
     population = preflight(scenario, replicate)
+    check_log(scenario)
     log = simulate_log(scenario, population, replicate, telling(scenario, report))
     found = evaluate(scenario, population, log, replicate, report)
     return Result(

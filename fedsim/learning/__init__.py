@@ -1,7 +1,7 @@
 """Learning replayed over a participation log: problems, optimizers, and what they reach."""
 
 from fedsim.learning.cohorts import frequencies
-from fedsim.learning.components import build_optimizer, build_problem, check_optimizer, check_problem
+from fedsim.learning.components import build_optimizer, build_problem, check_optimizer, check_problem, problem_size
 from fedsim.learning.failures import LearningError
 from fedsim.learning.local_training import LocalWork
 from fedsim.learning.optimizers import (
@@ -60,6 +60,7 @@ __all__ = [
     "check_problem",
     "converged",
     "frequencies",
+    "problem_size",
     "replay",
     "replay_together",
     "summarise",

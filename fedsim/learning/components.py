@@ -75,6 +75,18 @@ def check_problem(kind: str, options: Mapping[str, object]) -> Findings:
     return _inspect(_PROBLEM, kind, options)[2]
 
 
+def problem_size(kind: str, options: Mapping[str, object], clients: int) -> tuple[int, int]:
+    """Return about how many bytes a problem's data take, and how many parameters it has; 0 where that is not known.
+
+    A class tells by a static method ``size``, called with the number of clients and the options as the scenario writes
+    them. Nothing is imported for it: what is wrong with a choice is for `check_problem` to say.
+    """
+    size: Callable[..., tuple[int, int]] | None = getattr(PROBLEMS.get(kind), "size", None)
+    if size is None or check_problem(kind, options):
+        return 0, 0
+    return size(clients, options)
+
+
 def check_optimizer(kind: str, options: Mapping[str, object]) -> Findings:
     """Return every mistake in a scenario's choice of an optimizer; see `check_problem`."""
     own, server = _apart(options)

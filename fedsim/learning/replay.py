@@ -17,13 +17,13 @@ from fedsim.keyed import Purpose, Stream, stream
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.failures import LearningError, blame
 from fedsim.learning.local_training import LocalWork, require
-from fedsim.learning.memory import readable
 from fedsim.learning.memory import require as require_memory
 from fedsim.learning.optimizers import Cohort, Optimizer, Remembering
 from fedsim.learning.problems import Problem
 from fedsim.learning.runs import End, Run
 from fedsim.learning.schedules import Schedule
 from fedsim.learning.table import Table
+from fedsim.memory import readable
 
 # The draw of the output belongs to no client; it is kept under an index that no client has.
 _SERVER = 2**63 - 1

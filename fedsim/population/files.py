@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
+from fedsim.scenario.models import MAX_DEVICES
 from fedsim.scenario.sources import Column
 
+_LARGEST_FILE = 512 * 2**20
 Locate = Callable[[str], Path]
 
 
@@ -46,16 +48,24 @@ def _read(name: str, file: Path) -> pl.Series:
     parquet = file.suffix.lower() in {".parquet", ".pq"}
     if file.exists() and not file.is_file():
         raise ValueError(f"{str(file)!r} is not a file")
+    if file.exists() and file.stat().st_size > _LARGEST_FILE:
+        raise ValueError(f"{str(file)!r} is larger than {_LARGEST_FILE // 2**20} MiB")
     try:
         if parquet:
-            table = pl.read_parquet(file, glob=False)
+            # A few bytes can stand for any number of equal values, so these are counted before they are unpacked.
+            names = list(pl.read_parquet_schema(file))
+            rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+            if rows > MAX_DEVICES:
+                raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
+            table = pl.read_parquet(file, columns=[name] if name in names else [], glob=False)
         else:  # read whole before its types are told: numbers may be whole in the first rows alone
             table = pl.read_csv(file, glob=False, infer_schema_length=None)
+            names = table.columns
     except FileNotFoundError:
         raise ValueError(f"there is no file {str(file)!r}") from None
-    except (OSError, PolarsError) as error:
+    except (OSError, PolarsError, PanicException) as error:
         message = str(error).strip().partition("\n")[0]
         raise ValueError(f"{str(file)!r} is not a readable {'Parquet' if parquet else 'CSV'} file: {message}") from None
-    if name not in table.columns:
-        raise ValueError(f"{str(file)!r} has no column {name!r}; it has {', '.join(table.columns)}")
+    if name not in names:
+        raise ValueError(f"{str(file)!r} has no column {name!r}; it has {', '.join(names)}")
     return table[name]

@@ -12,10 +12,11 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedsim.errors import Mistake, ScenarioError
 from fedsim.errors import Path as KeyPath
+from fedsim.scenario.composer import MOST_NODES, BoundedComposer, TooLargeError
 from fedsim.scenario.permissions import TRUSTED, Permissions
 
-_LARGEST_FILE = 64 * 2**20
-_MOST_NODES = 1_000_000
+_LARGEST_FILE = 16 * 2**20
+_LARGEST_INTEGER = 1 << 1024  # the largest number that is a float, too
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}
 
@@ -81,10 +82,11 @@ def read_document(path: Path) -> tuple[Document, list[Mistake]]:
         return ScenarioError([Mistake(f"{source}:{line}:{column}", (), message)])
 
     try:
-        raw = path.read_bytes() if path.stat().st_size <= _LARGEST_FILE else None
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST_FILE + 1)
     except OSError as error:
         raise refuse(f"cannot be read: {error.strerror or error}") from None
-    if raw is None:
+    if len(raw) > _LARGEST_FILE:
         raise refuse(f"is larger than {_LARGEST_FILE // 2**20} MiB")
     try:
         text = raw.decode("utf-8-sig")
@@ -130,7 +132,11 @@ def _compose(text: str, source: str) -> Node:
         return ScenarioError([Mistake(f"{source}:{line}:{column}" if source else "", (), message)])
 
     try:
-        root: Node | None = YAML(typ="safe", pure=True).compose(text)
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Composer = BoundedComposer
+        root: Node | None = yaml.compose(text)
+    except TooLargeError as error:
+        raise refuse(str(error), error.mark.line + 1, error.mark.column + 1) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = "; ".join(part for part in (error.context, error.problem) if part)
@@ -172,8 +178,8 @@ class _Reader:
         """Return the plain data of `node`, which stands at `path`."""
         self.document.values[path] = place = self._place(node)
         self._nodes += 1
-        if self._nodes > _MOST_NODES or id(node) in self._open:
-            problem = "contains itself" if id(node) in self._open else f"has more than {_MOST_NODES:,} values"
+        if self._nodes > MOST_NODES or id(node) in self._open:
+            problem = "contains itself" if id(node) in self._open else f"has more than {MOST_NODES:,} values"
             raise ScenarioError([Mistake(place, path, f"{problem}; are aliases (*name) meant?")])
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
@@ -215,7 +221,11 @@ class _Reader:
             return text.lower() == "true"
         try:
             if tag == _TAG + "int":
-                return int(self._constructor.construct_yaml_int(node))
+                whole = int(self._constructor.construct_yaml_int(node))
+                if abs(whole) >= _LARGEST_INTEGER:
+                    self._report(node, path, f"{text[:40]!r}... is too large a number")
+                    return None
+                return whole
             if tag == _TAG + "float":
                 return float(self._constructor.construct_yaml_float(node))
         except (ValueError, IndexError):

@@ -44,6 +44,11 @@ class Session(Model):
     speed: NumberSource = Field(default=1, validate_default=True)
     """How fast each device is: all three lengths are divided by it."""
 
+    @property
+    def instant(self) -> bool:
+        """Whether a session surely takes no time."""
+        return all(part.kind == "constant" and part.value == 0 for part in (self.download, self.train, self.upload))
+
 
 class Group(Model):
     """Some of the devices, alike in law: every number below is drawn or read per client."""
@@ -222,6 +227,11 @@ class Scenario(Model):
         """What the scenario may ask for; everything, if it was not read from a file."""
         return self._document.permissions
 
+    @property
+    def written(self) -> int:
+        """How many keys and values its files have."""
+        return len(self._document.values)
+
     def locate(self, name: str) -> Path:
         """Return the file that the scenario calls `name`.
 
@@ -240,6 +250,12 @@ class Scenario(Model):
         if strangers:
             last = self.devices - 1
             raise ValueError(f"records.transitions names client {strangers[0]}; clients are numbered 0 to {last}")
+        if (
+            self.stop.rounds is None
+            and self.server.pause == 0
+            and all(group.session.instant for group in self.population)
+        ):
+            raise ValueError("rounds take no time, so stop.duration is never reached: give stop.rounds or server.pause")
         if self.server.shortage == "skip" and self.stop.rounds is None and self.server.pause == 0:
             raise ValueError(
                 "with shortage: skip and no pause, skipped rounds take no time: give stop.rounds or server.pause"

@@ -34,6 +34,12 @@ class Sweep(Model):
         """The swept paths in the order of the file, those of the grid first."""
         return [*self.grid, *self.zip]
 
+    @property
+    def count(self) -> int:
+        """How many points it has before any is excluded."""
+        together = max((len(values) for values in self.zip.values()), default=1)
+        return math.prod(len(values) for values in self.grid.values()) * together
+
     @field_validator("grid", "zip")
     @classmethod
     def _each_once(cls, swept: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -70,9 +76,8 @@ class Sweep(Model):
             if strangers:
                 hint = did_you_mean(strangers[0], self.paths)
                 raise ValueError(f"`exclude` names {strangers[0]!r}, which is not swept{hint}")
-        count = math.prod(len(values) for values in self.grid.values()) * max(lengths.values(), default=1)
-        if count > MAX_POINTS:
-            raise ValueError(f"has {count:,} points; at most {MAX_POINTS:,} are possible")
+        if self.count > MAX_POINTS:
+            raise ValueError(f"has {self.count:,} points; at most {MAX_POINTS:,} are possible")
         return self
 
     def excludes(self, values: Mapping[str, Any]) -> bool:

@@ -30,7 +30,7 @@ def parse_duration(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f"needs a unit: write {value}s, {value}m or {value}h, not {value}")  # noqa: TRY004
     if not isinstance(value, str):
-        raise ValueError(f"must be a duration such as {_EXAMPLES}, not {value!r}")  # noqa: TRY004
+        raise ValueError(f"must be a duration such as {_EXAMPLES}, not {_shown(value)}")  # noqa: TRY004
     text = value.strip()
     for pattern, units in ((_SHORT, _SHORT_SECONDS), (_ISO, _ISO_SECONDS)):
         match = pattern.match(text)
@@ -38,9 +38,14 @@ def parse_duration(value: object) -> float:
             amounts = match.groups(default="0")
             seconds = math.fsum(float(amount) * unit for amount, unit in zip(amounts, units, strict=True))
             if seconds > _LONGEST:
-                raise ValueError(f"is longer than 1000 years: {value!r}")
+                raise ValueError(f"is longer than 1000 years: {_shown(value)}")
             return seconds
-    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {value!r}")
+    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def format_duration(seconds: float) -> str:
@@ -60,7 +65,7 @@ def parse_instant(value: object) -> datetime:
         try:
             instant = datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"must be {example}, not {value!r}") from None
+            raise ValueError(f"must be {example}, not {_shown(value)}") from None
     else:
         raise ValueError(f"must be {example}, not {value!r}")  # noqa: TRY004
     if instant.tzinfo is None:

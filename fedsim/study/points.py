@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim._version import __version__
+from fedsim.budget import Need, refusals
 from fedsim.errors import Mistake, ScenarioError
 from fedsim.preflight import preflight
 from fedsim.scenario import Scenario
@@ -18,6 +19,7 @@ from fedsim.scenario.sweep import Sweep
 
 MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100
+_POINT_BYTES, _VALUE_BYTES = 20_000, 1_000  # of a point, and for each key or value that is written
 # What a run says about itself or is compared with: none of it changes a figure.
 _WITHOUT_EFFECT = ("name", "description", "seed", "sweep", "expect", "drift", "replicates")
 
@@ -68,6 +70,7 @@ def points_of(scenario: Scenario) -> list[Point]:
         excluded; or if there are too many runs.
     """
     sweep = scenario.sweep or Sweep()
+    _check_size(scenario, sweep)
     points: list[Point] = []
     mistakes: dict[Mistake, None] = {}
     for values, places in _combinations(scenario, sweep):
@@ -92,6 +95,14 @@ def points_of(scenario: Scenario) -> list[Point]:
     if mistakes:
         raise ScenarioError(list(mistakes))
     return points
+
+
+def _check_size(scenario: Scenario, sweep: Sweep) -> None:
+    """Refuse more points than can be kept, before the first is made."""
+    size = sweep.count * (_POINT_BYTES + _VALUE_BYTES * scenario.written)
+    mistakes = refusals(scenario, [Need(("sweep",), f"a sweep of {sweep.count:,} points", size)])
+    if mistakes:
+        raise ScenarioError(mistakes)
 
 
 def _combinations(scenario: Scenario, sweep: Sweep) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:

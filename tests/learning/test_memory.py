@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from fedsim import memory
 from fedsim.keyed import Purpose, stream
 from fedsim.learning import (
     Composed,
@@ -14,7 +15,6 @@ from fedsim.learning import (
     Optimizer,
     Quadratic,
     Sgd,
-    memory,
     replay,
     replay_together,
 )

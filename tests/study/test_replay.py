@@ -249,7 +249,7 @@ def test_an_optimizer_that_raises_costs_only_its_run(tmp_path: Path) -> None:
 def test_an_interrupt_keeps_what_is_done_and_leaves_no_process(tmp_path: Path) -> None:
     put(tmp_path, EXPECT, "a")
     path = put(tmp_path, EXPECT, "b")
-    (tmp_path / path).write_text((tmp_path / path).read_text().replace("rounds: 60", "rounds: 500_000_000"))
+    (tmp_path / path).write_text((tmp_path / path).read_text().replace("rounds: 60", "rounds: 10_000_000"))
     command = [sys.executable, "-m", "fedsim", "replay", ".", "--junit", "out.xml", "--workers", "2"]
     running = subprocess.Popen(
         command,

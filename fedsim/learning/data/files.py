@@ -6,6 +6,7 @@ of each axis as a big-endian 32-bit integer, then the numbers, big-endian, the l
 
 import gzip
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from fedsim.learning.data.base import Samples
 from fedsim.learning.failures import LearningError
 
 _TYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_LARGEST: Final = 2**30
 _ARRAYS: Final = ("x_train", "y_train", "x_test", "y_test")
 _IDX: Final = (
     "train-images-idx3-ubyte",
@@ -63,11 +65,13 @@ def read_idx(path: Path) -> NDArray[np.generic]:
     LearningError
         When it is not an IDX file, or its length is not what its head says.
     """
-    raw = path.read_bytes()
     try:
-        data = gzip.decompress(raw) if path.suffix == ".gz" else raw
-    except (OSError, EOFError) as error:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise LearningError(f"{path} cannot be unpacked: {error}") from None
+    if len(data) > _LARGEST:
+        raise LearningError(f"{path} is larger than {_LARGEST // 2**20} MiB")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
         raise LearningError(f"{path} is not an IDX file: it begins with {data[:4].hex(' ') or 'nothing'}")
     kind, axes = np.dtype(_TYPES[data[2]]), data[3]
@@ -93,12 +97,32 @@ def _archive(path: Path) -> list[NDArray[np.generic]]:
     if not path.is_file():
         raise LearningError(f"{path} is neither a folder nor a file")
     try:
+        _check_archive(path)
         with np.load(path, allow_pickle=False) as arrays:
             if missing := [name for name in _ARRAYS if name not in arrays]:
                 raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(arrays) or 'no arrays'}")
             return [arrays[name] for name in _ARRAYS]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        MemoryError,
+        zipfile.BadZipFile,
+        zlib.error,
+        AttributeError,
+        TypeError,
+    ) as error:
         raise LearningError(f"{path} is not an .npz file of plain arrays: {error}") from None
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse an archive that says it is larger than can be read, unpacked."""
+    if not zipfile.is_zipfile(path):
+        return  # np.load says what it is instead
+    with zipfile.ZipFile(path) as members:
+        size = sum(member.file_size for member in members.infolist())
+    if size > 4 * _LARGEST:
+        raise LearningError(f"{path} is larger than {4 * _LARGEST // 2**20} MiB, unpacked")
 
 
 def _agreeing(

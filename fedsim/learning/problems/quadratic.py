@@ -24,7 +24,7 @@ to terms of the order of alpha otherwise, since who takes part now has had a par
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,12 @@ class Quadratic:
     centres: NDArray[np.float64] = field(init=False, repr=False)
     curvatures: NDArray[np.float64] = field(init=False, repr=False)
     optimum: NDArray[np.float64] = field(init=False, repr=False)
+
+    @staticmethod
+    def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the bytes of centres and curvatures while they are drawn, and d."""
+        dimension = options.get("dimension", 10)
+        return 4 * 8 * clients * dimension, dimension
 
     def __post_init__(self) -> None:
         normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals

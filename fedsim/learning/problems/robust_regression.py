@@ -22,7 +22,7 @@ linear regression.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,12 @@ class RobustRegression:
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
     features: NDArray[np.float64] = field(init=False, repr=False)
     targets: NDArray[np.float64] = field(init=False, repr=False)
+
+    @staticmethod
+    def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the bytes of features and targets, and d."""
+        dimension, samples = options.get("dimension", 20), options.get("samples", 100)
+        return 8 * clients * samples * (dimension + 1), dimension
 
     def __post_init__(self) -> None:
         shape = (self.clients, self.samples, self.dimension)

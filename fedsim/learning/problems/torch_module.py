@@ -92,6 +92,16 @@ class TorchModule:
 
     check_options = staticmethod(_check_options)
 
+    @staticmethod
+    def size(_clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the bytes of the parameters, and their number, for `mlp` on the digits; others tell when made."""
+        arguments = options.get("arguments", {})
+        hidden = arguments.get("hidden", [32, 32]) if options.get("module", MLP) == MLP else []
+        if not isinstance(hidden, list) or not all(isinstance(width, int) and width > 0 for width in hidden):
+            return 0, 0
+        parameters = sum(width * following for width, following in pairwise([64, *hidden, 10]))
+        return 4 * parameters, parameters
+
     def __post_init__(self) -> None:
         import torch
 

@@ -1,0 +1,62 @@
+"""How much memory is free, and how that is said."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+SHARE: Final = 0.8
+"""Of the memory that is free, so much may be taken."""
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def free_bytes() -> int | None:
+    """Return how much memory is free, None where the system does not tell.
+
+    What the machine has left (Linux: MemAvailable; elsewhere: all physical memory), what the control group of a
+    container has left, or what a limit on this process leaves (``ulimit -v``), whichever is least.
+    """
+    known = [size for size in (_of_machine(), _of_container(), _of_process()) if size is not None]
+    return min(known, default=None)
+
+
+def _of_machine() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _of_container() -> int | None:
+    try:
+        limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
+        return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return None
+
+
+def _of_process() -> int | None:
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (ImportError, OSError, ValueError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def readable(size: float) -> str:
+    """Return a number of bytes as a person reads it: 14.9 GiB."""
+    value, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
