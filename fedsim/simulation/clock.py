@@ -17,6 +17,13 @@ class Turn(IntEnum):
     STOP = 5
 
 
+class _Due(simpy.Event):
+    """An event that will happen, with nothing to say."""
+
+    def __init__(self, clock: simpy.Environment) -> None:
+        self.env, self.callbacks, self._ok, self._value = clock, [], True, None
+
+
 class Clock(simpy.Environment):
     """A SimPy environment with events at absolute instants.
 
@@ -26,8 +33,7 @@ class Clock(simpy.Environment):
 
     def at(self, instant: float, turn: Turn) -> simpy.Event:
         """Return an event that happens at `instant` (not before now), in the given turn."""
-        event = simpy.Event(self)
-        event._ok, event._value = True, None
+        event = _Due(self)
         heappush(self._queue, (max(instant, self._now), EventPriority(turn), next(self._eid), event))
         return event
 

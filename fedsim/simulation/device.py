@@ -16,22 +16,24 @@ if TYPE_CHECKING:
 
 def device(world: "World", client: int, available: Intervals) -> Generator[simpy.Event, None, None]:
     """Follow one device through its available intervals; a running session drops out when one ends."""
-    clock, roster = world.clock, world.roster
+    at, roster, now, turn = world.clock.at, world.roster, world.clock.now, Turn.DEVICE
     online = False
     for start, end in available:  # asked for the next one only when the last is over, since it may go on
-        if online and start > clock.now:
-            _go_offline(world, client)
-            online = False
-        if start > clock.now:
-            yield clock.at(start, Turn.DEVICE)
+        if start > now:
+            if online:
+                _go_offline(world, client)
+                online = False
+            yield at(start, turn)
+            now = start
         if start == end:
             continue
         if not online:
             roster.clear(client, Bar.OFFLINE)
             online = True
-        if math.isinf(end):
+        if end == math.inf:
             return
-        yield clock.at(end, Turn.DEVICE)
+        yield at(end, turn)
+        now = end
     if online:
         _go_offline(world, client)
     roster.leave_for_good(client)
@@ -39,9 +41,8 @@ def device(world: "World", client: int, available: Intervals) -> Generator[simpy
 
 def _go_offline(world: "World", client: int) -> None:
     world.roster.bar(client, Bar.OFFLINE)
-    session = world.sessions.get(client)
-    if session is not None:
-        session.cut("dropped")
+    if client in world.sessions:
+        world.sessions[client].cut("dropped")
 
 
 def cooldown(world: "World", client: int, until_s: float) -> Generator[simpy.Event, None, None]:

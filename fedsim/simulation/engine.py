@@ -113,11 +113,13 @@ def engine_of(scenario: Scenario) -> str:
 
 
 def _run_until(world: Federation, event: simpy.Event, progress: Progress | None) -> None:
-    clock, steps = world.clock, 0
+    clock, step = world.clock, world.clock.step
     while not event.processed:
-        clock.step()
-        steps += 1
-        if progress is not None and steps % 256 == 0:
+        for _ in range(256):
+            step()
+            if event.callbacks is None:  # it has been processed
+                break
+        if progress is not None:
             progress(world.recorder.closed, clock.now)
 
 

@@ -1,7 +1,9 @@
 """The process engine: every device and every session a SimPy process."""
 
-from fedsim.availability import intervals
+import math
+
 from fedsim.availability.cells import Cells
+from fedsim.availability.feed import Feed
 from fedsim.keyed import Purpose, stream
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
@@ -32,8 +34,8 @@ def process_world(
         least=1 if server.shortage == "proceed" else server.wanted,
     )
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    for client, cell in enumerate(devices.of_client.tolist()):
-        available = intervals(devices.kinds[cell], client, devices.places[cell], draws, clock.now)
-        clock.process(device(world, client, available))
+    feed = Feed(devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration)
+    for client in range(len(population)):
+        clock.process(device(world, client, feed.of(client)))
     clock.process(world.roster.keep_time(server.patience))
     return world

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable
-from enum import IntFlag
+from enum import IntEnum
 
 import numpy as np
 import simpy
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedsim.simulation.clock import Clock, Turn
 
 
-class Bar(IntFlag):
+class Bar(IntEnum):
     """Why a client is not eligible; a client without any is."""
 
     OFFLINE = 1
@@ -88,7 +88,7 @@ class Roster:
                 block = client // self._block
                 self._members[block] += 1
                 self._ready_blocks += self._members[block] == self._block
-            if self.ready(self._wanted) >= self._wanted:
+            if self._enough is not None and self.ready(self._wanted) >= self._wanted:
                 self.wake()
 
     def bar_until_round(self, client: int, release: int) -> None:
