@@ -1,6 +1,6 @@
 """Runs a simulation: one server process on one SimPy clock, with the devices as one of the engines keeps them."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 
 import numpy as np
 import simpy
@@ -15,6 +15,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.federation import Federation
+from fedsim.simulation.gauges import gauge
 from fedsim.simulation.process import process_world
 from fedsim.simulation.server import serve, stop_now
 from fedsim.simulation.vectorized import vectorized_world
@@ -87,8 +88,9 @@ def _simulate(
             progress(number, clock.now)
 
     serving = clock.process(serve(world, opening, 0 if state is None else int(state["number"])))
-    if scenario.records.gauges is not None:
-        clock.process(_gauge(world, scenario.records.gauges))
+    records = scenario.records
+    if records.gauges is not None:
+        clock.process(gauge(world, devices.of_client, records.gauges, records.gauge_sample))
     stopping = None if scenario.stop.duration is None else clock.at(scenario.stop.duration, Turn.STOP)
     _run_until(world, serving if stopping is None else serving | stopping, progress)
     if stopping is not None and clock.now >= (scenario.stop.duration or 0.0):
@@ -121,10 +123,3 @@ def _run_until(world: Federation, event: simpy.Event, progress: Progress | None)
                 break
         if progress is not None:
             progress(world.recorder.closed, clock.now)
-
-
-def _gauge(world: Federation, every_s: float) -> Generator[simpy.Event, None, None]:
-    """Count the population at a steady cadence."""
-    while True:
-        yield world.clock.at(world.recorder.ticks * every_s, Turn.GAUGE)
-        world.recorder.gauge(world.clock.now, world.roster.counts())

@@ -41,8 +41,8 @@ class Roster(Protocol):
         """
         ...
 
-    def counts(self) -> NDArray[np.int64]:
-        """Count (3, groups) available and eligible clients and those in a session, by group."""
+    def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Count (3, cells) available and eligible clients among some or all, and everyone in a session, by cell."""
         ...
 
     def explain(self) -> str:

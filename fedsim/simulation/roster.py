@@ -139,9 +139,11 @@ class Roster:
             self._clock.trigger(self._enough, Turn.SERVER)
             self._enough = self._until_s = None
 
-    def counts(self) -> NDArray[np.int64]:
-        """Count (3, groups) available and eligible clients and those in a session, by group."""
-        return count_bars(self.bars, self._group, self._groups)
+    def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
+        some = slice(None) if among is None else among
+        in_session = np.bincount(self._group[(self.bars & Bar.IN_SESSION) != 0], minlength=self._groups)
+        return np.array([*count_bars(self.bars[some], self._group[some], self._groups), in_session])
 
     def explain(self) -> str:
         """Say in words what everyone is waiting for."""
@@ -150,7 +152,7 @@ class Roster:
 
 
 def count_bars(bars: NDArray[np.uint8], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
-    """Count (3, groups) available and eligible clients and those in a session.
+    """Count (2, groups) available and eligible clients.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def count_bars(bars: NDArray[np.uint8], group: NDArray[np.int64], groups: int) -
     groups
         How many groups there are.
     """
-    masks = ((bars & Bar.OFFLINE) == 0, bars == 0, (bars & Bar.IN_SESSION) != 0)
+    masks = ((bars & Bar.OFFLINE) == 0, bars == 0)
     return np.asarray([np.bincount(group[mask], minlength=groups) for mask in masks])
 
 

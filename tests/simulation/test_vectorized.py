@@ -126,7 +126,11 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
     ):
         data["stop"] = draw(st.sampled_from([{"rounds": 25}, {"rounds": 25, "duration": "3h"}, {"duration": "20h"}]))
         data["server"]["pause"] = draw(st.sampled_from(["7s", "30m", "2h"]))
-        data["records"] = {"gauges": draw(st.sampled_from(["1h", "47m", None])), "eligible": draw(st.booleans())}
+        data["records"] = {
+            "gauges": draw(st.sampled_from(["1h", "47m", None])),
+            "gauge_sample": draw(st.sampled_from([None, 3, 50_000])),
+            "eligible": draw(st.booleans()),
+        }
     return data
 
 

@@ -29,6 +29,12 @@ KINDS: dict[str, Any] = {
         "require": ["charging"],
         "charging": {"night": {"plug_in": "11:30", "between_persons": "3h", "between_days": "3h", "length": "16h"}},
     },
+    "days that begin before midnight": {
+        "kind": "habits",
+        "require": ["charging", "network"],
+        "charging": {"night": {"plug_in": "12:00", "between_persons": "3h", "between_days": "3h"}},
+        "network": {"commute": "0s", "work": 0.9, "drop_outs": {"per_hour": 0}},
+    },
     "uses without length": {
         "kind": "habits",
         "require": ["idle", "network"],

@@ -9,7 +9,7 @@ from fedsim.availability import bursts, charging, habits, network
 from fedsim.availability.batches.base import Clients, Floats, Mask, Spells, ends_by_spells
 from fedsim.availability.batches.connected import Connected
 from fedsim.availability.batches.plugged import Plugged
-from fedsim.availability.batches.troubled import failing, used
+from fedsim.availability.batches.troubled import Troubled, failing, used
 from fedsim.availability.civil import Civil, civil
 from fedsim.availability.idle import uses
 from fedsim.availability.place import Place
@@ -37,18 +37,23 @@ class HabitsBatch:
     Notes
     -----
     What is expensive to work out and holds for hours is remembered for each client: sessions on the charger, the
-    outing of the day, and `_shut`, an instant before which the client is surely not available. Around a change of the
-    clocks nothing is remembered.
+    outing of the day, an instant before which the client is surely not available (`_shut`), and one until which it
+    stays on the charger and on the network (`_open`). Around a change of the clocks nothing is remembered.
     """
 
     def __init__(self, kind: Habits, place: Place, members: Clients, draws: Stream) -> None:
         self._kind, self._place, self._draws = kind, place, draws
         clients = int(members.max(initial=0)) + 1
-        self._shut = np.zeros(clients)
-        self._plugged = Plugged(kind.charging, members, draws) if "charging" in kind.require else None
-        self._connected = Connected(kind.network, clients, draws) if "network" in kind.require else None
-        self._troubled = [used(kind.idle, clients, draws)] if "idle" in kind.require else []
-        self._troubled += [failing(kind.network, clients, draws)] if "network" in kind.require else []
+        self._shut, self._open = np.zeros(clients), np.zeros(clients)
+        self._lasting: list[Plugged | Connected] = []
+        self._troubled: list[Troubled] = []
+        if "charging" in kind.require:
+            self._lasting.append(Plugged(kind.charging, members, draws))
+        if "network" in kind.require:
+            self._lasting.append(Connected(kind.network, clients, draws))
+            self._troubled.append(failing(kind.network, clients, draws))
+        if "idle" in kind.require:
+            self._troubled.insert(0, used(kind.idle, clients, draws))
 
     def elsewhere(self, place: Place, members: Clients) -> "HabitsBatch":
         """Return a batch of other members, with no larger indices, in another place.
@@ -57,8 +62,7 @@ class HabitsBatch:
         """
         other = copy(self)
         other._place = place
-        if self._plugged is not None:
-            other._plugged = self._plugged.beside(members)
+        other._lasting = [each.beside(members) if isinstance(each, Plugged) else each for each in self._lasting]
         return other
 
     def at(self, clients: Clients, instant: float) -> Mask:
@@ -69,20 +73,29 @@ class HabitsBatch:
         if not _steady(clock, instant):
             answer[left] = habits.available_at(self._kind, clients[left], instant, self._place, self._draws)
             return answer
-        if self._plugged is not None:
-            left = self._sieve(clients, left, *self._plugged.state(clients[left], instant, clock))
-        if self._connected is not None:
-            left = self._sieve(clients, left, *self._connected.state(clients[left], instant, clock))
+        some = clients[left]
+        fails = np.flatnonzero(self._open[some] <= instant)
+        if len(fails) and self._lasting:
+            self._look_up(some[fails], instant, clock)
+            left = left[self._shut[some] <= instant]
         for events in self._troubled:
-            left = self._sieve(clients, left, *events.state(clients[left], instant, clock))
+            some = clients[left]
+            free, until = events.state(some, instant, clock)
+            fails = np.flatnonzero(~free)
+            self._shut[some[fails]] = until[fails]
+            left = left[free]
         answer[left] = True
         return answer
 
-    def _sieve(self, clients: Clients, left: NDArray[np.intp], holds: Mask, until: Floats) -> NDArray[np.intp]:
-        """Remember how long those are shut for whom a condition does not hold, and return the others."""
-        fails = ~holds
-        self._shut[clients[left[fails]]] = until[fails]
-        return left[holds]
+    def _look_up(self, clients: Clients, instant: float, clock: Civil) -> None:
+        """Remember from when and until when the charger and the network are there."""
+        ends = np.full(len(clients), np.inf)
+        for condition in self._lasting:
+            since, until = condition.spell(clients, instant, clock)
+            self._shut[clients] = np.where(since > instant, since, instant)
+            holds = np.flatnonzero(since <= instant)
+            clients, ends = clients[holds], np.minimum(ends[holds], until[holds])
+        self._open[clients] = ends
 
     def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
         """Look for the first condition that ceases to hold."""
@@ -92,13 +105,17 @@ class HabitsBatch:
         found = np.full(len(clients), np.inf)
         for events in self._troubled:
             found = np.minimum(found, events.next_start(clients, instant, until, clock))
-        # Where the charger or the network may change first, only a sweep can tell.
-        changing = np.zeros(len(clients), dtype=np.bool_)
-        for condition in (self._plugged, self._connected):
-            if condition is not None:
-                changing |= condition.state(clients, instant, clock)[1] <= np.minimum(until, found)
-        some = np.flatnonzero(changing)
-        found[some] = ends_by_spells(self, clients[some], instant, until[some])
+        if self._lasting:
+            unknown = np.flatnonzero(self._open[clients] <= instant)
+            if len(unknown):
+                self._look_up(clients[unknown], instant, clock)
+            ends = self._open[clients]
+            found = np.where(ends <= np.minimum(until, found), ends, found)
+            # Beyond the horizon only a sweep can tell.
+            horizon = min(condition.horizon(instant, clock) for condition in self._lasting)
+            far = np.flatnonzero((ends >= horizon) & (found <= until) & (found == ends))
+            if len(far):
+                found[far] = ends_by_spells(self, clients[far], instant, until[far])
         return found
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:

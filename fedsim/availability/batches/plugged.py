@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability import lengths
-from fedsim.availability.batches.base import Clients, Floats, Mask
+from fedsim.availability.batches.base import Clients, Floats
 from fedsim.availability.batches.draws import Drawer, drawer, keys
 from fedsim.availability.charging import NIGHT_AT_MOST, TOP_UP_AT_MOST, TOP_UPS, evening, weekends
 from fedsim.availability.civil import DAY, Civil
@@ -19,9 +19,9 @@ from fedsim.availability.persons import LIMIT, Draw, chance
 from fedsim.keyed import Stream
 from fedsim.scenario.habits import Charging
 
-_NEVER = -(2**31)
+_SINCE = 16  # added to the ordinals of days that are remembered, so that 0 stands for never
 _OF_A_DAY = 1 + TOP_UPS
-_CHUNK = 8_192
+_CHUNK = 4_096  # clients whose sessions fit into a processor's cache
 
 
 class Plugged:
@@ -38,9 +38,8 @@ class Plugged:
     """
 
     def __init__(self, charging: Charging, members: Clients, draws: Stream) -> None:
-        self._charging, self._draws, self._members = charging, draws, members
+        self._charging, self._draws = charging, draws
         clients = int(members.max(initial=0)) + 1
-        self._today, self._worked = _NEVER, 0  # the day now, and how many clients' days have been worked out in it
         night = charging.night
         off = LIMIT * (night.between_persons + night.between_days)
         usual = [evening(night.plug_in), evening(night.plug_in_weekend)]
@@ -48,84 +47,101 @@ class Plugged:
             night.length_between_persons + night.length_between_days
         )
         last = max(max(usual) + off + min(longest, NIGHT_AT_MOST), DAY + TOP_UP_AT_MOST)
-        self.ahead = min(min(usual) - off, 0.0)
-        """Seconds after midnight, 0 or less, before which no session of a day begins."""
-        self.days = math.ceil(last / DAY)
-        """Local days, the present one included, whose sessions may still go on."""
+        # Seconds after midnight, 0 or less, before which no session of a day begins: the day is taken to begin there.
+        self._ahead = min(min(usual) - off, 0.0)
+        self._days = math.ceil((last - self._ahead) / DAY)  # whose sessions may still go on, the present one included
         # Pages of these arrays that no client has needed take no memory.
-        self._day = np.full(clients, _NEVER, dtype=np.int32)
+        self._day = np.zeros(clients, dtype=np.int32)
         self._persons = np.zeros((clients, 5))
-        self._sessions = np.zeros((clients, 2, self.days * _OF_A_DAY))  # starts, ends
-        self._on = np.zeros(clients, dtype=np.bool_)
+        self._sessions = np.zeros((clients, self._days, 2 * _OF_A_DAY))  # starts, then ends
+        self._since = np.zeros(clients)
         self._until = np.zeros(clients)
+        self._begin(members)
+
+    def _begin(self, members: Clients) -> None:
+        """Set out with some members."""
+        self._members = members
+        together = len(members) > 0 and int(members[-1] - members[0]) == len(members) - 1
+        self._first = int(members[0]) if together else None
+        self._today, self._asked = 0, 0  # the day now, and how often it has been looked up
 
     def beside(self, members: Clients) -> "Plugged":
         """Return the charging of other members, who live by another clock; the arrays by client are shared."""
         other = copy(self)
-        other._members, other._today, other._worked = members, _NEVER, 0
+        other._begin(members)
         return other
 
-    def state(self, clients: Clients, instant: float, clock: Civil) -> tuple[Mask, Floats]:
-        """Say of each client whether it is on its charger, and until when at least that stays so."""
+    def spell(self, clients: Clients, instant: float, clock: Civil) -> tuple[Floats, Floats]:
+        """Return when the time on the charger that goes on, or the next one, begins and ends, cut at the horizon."""
         until = self._until[clients]
         stale = np.flatnonzero(until <= instant)
         if len(stale):
             self._refresh(clients[stale], instant, clock)
             until[stale] = self._until[clients[stale]]
-        return self._on[clients], until
+        return self._since[clients], until
+
+    def horizon(self, instant: float, clock: Civil) -> float:
+        """Return the instant before which everything is known; later than the present one."""
+        midnight = clock.midnight(np.array([clock.day(instant - self._ahead) + 1]))
+        return max(float(clock.instant(midnight + self._ahead)[0]), math.nextafter(instant, math.inf))
 
     def _refresh(self, clients: Clients, instant: float, clock: Civil) -> None:
-        today = clock.day(instant)
+        today, horizon = clock.day(instant - self._ahead), self.horizon(instant, clock)
         if today != self._today:
-            self._begin(today, clock)
-        known = self._day[clients]
-        for back in range(self.days - 1, -1, -1):  # the earliest first; a day's place is taken by the same one later
+            if self._today == today - 1 and 2 * self._asked > len(self._members):
+                self._go_on(instant, today, horizon, clock)
+                clients = clients[self._until[clients] <= instant]
+            self._today, self._asked = today, 0
+        self._asked += len(clients)
+        known = self._day[clients] - _SINCE
+        for back in range(self._days - 1, -1, -1):  # the earliest first; a day's place is taken by the same one later
             missing = clients[known < today - back]
             if len(missing):
-                self._work_out(missing, today - back, clock)
+                self._work_out(missing, missing, today - back, clock)
+        for first in range(0, len(clients), _CHUNK):
+            self._stretch(clients[first : first + _CHUNK], instant, horizon)
+
+    def _go_on(self, instant: float, today: int, horizon: float, clock: Civil) -> None:
+        """Work out a day of all whose day before is known: most will be needed, and it is cheaper in one go."""
+        for first in range(0, len(self._members), _CHUNK):
+            some = self._members[first : first + _CHUNK]
+            before = self._day[some] == today - 1 + _SINCE
+            where: Clients | slice = some[before]
+            if self._first is not None and before.all():
+                where = slice(self._first + first, self._first + first + len(some))
+            self._work_out(some[before], where, today, clock)
+            self._stretch(where, instant, horizon)
+
+    def _stretch(self, where: Clients | slice, instant: float, horizon: float) -> None:
+        """Put together the sessions that overlap or touch."""
         # One row for each session, so that numpy compares along the clients.
-        starts, ends = self._sessions[clients].transpose(1, 2, 0).copy()
-        on = ((starts <= instant) & (instant < ends)).any(axis=0)
-        # Off: until the next start. On: until the end of the last session of those that overlap or touch.
-        until = np.where(starts > instant, starts, np.inf).min(axis=0)
-        some = np.flatnonzero(on)
-        starts, ends = starts[:, some], ends[:, some]
-        reach = np.full(len(some), instant)
+        starts, ends = self._sessions[where].reshape(-1, self._days, 2, _OF_A_DAY).transpose(2, 1, 3, 0)
+        starts, ends = starts.reshape(self._days * _OF_A_DAY, -1), ends.reshape(self._days * _OF_A_DAY, -1)
+        since = np.where(ends > instant, starts, np.inf).min(axis=0)
+        reach = np.maximum(since, instant)
         while True:
-            further = np.where(starts <= reach, ends, instant).max(axis=0)
+            further = np.where(starts <= reach, ends, -np.inf).max(axis=0, initial=-np.inf)
             if (further <= reach).all():
                 break
             reach = np.maximum(reach, further)
-        until[some] = reach
-        horizon = float(clock.instant(clock.midnight(np.array([today + 1])) + self.ahead)[0])
-        self._on[clients], self._until[clients] = on, np.minimum(until, horizon)
+        self._since[where], self._until[where] = np.minimum(since, horizon), np.minimum(reach, horizon)
 
-    def _begin(self, today: int, clock: Civil) -> None:
-        """Begin a local day: if most clients were needed yesterday, work out all, which is cheaper in one go."""
-        if self._today == today - 1 and 2 * self._worked > len(self._members):
-            for first in range(0, len(self._members), _CHUNK):
-                some = self._members[first : first + _CHUNK]
-                some = some[self._day[some] == today - 1]
-                self._work_out(some, today, clock)
-        self._today, self._worked = today, 0
-
-    def _work_out(self, clients: Clients, day: int, clock: Civil) -> None:
-        """Write down the sessions of one local day."""
+    def _work_out(self, clients: Clients, where: Clients | slice, day: int, clock: Civil) -> None:
+        """Write down the sessions of one local day; `where` addresses the same clients."""
         words = drawer(clients, self._draws)
         self._meet(clients, words)
-        self._day[clients] = day
-        self._worked += len(clients)
-        persons = self._persons[clients]
-        sessions = np.full((len(clients), 2, _OF_A_DAY), np.inf)  # what does not take place begins never
-        sessions[:, 0, 0], sessions[:, 1, 0] = self._night(words, persons, day, clock)
+        self._day[where] = day + _SINCE
+        persons = self._persons[where]
+        sessions = np.full((2 * _OF_A_DAY, len(clients)), np.inf)  # what does not take place begins never
+        who, begin, end = self._night(words, persons, day, clock)
+        sessions[0, who], sessions[_OF_A_DAY, who] = begin, end
         who, number, begin, end = self._top_ups(words, persons, day, clock)
-        sessions[who, 0, 1 + number], sessions[who, 1, 1 + number] = begin, end
-        first = (day % self.days) * _OF_A_DAY
-        self._sessions[clients, :, first : first + _OF_A_DAY] = sessions
+        sessions[1 + number, who], sessions[_OF_A_DAY + 1 + number, who] = begin, end
+        self._sessions[where, day % self._days] = sessions.T
 
     def _meet(self, clients: Clients, words: Drawer) -> None:
         """Write down what belongs to the persons who are met for the first time."""
-        new = np.flatnonzero(self._day[clients] == _NEVER)
+        new = np.flatnonzero(self._day[clients] == 0)
         if not len(new):
             return
         charging, night, top_up, words = self._charging, self._charging.night, self._charging.top_up, words.of(new)
@@ -140,8 +156,10 @@ class Plugged:
             ]
         )
 
-    def _night(self, words: Drawer, persons: Floats, day: int, clock: Civil) -> tuple[Floats, Floats]:
+    def _night(self, words: Drawer, persons: Floats, day: int, clock: Civil) -> tuple[NDArray[np.intp], Floats, Floats]:
         night, days = self._charging.night, np.array([day])
+        who = np.flatnonzero(words.uniforms(Draw.NIGHT, day) < persons[:, 0])
+        words, persons = words.of(who), persons[who]
         weekend = bool(weekends(days + 1)[0])
         usual = evening(night.plug_in_weekend if weekend else night.plug_in)
         later = persons[:, 1] + night.between_days * words.deviation(Draw.NIGHT_TIME, day)
@@ -150,8 +168,8 @@ class Plugged:
         length = np.minimum(
             np.maximum((night.length_weekend if weekend else night.length) + longer, 0.0), NIGHT_AT_MOST
         )
-        takes_place = (words.uniforms(Draw.NIGHT, day) < persons[:, 0]) & (starts + length > starts)
-        return np.where(takes_place, starts, np.inf), starts + length
+        ends = starts + length
+        return who, np.where(ends > starts, starts, np.inf), ends
 
     def _top_ups(
         self, words: Drawer, persons: Floats, day: int, clock: Civil

@@ -13,7 +13,7 @@ from fedsim.simulation.roster import Bar, count_bars, explain_bars
 from fedsim.simulation.selection import Law, Request
 from fedsim.simulation.vectorized.waiting import ready_at
 
-_CHUNK = 1 << 16  # clients that are looked at together, which bounds the memory
+_CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _MANY = 0.2
 
 
@@ -187,13 +187,18 @@ class ArrayRoster:
         too_few_s = float(leaves[len(leaves) - units]) if len(leaves) >= units else now
         return self._clock.at(min(enough_s, too_few_s, until_s), Turn.SERVER)
 
-    def counts(self) -> NDArray[np.int64]:
-        """Count (3, groups) available and eligible clients and those in a session, by group; O(N)."""
-        total = np.zeros((3, self._groups), dtype=np.int64)
-        in_session = self._in_session()
-        for clients in self._chunks():
-            total += count_bars(self._bars(clients, in_session), self._group[clients], self._groups)
-        return total
+    def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
+        total, now = np.zeros((2, self._groups), dtype=np.int64), self._clock.now
+        for first in range(0, self.clients if among is None else len(among), _CHUNK):
+            last = first + _CHUNK
+            clients = np.arange(first, min(last, self.clients)) if among is None else among[first:last]
+            # A session keeps a client from being eligible as a cool-down does.
+            online, free = self._crowd.at(clients, now), self._free(clients)
+            bars = np.where(online, 0, Bar.OFFLINE) | np.where(free, 0, Bar.COOLDOWN)
+            total += count_bars(bars.astype(np.uint8), self._group[clients], self._groups)
+        in_session = np.bincount(self._group[self._busy[self._busy_until_s > now]], minlength=self._groups)
+        return np.array([*total, in_session])
 
     def explain(self) -> str:
         """Say in words what everyone is waiting for."""

@@ -1,0 +1,67 @@
+"""Whom the gauges count: everyone, or in a large population evenly spaced clients of each cell."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from fedsim.simulation.clock import Turn
+from fedsim.simulation.federation import Federation
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Clients that stand for all of their cell.
+
+    Attributes
+    ----------
+    clients
+        (n,) their indices; None for everyone.
+    sizes, taken
+        (cells,) how many clients each cell has, and how many of them are in the sample.
+    """
+
+    clients: NDArray[np.int64] | None
+    sizes: NDArray[np.int64]
+    taken: NDArray[np.int64]
+
+    def scaled(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what counts (..., cells) in the sample say of the whole cells, to the nearest client."""
+        return (2 * counts * self.sizes + self.taken) // (2 * self.taken)
+
+
+def sample(cell: NDArray[np.int64], most: int | None) -> Sample:
+    """Choose whom to count.
+
+    Parameters
+    ----------
+    cell
+        (N,) cell of each client.
+    most
+        Clients to choose; None for everyone. They are spread evenly over the cells, and what a small cell does not need
+        goes to the others; each has one at least.
+    """
+    sizes = np.bincount(cell)
+    if most is None or len(cell) <= most:
+        return Sample(None, sizes, sizes)
+    taken, left = np.empty_like(sizes), most
+    for rank, each in enumerate(np.argsort(sizes, kind="stable").tolist()):
+        taken[each] = min(int(sizes[each]), max(1, left // (len(sizes) - rank)))
+        left -= int(taken[each])
+    firsts, order = np.cumsum(sizes) - sizes, np.argsort(cell, kind="stable")
+    number = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
+    spaced = (2 * number + 1) * np.repeat(sizes, taken) // (2 * np.repeat(taken, taken))
+    return Sample(np.sort(order[np.repeat(firsts, taken) + spaced]), sizes, taken)
+
+
+def gauge(
+    world: Federation, cell: NDArray[np.int64], every_s: float, most: int | None
+) -> Generator[simpy.Event, None, None]:
+    """Count the population at a steady cadence; parameters as in `sample`."""
+    counted = sample(cell, most)
+    while True:
+        yield world.clock.at(world.recorder.ticks * every_s, Turn.GAUGE)
+        *ready, in_session = world.roster.counts(counted.clients)
+        world.recorder.gauge(world.clock.now, np.array([*counted.scaled(np.array(ready)), in_session]))
