@@ -11,7 +11,7 @@ import polars as pl
 
 from fedsim.errors import RunError, StalledError
 from fedsim.log import write_text
-from fedsim.log.journal import Journal, stored_log
+from fedsim.log.journal import STATE, Journal, stored_log
 from fedsim.population import Population
 from fedsim.preflight import preflight
 from fedsim.progress import Report, silent
@@ -97,6 +97,8 @@ def record(
     population = preflight(scenario)
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
+        if not (unfinished / STATE).exists():
+            tell("the interrupted run had not kept a state yet: beginning anew")
     else:
         open_run_directory(directory)
     journal = Journal(unfinished)

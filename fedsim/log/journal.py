@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ SOONEST_S = 1.0
 PATIENCE = 30.0
 """... and so many times as long as keeping one takes, so that a run is slowed down by 3 % at most."""
 _TABLES = ("rounds", "participations", "gauges")
-_STATE = "state.npz"
+STATE = "state.npz"
 
 
 class Journal:
@@ -42,7 +43,7 @@ class Journal:
         self._folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.state = _read(folder / _STATE)
+            self.state = _read(folder / STATE)
             self._parts = 0 if self.state is None else int(self.state["parts"])
             self._forget_from(self._parts)
         except OSError as error:
@@ -90,7 +91,7 @@ class Journal:
 
     def _write(self, state: Arrays) -> None:
         self.state = {**state, "parts": np.array(self._parts), "wall_s": np.array(self.wall_s)}
-        write_arrays(self._folder / _STATE, self.state)
+        write_arrays(self._folder / STATE, self.state)
 
     def _part(self, name: str, number: int) -> Path:
         return self._folder / f"{name}-{number:06}.parquet"
@@ -125,5 +126,5 @@ def _read(path: Path) -> Arrays | None:
     try:
         with np.load(path) as file:
             return dict(file)
-    except ValueError as error:
+    except (ValueError, BadZipFile) as error:
         raise RunError(f"{path} cannot be read: {error}") from None

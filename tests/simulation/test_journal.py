@@ -131,6 +131,7 @@ def test_a_closed_journal_holds_no_rows_any_more(small: Load, tmp_path: Path) ->
 
 
 def test_a_journal_that_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "state.npz").write_bytes(b"PK")
-    with pytest.raises(RunError, match=r"state\.npz cannot be read"):
-        Journal(tmp_path)
+    for content in (b"PK", b"PK\x03\x04", b"nonsense"):
+        (tmp_path / "state.npz").write_bytes(content)
+        with pytest.raises(RunError, match=r"state\.npz cannot be read"):
+            Journal(tmp_path)

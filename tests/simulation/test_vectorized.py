@@ -117,6 +117,8 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
             group["availability"] |= {"assign": "with_replacement"} if "assign" in group["availability"] else {}
         if draw(st.booleans()):
             group["cooldown"] = draw(rests(group["devices"]))
+        if not draw(st.integers(0, 5)):
+            group["cooldown"] = "2h"  # longer than a waiting server looks ahead at first
         if draw(st.booleans()):
             group["session"]["speed"] = {"kind": "uniform", "low": 0.5, "high": 2}
     if any(
