@@ -124,7 +124,7 @@ def _read(path: Path) -> Arrays | None:
     if not path.exists():
         return None
     try:
-        with np.load(path) as file:
-            return dict(file)
+        with path.open("rb") as opened, np.load(opened) as arrays:
+            return dict(arrays)
     except (ValueError, BadZipFile) as error:
         raise RunError(f"{path} cannot be read: {error}") from None
