@@ -43,7 +43,7 @@ def import_(
     policy: PolicyOption = "repair",
     as_json: Json = False,
 ) -> None:
-    """Convert {device: [[start, end], ...]} JSON, or lines of timestamp<TAB>event, to a trace for scenarios."""
+    """Convert JSON with the intervals of each device, or lines of timestamp<TAB>event, to a trace for scenarios."""
     from fedsim.availability.traces import write_trace
     from fedsim.availability.traces.faults import Policy
     from fedsim.availability.traces.imports import Form, import_trace

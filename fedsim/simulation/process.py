@@ -1,6 +1,9 @@
 """The process engine: every device and every session a SimPy process."""
 
+import gc
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fedsim.availability.cells import Cells
 from fedsim.availability.feed import Feed
@@ -35,7 +38,20 @@ def process_world(
     )
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
     feed = Feed(devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration)
-    for client in range(len(population)):
-        clock.process(device(world, client, feed.of(client)))
+    with _uncollected():
+        for client in range(len(population)):
+            clock.process(device(world, client, feed.of(client)))
     clock.process(world.roster.keep_time(server.patience))
     return world
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking through the processes again and again while more of them are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
