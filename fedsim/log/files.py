@@ -31,10 +31,10 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_table(path: Path, table: pl.DataFrame) -> None:
-    """Write a table as Parquet at once."""
+def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False) -> None:
+    """Write a table as Parquet at once; one that is only passing is compressed with less effort."""
     with _whole(path) as partial:
-        table.write_parquet(partial, compression="zstd", row_group_size=ROWS)
+        table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS)
 
 
 def join_tables(path: Path, parts: list[Path]) -> None:

@@ -65,7 +65,7 @@ class Journal:
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
         """Take the next rows of the rounds, the participations and the gauges."""
         for name, table in zip(_TABLES, (rounds, participations, gauges), strict=True):
-            write_table(self._part(name, self._parts), table)
+            write_table(self._part(name, self._parts), table, passing=True)
         self._parts += 1
 
     def due(self) -> bool:
