@@ -8,6 +8,7 @@ from fedsim.chain import Stationary, convergence, stationary
 from fedsim.errors import ChainError
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.theory import ConvergenceStudy
 
 
@@ -44,6 +45,8 @@ def predicted(
     if separation is None:
         common = population.common_separation
         separation = population.separation if common is None else common
+    if isinstance(scenario.server, BufferedServer):
+        raise ChainError("the chain knows synchronous rounds with a cohort; this scenario's server is buffered")
     wanted = scenario.server.wanted
     return stationary(population.weight, separation, wanted, law or law_of(scenario), method, seed=scenario.seed)
 
@@ -51,10 +54,12 @@ def predicted(
 def applicable(scenario: Scenario, population: Population) -> Stationary | None:
     """Return what theory predicts for the log of a scenario, or None where its assumptions do not hold.
 
-    The chain knows always-available clients that wait in rounds, with a full cohort in every round and every
-    participation counted.
+    The chain knows always-available clients that wait in synchronous rounds, with a full cohort in every round and
+    every participation counted.
     """
     server = scenario.server
+    if isinstance(server, BufferedServer):
+        return None
     in_rounds = not population.cooldown_s.any()
     counted = server.cooldown_from == "selected" or (server.wanted == server.cohort and server.deadline is None)
     if not (scenario.always_available and in_rounds and counted):

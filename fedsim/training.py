@@ -35,7 +35,7 @@ from fedsim.scenario.learning import (
     PowerSchedule,
     Schedule,
 )
-from fedsim.scenario.models import Selection
+from fedsim.scenario.server import Selection
 from fedsim.simulation import simulate_log
 
 REFERENCE_SUFFIX = "_uniform"

@@ -63,3 +63,40 @@ def scenarios(draw: st.DrawFn, *, always: bool | None = None) -> Scenario:
         "records": {"gauges": "1m", "eligible": True},
     }
     return Scenario.model_validate(data)
+
+
+@st.composite
+def buffered_scenarios(draw: st.DrawFn, *, always: bool | None = None) -> Scenario:
+    """Draw a scenario with a buffered server, whose separations can be kept unless sessions drop out or are stale."""
+    longest = draw(st.integers(0, 3))
+    buffer = draw(st.integers(1, 4))
+    devices = (longest + 1) * buffer + draw(st.integers(0, 12))
+    always = draw(st.booleans()) if always is None else always
+    available = "always" if always else {"kind": "renewal", "on": draw(times.filter(lambda t: t != "0s")), "off": "40s"}
+    first = draw(st.integers(1, devices))
+    group = {
+        "separation": draw(st.sampled_from([longest, {"kind": "uniform", "low": 0, "high": longest}])),
+        "cooldown": draw(st.sampled_from(["0s", "0s", "2m"])),
+        "availability": available,
+        "weight": draw(st.sampled_from([1, {"kind": "zipf", "exponent": 2}])),
+    }
+    population = [{**group, "name": "first", "devices": first, "session": draw(sessions())}]
+    if devices > first:
+        population.append({**group, "name": "second", "devices": devices - first, "session": draw(sessions())})
+    data = {
+        "seed": draw(st.integers(0, 2**32)),
+        "stop": draw(st.sampled_from([{"rounds": 30}, {"rounds": 30, "duration": "12m"}])),
+        "population": population,
+        "server": {
+            "mode": "buffered",
+            "concurrency": draw(st.integers(1, devices + 2)),
+            "buffer": buffer,
+            "max_staleness": draw(st.sampled_from([None, None, 0, 2])),
+            "deadline": draw(st.sampled_from([None, None, "1m"])),
+            "selection": draw(st.sampled_from(["midzuno", "uniform", "successive", "cyclic"])),
+            "cooldown_from": draw(st.sampled_from(["selected", "reported"])),
+            "patience": "2h",
+        },
+        "records": {"gauges": "1m", "eligible": True},
+    }
+    return Scenario.model_validate(data)

@@ -45,6 +45,14 @@ class Columns:
         """Set values of one column in rows by their numbers."""
         self._arrays[name][rows - self.first] = values
 
+    def count(self, row: int, name: str, more: int) -> None:
+        """Add to the number that stands in one row of a column."""
+        self._arrays[name][row - self.first] += more
+
+    def of(self, rows: int | NDArray[np.int64], name: str) -> Any:
+        """Return the values of one column in rows by their numbers."""
+        return self._arrays[name][rows - self.first]
+
     def get(self, name: str) -> NDArray[Any]:
         """Return a view of what is held of a column."""
         return self._arrays[name][: self.waiting]

@@ -15,6 +15,7 @@ RUNNING = 0
 """Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""
 CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
 _NAMES = pl.Series(["", *SESSION_OUTCOMES], dtype=pl.String)
+_TALLIED = {CODES[outcome]: outcome for outcome in ("reported", "dropped", "late")}
 _SETTLE = 1 << 16  # rows that are passed on together
 
 
@@ -22,7 +23,8 @@ class Recorder:
     """Rows of the log as they come about.
 
     A participation gets its row when it is selected and its end when the session ends, so rows stand in the order of
-    round and position whatever the order of the ends.
+    round and position whatever the order of the ends. A buffered server's versions are rounds that select repeatedly
+    and whose sessions may end in a later one.
 
     Parameters
     ----------
@@ -32,15 +34,28 @@ class Recorder:
         What the gauges count apart: names of a group and of a time zone that its clients live in.
     spool
         Takes the rows whose rounds are closed and whose sessions have ended.
+    staleness
+        Of every session whose staleness is not told: 0 in synchronous rounds, None where only reports have one.
     """
 
-    def __init__(self, clients: int, counted: Sequence[tuple[str, str]], spool: Spool) -> None:
+    def __init__(
+        self, clients: int, counted: Sequence[tuple[str, str]], spool: Spool, staleness: int | None = 0
+    ) -> None:
         self._spool = spool
         self._counted = counted
         self._last_round = np.full(clients, -1, dtype=np.int32)
-        self._rounds = Columns(opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8")
+        self._staleness = -1 if staleness is None else staleness
+        counts = dict.fromkeys(("selected", *_TALLIED.values()), "i8")
+        self._rounds = Columns(opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8", **counts)
         self._rows = Columns(
-            round="i8", client="i8", position="i8", selected_s="f8", ended_s="f8", outcome="i1", gap="i8"
+            round="i8",
+            client="i8",
+            position="i8",
+            selected_s="f8",
+            ended_s="f8",
+            outcome="i1",
+            gap="i8",
+            staleness="i8",
         )
         self._gauges: list[tuple[float, NDArray[np.int64]]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
@@ -55,37 +70,75 @@ class Recorder:
 
     def open_round(self, opened_s: float) -> None:
         """Begin the next round's row."""
-        self._rounds.add(1, opened_s=opened_s, selected_s=math.nan, closed_s=math.nan, outcome="", eligible=-1)
+        self._rounds.add(
+            1,
+            opened_s=opened_s,
+            selected_s=math.nan,
+            closed_s=math.nan,
+            outcome="",
+            eligible=-1,
+            selected=0,
+            reported=0,
+            dropped=0,
+            late=0,
+        )
 
     def select(self, number: int, clients: NDArray[np.int64], selected_s: float, eligible: int | None = None) -> int:
-        """Begin the participations' rows of the open round's cohort and return the index of the first."""
+        """Begin the participations' rows of a selection in the open round and return the index of the first."""
         count = len(clients)
         last = self._last_round[clients].astype(np.int64)
         self._last_round[clients] = number
-        self._rounds.put(number, "selected_s", selected_s)
-        self._rounds.put(number, "eligible", -1 if eligible is None else eligible)
+        if math.isnan(self._rounds.of(number, "selected_s")):
+            self._rounds.put(number, "selected_s", selected_s)
+            self._rounds.put(number, "eligible", -1 if eligible is None else eligible)
+        already = int(self._rounds.of(number, "selected"))
+        self._rounds.count(number, "selected", count)
         if count:
-            self._running[number] = count
+            self._running[number] = self._running.get(number, 0) + count
         return self._rows.add(
             count,
             round=number,
             client=clients,
-            position=np.arange(count),
+            position=np.arange(already, already + count),
             selected_s=selected_s,
             ended_s=math.nan,
             outcome=RUNNING,
-            gap=np.where(last >= 0, number - last, 0),
+            gap=np.where(last >= 0, number - last, -1),
+            staleness=self._staleness,
         )
 
     def end(self, number: int, rows: int | NDArray[np.int64], ended_s: ArrayLike, outcome: ArrayLike) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
         self._rows.put(rows, "ended_s", ended_s)
         self._rows.put(rows, "outcome", outcome)
-        left = self._running[number] - (1 if isinstance(rows, int) else len(rows))
+        count = 1 if isinstance(rows, int) else len(rows)
+        self._no_longer_running(number, count)
+        self._count(number, np.broadcast_to(outcome, count))
+
+    def end_in_version(
+        self, version: int, row: int, ended_s: float, outcome: int, staleness: int | None = None
+    ) -> None:
+        """Complete a row, whatever its round, of a session that ended while the server was at a version."""
+        self._rows.put(row, "ended_s", ended_s)
+        self._rows.put(row, "outcome", outcome)
+        if staleness is not None:
+            self._rows.put(row, "staleness", staleness)
+        self._no_longer_running(int(self._rows.of(row, "round")), 1)
+        if outcome in _TALLIED:
+            self._rounds.count(version, _TALLIED[outcome], 1)
+
+    def _no_longer_running(self, number: int, count: int) -> None:
+        left = self._running[number] - count
         if left:
             self._running[number] = left
         else:
             del self._running[number]
+
+    def _count(self, number: int, outcomes: NDArray[np.int8]) -> None:
+        counts = np.bincount(outcomes, minlength=max(_TALLIED) + 1)
+        for code, name in _TALLIED.items():
+            if counts[code]:
+                self._rounds.count(number, name, int(counts[code]))
 
     def close_round(self, closed_s: float, outcome: str) -> None:
         """Complete the open round's row."""
@@ -131,7 +184,7 @@ class Recorder:
         until = min(self._running, default=self.closed)
         rounds = self._rounds.take(until)
         rows = self._rows.take(self._rows.first + int(np.searchsorted(self._rows.get("round"), until)))
-        self._spool.add(_rounds_table(rounds, rows, until), _participations_table(rows), self._gauges_table())
+        self._spool.add(_rounds_table(rounds, until), _participations_table(rows), self._gauges_table())
         self._gauges.clear()
 
     def _gauges_table(self) -> pl.DataFrame:
@@ -148,20 +201,14 @@ class Recorder:
         return pl.DataFrame(columns, schema=GAUGES)
 
 
-def _rounds_table(rounds: Arrays, rows: Arrays, until: int) -> pl.DataFrame:
-    count = len(rounds["opened_s"])
-    first = until - count
-
-    def counted(here: NDArray[np.bool_] | slice) -> NDArray[np.int64]:
-        return np.bincount(rows["round"][here] - first, minlength=count)
-
+def _rounds_table(rounds: Arrays, until: int) -> pl.DataFrame:
     columns = {
-        "round": np.arange(first, until),
+        "round": np.arange(until - len(rounds["opened_s"]), until),
         "opened_s": rounds["opened_s"],
         "selected_s": pl.Series(rounds["selected_s"]).fill_nan(None),
         "closed_s": rounds["closed_s"],
-        "selected": counted(slice(None)),
-        **{name: counted(rows["outcome"] == CODES[name]) for name in ("reported", "dropped", "late")},
+        "selected": rounds["selected"],
+        **{name: rounds[name] for name in _TALLIED.values()},
         "outcome": rounds["outcome"].tolist(),
         "eligible": _some(rounds["eligible"], rounds["eligible"] >= 0),
     }
@@ -172,10 +219,9 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     columns = {
         **{name: rows[name] for name in ("round", "client", "position", "selected_s", "ended_s")},
         "outcome": _NAMES.gather(rows["outcome"]),
-        "gap": _some(rows["gap"], rows["gap"] > 0),
-        # In synchronous rounds everyone downloads the model of the round and reports before the next.
-        "version": rows["round"],
-        "staleness": np.zeros(len(rows["round"]), dtype=np.int64),
+        "gap": _some(rows["gap"], rows["gap"] >= 0),
+        "version": rows["round"],  # everyone downloads the newest model
+        "staleness": _some(rows["staleness"], rows["staleness"] >= 0),
     }
     return pl.DataFrame(columns, schema=PARTICIPATIONS)
 

@@ -5,13 +5,13 @@ from typing import Protocol
 
 import polars as pl
 
-SESSION_OUTCOMES = ("reported", "dropped", "late", "aborted")
+SESSION_OUTCOMES = ("reported", "dropped", "late", "aborted", "stale")
 """How a session ends: its report was taken; the device became unavailable; the report came after the deadline; the
-round closed first, or the run was stopped."""
+round closed first, or the run was stopped; a buffered server found the report too stale and discarded it."""
 
 ROUND_OUTCOMES = ("target", "deadline", "exhausted", "skipped", "stopped")
 """How a round closes: enough reports; the deadline; nobody left who could report; too few eligible clients under
-``shortage: skip``; the run's duration was over."""
+``shortage: skip``; the run's duration was over. The versions of a buffered server are rounds in this sense."""
 
 ROUNDS = pl.Schema(
     {

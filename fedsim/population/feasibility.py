@@ -6,6 +6,7 @@ from fedsim.errors import Mistake
 from fedsim.errors import Path as KeyPath
 from fedsim.population.columns import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
 
 
 def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
@@ -16,6 +17,8 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
     once in R_i + 1 rounds, so sum_i 1 / (R_i + 1) must reach `wanted`.
     """
     server = scenario.server
+    if isinstance(server, BufferedServer):
+        return _check_buffered(scenario, server, population)
     clients, wanted = len(population), server.wanted
     mistakes = []
     if server.selection.kind == "groups":
@@ -52,7 +55,7 @@ def _separation_path(group: int) -> KeyPath:
 
 
 def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
-    clients, cohort = len(population), scenario.server.cohort
+    clients, cohort = len(population), scenario.sync_server.cohort
     path = ("server", "selection")
     if clients % cohort:
         message = (
@@ -65,3 +68,41 @@ def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
         message = f"the members of selection group {int(mixed[0])} have different separations; they must share one"
         return [scenario.mistake(path, message)]
     return []
+
+
+def _check_buffered(scenario: Scenario, server: BufferedServer, population: Population) -> list[Mistake]:
+    """Return what makes it certain that the server cannot go on stepping.
+
+    A report that is taken keeps its client out for R_i versions, so a client gives one in R_i + 1 versions at most, and
+    sum_i 1 / (R_i + 1) must reach `buffer`, whatever else happens.
+    """
+    mistakes = []
+    if scenario.theory.convergence is not None:
+        message = "the study of convergence is about synchronous rounds, and this server is buffered"
+        mistakes.append(scenario.mistake(("theory", "convergence"), message))
+    clients, buffer = len(population), server.buffer
+    supply = float((1.0 / (population.separation + 1.0)).sum())
+    if supply >= buffer * (1 - 1e-12):
+        return mistakes
+    if buffer > clients:
+        message = (
+            f"a step takes {buffer:,} reports, a client gives one in each version at most, and the population has "
+            f"{clients:,} clients"
+        )
+        return [*mistakes, scenario.mistake(("server", "buffer"), message)]
+    common = population.common_separation
+    if common is not None:
+        message = (
+            f"separation {common} can never be kept: with a step after every {buffer:,} reports of {clients:,} "
+            f"clients, everybody would be waiting after {clients // buffer} versions; the largest that works is "
+            f"{clients // buffer - 1}"
+        )
+        return [*mistakes, scenario.mistake(_separation_path(0), message)]
+    message = (
+        f"the separations can never be kept: together the clients can give {supply:.6g} reports in each version at "
+        f"most, and a step takes {buffer:,}; the largest buffer that works is {int(supply + 1e-9)}"
+    )
+    return [
+        *mistakes,
+        scenario.mistake(_separation_path(int(population.group[population.separation.argmax()])), message),
+    ]

@@ -1,8 +1,8 @@
 """What all scenario models share: strict types, frozen values, unknown keys answered with "did you mean"."""
 
 import difflib
-from collections.abc import Iterable
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -29,12 +29,16 @@ class Model(BaseModel):
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Keys that a like mapping has and this one has not, and why; an empty value (null) takes such a key back."""
+
     @model_validator(mode="wrap")
     @classmethod
     def _name_unknown_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         # pydantic knows which keys are unknown but not which was meant: the names are at hand only here.
         if not isinstance(data, dict):
             return handler(data)
+        data = {key: value for key, value in data.items() if value is not None or key not in cls.elsewhere}
         known = [field.alias or name for name, field in cls.model_fields.items()]
         unknown = [key for key in data if key not in known] if cls.model_config["extra"] == "forbid" else []
         if not unknown:
@@ -43,8 +47,8 @@ class Model(BaseModel):
             InitErrorDetails(
                 type=PydanticCustomError(
                     "unknown_key",
-                    "unknown key{hint}",
-                    {"hint": did_you_mean(key, known)},
+                    "{reason}",
+                    {"reason": cls.elsewhere.get(key) or f"unknown key{did_you_mean(key, known)}"},
                 ),
                 loc=(key if isinstance(key, int) else str(key),),
                 input=data[key],

@@ -4,18 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from fedsim.errors import Mistake
 from fedsim.errors import Path as KeyPath
 from fedsim.scenario.availability import Availability
-from fedsim.scenario.base import Model, short_kind
+from fedsim.scenario.base import Model
 from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
@@ -23,13 +17,14 @@ from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, validate
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import Permissions, locate
+from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
 from fedsim.scenario.sources import NumberSource, RoundsSource, TimeSource
 from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.theory import Theory
-from fedsim.scenario.units import Duration, Instant, PositiveDuration
+from fedsim.scenario.units import Instant, PositiveDuration
 from fedsim.scenario.zones import ZoneSource
 
-MAX_DEVICES = 10_000_000
+MAX_DEVICES = MOST_CLIENTS
 
 
 class Session(Model):
@@ -71,66 +66,11 @@ class Group(Model):
     """How long a participation takes."""
 
 
-SelectionKind = Literal["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]
-
-
-class Selection(Model):
-    """Who is chosen among the eligible clients."""
-
-    kind: SelectionKind
-    """midzuno: the paper's law, one client by weight and the rest uniformly; uniform; successive: one by one by weight
-    (Plackett-Luce); groups: one block of `cohort` consecutive clients by the block's weight; cyclic: everyone in
-    turn; bernoulli: each client by itself, by weight, so that `cohort` are expected."""
-
-
-class Server(Model):
-    """The server's round loop."""
-
-    mode: Literal["sync"] = "sync"
-    """sync: rounds, one after the other."""
-    cohort: Annotated[int, Field(ge=1, le=MAX_DEVICES)]
-    """B: reports wanted in a round."""
-    over_select: Annotated[float, Field(ge=1, le=100)] = 1.0
-    """Clients selected for each report wanted; the round closes at `cohort` reports."""
-    deadline: PositiveDuration | None = None
-    """Longest time from selection until the round closes without those that are late."""
-    pause: Duration = Field(default="0s", validate_default=True)
-    """From the close of a round until the next one opens."""
-    selection: Annotated[
-        Selection,
-        BeforeValidator(
-            short_kind,
-            json_schema_input_type=SelectionKind | Selection,
-        ),
-    ] = Field(default="midzuno", validate_default=True)
-    """The law of one round."""
-    shortage: Literal["wait", "proceed", "skip"] = "wait"
-    """Fewer eligible clients than the round wants: wait for them, proceed with those there are (at least one), or
-    skip the round."""
-    cooldown_from: Literal["selected", "reported"] = "selected"
-    """What starts a cool-down: being selected, or only a report that the server took."""
-    patience: PositiveDuration = Field(default="30d", validate_default=True)
-    """A round that has waited this long for eligible clients ends the run with an error."""
-
-    @property
-    def wanted(self) -> int:
-        """Clients selected in a full round: cohort times over_select, rounded up."""
-        return -int(-round(self.cohort * self.over_select, 9) // 1)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.selection.kind == "groups" and self.wanted != self.cohort:
-            raise ValueError("selection by groups takes exactly one group a round: leave over_select at 1")
-        if self.selection.kind == "groups" and self.shortage == "proceed":
-            raise ValueError("selection by groups takes a whole group or none: shortage must be wait or skip")
-        return self
-
-
 class Stop(Model):
     """When the run ends: whichever comes first."""
 
     rounds: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    """Number of rounds."""
+    """Number of rounds; of versions, with a buffered server."""
     duration: PositiveDuration | None = None
     """Simulated time."""
 
@@ -176,7 +116,7 @@ class Scenario(Model):
     population: Annotated[list[Group], Field(min_length=1, max_length=100_000)]
     """The groups of devices."""
     server: Server
-    """The server's round loop."""
+    """How the server selects clients and takes their reports: in rounds, or by a buffer."""
     learning: Learning | None = None
     """What is trained over the log; nothing, where it is not given."""
     theory: Theory = Field(default_factory=Theory)
@@ -221,6 +161,19 @@ class Scenario(Model):
         return all(group.availability.kind == "always" for group in self.population)
 
     @property
+    def sync_server(self) -> SyncServer:
+        """The server, where it runs synchronous rounds.
+
+        Raises
+        ------
+        TypeError
+            If it is buffered.
+        """
+        if isinstance(self.server, BufferedServer):
+            raise TypeError("a buffered server runs no rounds")
+        return self.server
+
+    @property
     def folder(self) -> Path:
         """Folder against which the scenario's file names are resolved."""
         return self._document.folder
@@ -253,13 +206,13 @@ class Scenario(Model):
         if strangers:
             last = self.devices - 1
             raise ValueError(f"records.transitions names client {strangers[0]}; clients are numbered 0 to {last}")
-        if (
-            self.stop.rounds is None
-            and self.server.pause == 0
-            and all(group.session.instant for group in self.population)
-        ):
-            raise ValueError("rounds take no time, so stop.duration is never reached: give stop.rounds or server.pause")
-        if self.server.shortage == "skip" and self.stop.rounds is None and self.server.pause == 0:
+        server = self.server
+        if self.stop.rounds is None and server.pause == 0 and all(group.session.instant for group in self.population):
+            or_pause = "" if isinstance(server, BufferedServer) else " or server.pause"
+            raise ValueError(f"rounds take no time, so stop.duration is never reached: give stop.rounds{or_pause}")
+        if isinstance(server, BufferedServer):
+            return self
+        if server.shortage == "skip" and self.stop.rounds is None and server.pause == 0:
             raise ValueError(
                 "with shortage: skip and no pause, skipped rounds take no time: give stop.rounds or server.pause"
             )

@@ -13,6 +13,8 @@ from fedsim.log.recorder import Recorder
 from fedsim.log.spool import Memory, Spool
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
+from fedsim.simulation.buffered import BufferedRun
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.federation import Federation
 from fedsim.simulation.gauges import gauge
@@ -72,7 +74,9 @@ def _simulate(
     state = None if journal is None else journal.state
     clock = Clock(0.0 if state is None else float(state["now_s"]))
     devices = cells(scenario, population)
-    recorder = Recorder(len(population), devices.names, spool)
+    server = scenario.server
+    staleness = None if isinstance(server, BufferedServer) else 0
+    recorder = Recorder(len(population), devices.names, spool, staleness)
     engine = vectorized_world if engine_of(scenario) == "vectorized" else process_world
     world: Federation = engine(scenario, population, devices, clock, recorder, replicate)
     if state is not None:
@@ -87,7 +91,9 @@ def _simulate(
         if progress is not None:
             progress(number, clock.now)
 
-    serving = clock.process(serve(world, opening, 0 if state is None else int(state["number"])))
+    run = BufferedRun(world, server) if isinstance(server, BufferedServer) else None
+    number = 0 if state is None else int(state["number"])
+    serving = clock.process(serve(world, opening, number) if run is None else run.serve())
     records = scenario.records
     if records.gauges is not None:
         clock.process(gauge(world, devices.of_client, records.gauges, records.gauge_sample))
@@ -97,8 +103,8 @@ def _simulate(
         # The last round may have closed at the very instant of the stop: let that instant run its course.
         while not stopping.processed:
             clock.step()
-        stop_now(world)
-    else:
+        stop_now(world) if run is None else run.stop_now()
+    elif run is None:
         # Sessions that are late may still be on their way: let them end.
         world.finish()
     recorder.finish()

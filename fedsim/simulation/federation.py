@@ -1,6 +1,6 @@
 """What the server and the gauges need of a simulation, whichever engine keeps the devices."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -10,6 +10,7 @@ from fedsim.log.columns import Arrays
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer, Server
 from fedsim.simulation.clock import Clock
 from fedsim.simulation.selection import Request
 
@@ -30,6 +31,13 @@ class Roster(Protocol):
         """Clients that could be selected now, counted up to `most`: all eligible ones, or those in whole groups."""
         ...
 
+    def fewer_than(self, places: int, key: int, /) -> NDArray[np.int64] | None:
+        """Return all eligible clients, in order, if there are fewer than `places`, else None.
+
+        `key` is that of the selection which comes next: an engine may find out by trying it.
+        """
+        ...
+
     def attainable(self) -> int:
         """Clients that could be ready together while the round number stands still."""
         ...
@@ -45,8 +53,8 @@ class Roster(Protocol):
         """Count (3, cells) available and eligible clients among some or all, and everyone in a session, by cell."""
         ...
 
-    def explain(self) -> str:
-        """Say in words what everyone is waiting for."""
+    def explain(self, turn: str = "round") -> str:
+        """Say in words what everyone is waiting for; `turn` is what the server counts by."""
         ...
 
 
@@ -70,6 +78,59 @@ class Round(Protocol):
 
     def close(self, outcome: str) -> None:
         """Take no more reports; after a deadline the others may go on, otherwise they are aborted."""
+        ...
+
+
+class Landing(NamedTuple):
+    """A session that has ended; in the order of rows, which is that of versions and positions.
+
+    Attributes
+    ----------
+    row
+        The recorder's.
+    client
+        Whose it was.
+    version
+        Of the server, when it began.
+    outcome
+        ``reported``, which is still for the server to judge, ``dropped``, ``late`` or ``aborted``.
+    """
+
+    row: int
+    client: int
+    version: int
+    outcome: str
+
+
+class Flights(Protocol):
+    """The sessions of a buffered server."""
+
+    @property
+    def count(self) -> int:
+        """Sessions that run."""
+        ...
+
+    def start(self, version: int, key: int, cohort: NDArray[np.int64], row: int) -> None:
+        """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
+        ...
+
+    def landed(self) -> list[Landing]:
+        """Return the sessions that have ended since the last call, in the order of their rows."""
+        ...
+
+    def rest(self, clients: NDArray[np.int64], version: int) -> None:
+        """Begin the cool-down of clients now, at a version."""
+        ...
+
+    def wait(self, *, free: bool, until_s: float) -> simpy.Event:
+        """Return an event in the server's turn of the next end or, with places `free`, of somebody's eligibility.
+
+        It happens at `until_s` at the latest, and may happen before either.
+        """
+        ...
+
+    def abort(self) -> list[Landing]:
+        """Cut all sessions short and return them: the run is over."""
         ...
 
 
@@ -108,6 +169,10 @@ class Federation(Protocol):
         """Choose a cohort by the selection law."""
         ...
 
+    def flights(self) -> Flights:
+        """Return what a buffered server needs of its sessions."""
+        ...
+
     def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> Round:
         """Start the sessions of a cohort; `row` is the recorder's of the first of them."""
         ...
@@ -127,3 +192,11 @@ class Federation(Protocol):
     def finish(self) -> None:
         """Let the clock run until no session is left."""
         ...
+
+
+def wanted_together(server: Server) -> tuple[int, int]:
+    """Return how many clients can be selected only together, and the fewest ready ones with which a round can start."""
+    if isinstance(server, BufferedServer):
+        return 1, 1
+    block = server.cohort if server.selection.kind == "groups" else 1
+    return block, 1 if server.shortage == "proceed" else server.wanted

@@ -13,6 +13,7 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.clock import Clock
 from fedsim.simulation.device import device
+from fedsim.simulation.federation import wanted_together
 from fedsim.simulation.roster import Roster
 from fedsim.simulation.selection import selection_law
 from fedsim.simulation.world import World
@@ -23,18 +24,18 @@ def process_world(
 ) -> World:
     """Return a simulation in which a process for every device has been started."""
     server = scenario.server
-    block = server.cohort if server.selection.kind == "groups" else 1
+    block, least = wanted_together(server)
     world = World(
         scenario=scenario,
         population=population,
         clock=clock,
         roster=Roster(clock, devices.of_client, block),
         recorder=recorder,
-        law=selection_law(server.selection.kind, population.weight, server.cohort, scenario.seed, replicate),
+        law=selection_law(server.selection.kind, population.weight, block, scenario.seed, replicate),
         session_models=[group.session for group in scenario.population],
         session_draws=stream(scenario.seed, replicate, Purpose.SESSION),
         block=block,
-        least=1 if server.shortage == "proceed" else server.wanted,
+        least=least,
     )
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
     feed = Feed(devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration)

@@ -1,5 +1,6 @@
 """Who is eligible now: one set of reasons against each client, kept up to date by the processes."""
 
+import math
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 from enum import IntEnum
@@ -44,7 +45,7 @@ class Roster:
         self._members = [0] * (clients // block)
         self._released: dict[int, list[int]] = defaultdict(list)
         self._wanted = 0
-        self._until_s: float | None = None
+        self._until_s = -math.inf
         self._enough: simpy.Event | None = None
         self.eligible_count = 0
         self._ready_blocks = 0
@@ -60,6 +61,10 @@ class Roster:
     def all_eligible(self) -> NDArray[np.bool_]:
         """Return the mask (N,) of eligible clients."""
         return np.equal(self.bars, 0)
+
+    def fewer_than(self, places: int, _key: int, /) -> NDArray[np.int64] | None:
+        """Return all eligible clients, in order, if there are fewer than `places`, else None."""
+        return np.flatnonzero(self.all_eligible()) if self.eligible_count < places else None
 
     def bar(self, client: int, reason: Bar) -> None:
         """Add a reason against a client."""
@@ -120,10 +125,11 @@ class Roster:
         it back.
         """
         while True:
-            until_s = self._clock.now + patience if self._until_s is None else self._until_s
+            # No wait that begins later is to end before one that has begun.
+            until_s = self._until_s
             if until_s <= self._clock.now:
                 self.wake()
-                return
+                until_s = self._clock.now + patience
             yield self._clock.at(until_s, Turn.SERVER)
 
     def attainable(self) -> int:
@@ -137,7 +143,7 @@ class Roster:
         """Let a waiting server look again, in its turn."""
         if self._enough is not None:
             self._clock.trigger(self._enough, Turn.SERVER)
-            self._enough = self._until_s = None
+            self._enough = None
 
     def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
@@ -145,10 +151,10 @@ class Roster:
         in_session = np.bincount(self._group[(self.bars & Bar.IN_SESSION) != 0], minlength=self._groups)
         return np.array([*count_bars(self.bars[some], self._group[some], self._groups), in_session])
 
-    def explain(self) -> str:
-        """Say in words what everyone is waiting for."""
+    def explain(self, turn: str = "round") -> str:
+        """Say in words what everyone is waiting for; `turn` is what the server counts by."""
         due = min((number for number, clients in self._released.items() if clients), default=0)
-        return explain_bars(self.bars, due)
+        return explain_bars(self.bars, due, turn)
 
 
 def count_bars(bars: NDArray[np.uint8], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
@@ -165,12 +171,12 @@ def count_bars(bars: NDArray[np.uint8], group: NDArray[np.int64], groups: int) -
     return np.asarray([np.bincount(group[mask], minlength=groups) for mask in masks])
 
 
-def explain_bars(bars: NDArray[np.uint8], due: int) -> str:
-    """Say in words what everyone is waiting for; `due` is the round in which the first separation is over."""
+def explain_bars(bars: NDArray[np.uint8], due: int, turn: str) -> str:
+    """Say in words what everyone is waiting for; `due` is the round (`turn`) in which the first separation is over."""
     parts = []
     cooling = int(((bars & Bar.SEPARATION) != 0).sum())
     if cooling:
-        parts.append(f"{cooling:,} kept out by their separation (the first of them until round {due:,})")
+        parts.append(f"{cooling:,} kept out by their separation (the first of them until {turn} {due:,})")
     rest = bars[(bars & Bar.SEPARATION) == 0]
     for reason, words in _REASONS:
         count = int(((rest & reason) != 0).sum())

@@ -30,7 +30,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
     StalledError
         If a round waits for clients that can never be eligible, or longer than the server's patience.
     """
-    clock, server, stop = world.clock, world.scenario.server, world.scenario.stop
+    clock, server, stop = world.clock, world.scenario.sync_server, world.scenario.stop
     yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
     while (stop.rounds is None or number < stop.rounds) and (stop.duration is None or clock.now < stop.duration):
         opening(number)
@@ -98,7 +98,7 @@ def _clock_time(seconds: float) -> str:
 
 
 def _start(world: Federation, number: int, ready: int) -> Round:
-    server = world.scenario.server
+    server = world.scenario.sync_server
     count = min(server.wanted, ready)
     eligible = world.roster.eligible_count if world.scenario.records.eligible else None
     cohort = world.select(Request(number, count, world.last_selected))

@@ -1,7 +1,7 @@
 """A session: one client's participation, from download through training to upload."""
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import simpy
@@ -12,7 +12,7 @@ from fedsim.log.recorder import CODES
 from fedsim.population import Population
 from fedsim.scenario.models import Session as SessionModel
 from fedsim.scenario.sources import ConstantTime, ExponentialTime, LognormalTime
-from fedsim.simulation.clock import Turn
+from fedsim.simulation.clock import Clock, Turn
 
 if TYPE_CHECKING:
     from fedsim.simulation.world import World
@@ -38,7 +38,7 @@ def session_lengths(
     clients
         (n,) indices of the cohort.
     number
-        The round; the draw of phase j is keyed by (client, 3 * number + j).
+        The round, or a buffered server's selection; the draw of phase j is keyed by (client, 3 * number + j).
     draws
         The stream for sessions.
     """
@@ -58,45 +58,55 @@ def session_lengths(
     return total / population.speed[clients]
 
 
+class Sponsor(Protocol):
+    """Whom a session reports to."""
+
+    def done(self, session: "Session") -> None:
+        """Take note that a session has come to its own end."""
+        ...
+
+    def ended(self, session: "Session", outcome: str) -> None:
+        """Take note that a session has ended, and how."""
+        ...
+
+
 class Session:
-    """One client in one round, and its process.
+    """One client's participation, and its process.
 
     Parameters
     ----------
-    world
-        The simulation it is part of.
-    round_
-        The round that it reports to: its own object, so that a late report can never count for another round.
+    clock
+        The simulation's clock.
+    sponsor
+        Whom it reports to: a round of its own, so that a late report can never count for another round, or the
+        sessions in flight of a buffered server.
+    number
+        The round, or the version, of which it is.
     client, row
         Who, and where the recorder keeps it.
     ends_s
         When it ends if nothing cuts it.
     """
 
-    __slots__ = ("_client", "_process", "_world", "ends_s", "round", "row")
+    __slots__ = ("_clock", "_process", "_sponsor", "client", "ends_s", "number", "row")
 
-    def __init__(self, world: "World", round_: "Round", client: int, row: int, ends_s: float) -> None:
-        self._world, self.round, self._client, self.row, self.ends_s = world, round_, client, row, ends_s
-        self._process = world.clock.process(self._run())
+    def __init__(self, clock: Clock, sponsor: Sponsor, number: int, client: int, row: int, ends_s: float) -> None:
+        self._clock, self._sponsor, self.number = clock, sponsor, number
+        self.client, self.row, self.ends_s = client, row, ends_s
+        self._process = clock.process(self._run())
 
     def _run(self) -> Generator[simpy.Event, None, None]:
         # Nothing happens between the phases that anyone could see, so one event stands for all three.
         try:
-            yield self._world.clock.at(self.ends_s, Turn.SESSION)
+            yield self._clock.at(self.ends_s, Turn.SESSION)
         except simpy.Interrupt:
             return
-        self._end("reported" if self.round.open else "late")
+        self._sponsor.done(self)
 
     def cut(self, outcome: str) -> None:
         """End the session before its time."""
         self._process.interrupt()
-        self._end(outcome)
-
-    def _end(self, outcome: str) -> None:
-        world, client = self._world, self._client
-        world.recorder.end(self.round.number, self.row, world.clock.now, CODES[outcome])
-        world.session_ended(client, self.round.number, outcome)
-        self.round.ended(client, outcome)
+        self._sponsor.ended(self, outcome)
 
 
 class Round:
@@ -122,8 +132,15 @@ class Round:
         self.sessions: dict[int, Session] = {}
         self.may_close = simpy.Event(world.clock)
 
-    def ended(self, client: int, outcome: str) -> None:
-        """Take note that a session has ended."""
+    def done(self, session: Session) -> None:
+        """Take note that a session has come to its own end."""
+        self.ended(session, "reported" if self.open else "late")
+
+    def ended(self, session: Session, outcome: str) -> None:
+        """Take note that a session has ended, and how."""
+        world, client = self._world, session.client
+        world.recorder.end(self.number, session.row, world.clock.now, CODES[outcome])
+        world.session_ended(client, self.number, outcome)
         del self.sessions[client]
         if not self.open:
             return

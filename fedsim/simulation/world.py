@@ -13,6 +13,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.models import Session as SessionModel
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.device import cooldown
+from fedsim.simulation.flights import ProcessFlights
 from fedsim.simulation.roster import Bar, Roster
 from fedsim.simulation.selection import Law, Request
 from fedsim.simulation.session import Round, Session, session_lengths
@@ -70,11 +71,15 @@ class World:
         self._round = Round(self, number, target)
         for place, (client, length_s) in enumerate(zip(cohort.tolist(), lengths.tolist(), strict=True), start=row):
             self.session_starts(client, number)
-            session = Session(self, self._round, client, place, self.clock.now + length_s)
+            session = Session(self.clock, self._round, number, client, place, self.clock.now + length_s)
             self._round.sessions[client] = self.sessions[client] = session
         if not self._round.sessions:
             self.clock.trigger(self._round.may_close, Turn.SERVER)
         return self._round
+
+    def flights(self) -> ProcessFlights:
+        """Return what a buffered server needs of its sessions."""
+        return ProcessFlights(self)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
@@ -88,7 +93,7 @@ class World:
 
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        late = [(client, each.round.number, each.row, each.ends_s) for client, each in self.sessions.items()]
+        late = [(client, each.number, each.row, each.ends_s) for client, each in self.sessions.items()]
         return {
             "last_selected": np.array(self.last_selected),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
@@ -108,7 +113,7 @@ class World:
         for client, number, row, ends_s in state["sessions"].tolist():
             round_ = rounds.setdefault(int(number), Round(self, int(number), 0))
             round_.open = False
-            session = Session(self, round_, int(client), int(row), ends_s)
+            session = Session(self.clock, round_, int(number), int(client), int(row), ends_s)
             round_.sessions[int(client)] = self.sessions[int(client)] = session
             self.roster.bar(int(client), Bar.IN_SESSION)
 

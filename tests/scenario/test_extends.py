@@ -21,8 +21,9 @@ def test_the_file_that_extends_wins_key_by_key(write: Write) -> None:
     write("server: {pause: 7s, deadline: 1m}\nseed: 4\n", "slow.yaml")
     path = write("extends: [base.yaml, slow.yaml]\nstop: {rounds: 5}\npopulation: [{devices: 3}]\n", "mine.fedsim.yaml")
     scenario = Scenario.load(path, ["server.cohort=1"])
+    server = scenario.sync_server
     assert (scenario.name, scenario.seed, scenario.stop.rounds, scenario.stop.duration) == ("mine", 4, 5, 3600.0)
-    assert (scenario.server.cohort, scenario.server.pause, scenario.server.deadline) == (1, 7.0, 60.0)
+    assert (server.cohort, server.pause, server.deadline) == (1, 7.0, 60.0)
     assert [group.name for group in scenario.population] == ["everyone"]
 
 

@@ -174,7 +174,7 @@ def test_overrides(write: Write) -> None:
         path, ["population.*.separation=1", "server.selection.kind=uniform", "server.pause=5s"], seed=9
     )
     assert (scenario.population[0].separation.value, scenario.server.selection.kind) == (1, "uniform")  # type: ignore[union-attr]
-    assert (scenario.seed, scenario.server.pause, scenario.name) == (9, 5.0, "case")
+    assert (scenario.seed, scenario.sync_server.pause, scenario.name) == (9, 5.0, "case")
 
 
 @pytest.mark.parametrize(

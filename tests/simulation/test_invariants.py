@@ -92,7 +92,7 @@ def test_tables_agree(scenario: Scenario) -> None:
 @given(scenarios())
 def test_rounds_follow_the_protocol(scenario: Scenario) -> None:
     _, log = run(scenario)
-    server = scenario.server
+    server = scenario.sync_server
     rows = log.rounds.to_dicts()
     for row in rows:
         members = log.participations.filter(pl.col("round") == row["round"])

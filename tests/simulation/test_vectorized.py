@@ -18,7 +18,7 @@ from fedsim.run import setting_of
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.engine import engine_of
-from tests.scenarios import scenarios
+from tests.scenarios import buffered_scenarios, scenarios
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
 # Around changes of the clocks, and in a week without any.
@@ -104,9 +104,9 @@ def rests(devices: int) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> dict[str, Any]:
+def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> dict[str, Any]:
     """Scenarios of `tests.scenarios` in which the devices live by every kind of availability, all over the world."""
-    data: dict[str, Any] = draw(scenarios()).model_dump(mode="json")
+    data: dict[str, Any] = draw(scenarios() if of is None else of).model_dump(mode="json")
     data["start"] = draw(st.sampled_from(STARTS))
     for group in data["population"]:
         group["time_zone"] = draw(time_zones(group["devices"]))
@@ -127,7 +127,8 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
         if isinstance(group["availability"], dict)
     ):
         data["stop"] = draw(st.sampled_from([{"rounds": 25}, {"rounds": 25, "duration": "3h"}, {"duration": "20h"}]))
-        data["server"]["pause"] = draw(st.sampled_from(["7s", "30m", "2h"]))
+        if data["server"]["mode"] == "sync":
+            data["server"]["pause"] = draw(st.sampled_from(["7s", "30m", "2h"]))
         data["records"] = {
             "gauges": draw(st.sampled_from(["1h", "47m", None])),
             "gauge_sample": draw(st.sampled_from([None, 3, 50_000])),
@@ -171,6 +172,27 @@ def test_coincidences(scenario: Scenario, traces: Path) -> None:
     """Constant session lengths, so that ends, cool-downs, deadlines, gauges and the stop fall on one instant."""
     data = scenario.model_dump(mode="json")
     data["server"]["patience"] = "1h"  # what waits longest takes longest
+    check(data, traces)
+
+
+@settings(max_examples=5)
+@given(data=worlds(buffered_scenarios()))
+def test_both_engines_write_the_same_tables_of_a_buffered_server(data: dict[str, Any], traces: Path) -> None:
+    check(data, traces)
+
+
+@settings(max_examples=15)
+@given(scenario=buffered_scenarios())
+def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> None:
+    check(scenario.model_dump(mode="json"), traces)
+
+
+@pytest.mark.long
+@settings(max_examples=250)
+@given(
+    data=st.one_of(worlds(buffered_scenarios()), buffered_scenarios().map(lambda case: case.model_dump(mode="json")))
+)
+def test_both_engines_write_the_same_tables_of_a_buffered_server_many_times(data: dict[str, Any], traces: Path) -> None:
     check(data, traces)
 
 

@@ -37,7 +37,7 @@ def test_a_grid_is_every_combination_but_the_excluded(
     assert [tuple(point.values.values()) for point in points] == expected
     assert [point.index for point in points] == list(range(len(expected)))
     for point in points:
-        assert point.scenario.server.cohort == point.values["server.cohort"]
+        assert point.scenario.sync_server.cohort == point.values["server.cohort"]
         assert point.scenario.sweep is None
 
 

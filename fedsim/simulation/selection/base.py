@@ -1,7 +1,7 @@
 """What a selection law is: a function from a request and a predicate "eligible now?" to clients."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -22,21 +22,25 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """One round's selection.
+    """One selection.
 
     Attributes
     ----------
     round
-        Number of the round, the key of its draws.
+        Number of the round, or of a buffered server's selection: the key of the draws.
     count
         Clients to choose; at least so many are eligible.
     after
         The client chosen last in the run, -1 before the first: where `cyclic` goes on.
+    everyone
+        (count,) all who are eligible, in the order of their indices, where there are fewer than there are places: they
+        are all chosen, and the law says in which order.
     """
 
     round: int
     count: int
     after: int = -1
+    everyone: NDArray[np.int64] | None = field(default=None, compare=False)
 
 
 Law: TypeAlias = Callable[[Request, Candidates], NDArray[np.int64]]

@@ -77,6 +77,15 @@ def selection_law(kind: str, weights: NDArray[np.float64], cohort: int, seed: in
         chances = bernoulli_chances(weights[ready], request.count)
         return ready[by_race.uniforms(ready, request.round) < chances]
 
+    def ordered(request: Request, everyone: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All of them, in an order that has the law of `successive`, of midzuno's or of uniform draws to the last."""
+        if kind == "cyclic":
+            return everyone[np.argsort((everyone - request.after - 1) % clients)]
+        heads = {"midzuno": 1, "successive": len(everyone)}.get(kind, 0)
+        leaders = weighted_urn.race(request.round, everyone, heads) if heads else everyone[:0]
+        others = np.setdiff1d(everyone, leaders, assume_unique=True)
+        return np.concatenate([leaders, even_urn.race(request.round, others, len(others))])
+
     if kind == "groups":
         group_urn = urn(weights.reshape(-1, cohort).sum(axis=1), clients // cohort, by_weight, by_race)
         return groups
@@ -87,4 +96,9 @@ def selection_law(kind: str, weights: NDArray[np.float64], cohort: int, seed: in
         "cyclic": cyclic,
         "bernoulli": bernoulli,
     }
-    return laws[kind]
+    one_of_many = laws[kind]
+
+    def law(request: Request, among: Candidates) -> NDArray[np.int64]:
+        return one_of_many(request, among) if request.everyone is None else ordered(request, request.everyone)
+
+    return law

@@ -92,6 +92,10 @@ class ArrayRoster:
         self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
         self.last_selected = int(state["last_selected"])
 
+    def look_again(self) -> None:
+        """Forget who was eligible at this instant: a cool-down has begun."""
+        self._at = None
+
     @property
     def last_end_s(self) -> float:
         """When the last session that has been started ends."""
@@ -144,19 +148,33 @@ class ArrayRoster:
         self._look()
         if self._mask is not None and self._count(self._mask) < most:
             return self._count(self._mask)
-        request = Request(self._number, most, self.last_selected)
-        self._most = most
+        cohort = self._try(Request(self._number, most, self.last_selected))
+        if cohort is None:
+            assert self._mask is not None, "it was counted"
+            return self._count(self._mask)
+        return len(cohort) if self._fixed_size and len(cohort) < most else most
+
+    def fewer_than(self, places: int, key: int, /) -> NDArray[np.int64] | None:
+        """Return all eligible clients, in order, if there are fewer than `places`, else None."""
+        self._look()
+        if self._mask is None or self._count(self._mask) >= places:
+            cohort = self._try(Request(key, places, self.last_selected))
+            if cohort is not None and len(cohort) == places:
+                return None
+        return np.flatnonzero(self.all_eligible())
+
+    def _try(self, request: Request) -> NDArray[np.int64] | None:
+        """Select, and keep the cohort if it is whole; None if it was found that too few are eligible."""
+        self._most = request.count
         try:
             cohort = self._law(request, self)
         except _TooFewError:
-            assert self._mask is not None, "it was counted"
-            return self._count(self._mask)
+            return None
         finally:
             self._most = 0
-        if self._fixed_size and len(cohort) < most:
-            return len(cohort)
-        self._chosen = request, cohort
-        return most
+        if not self._fixed_size or len(cohort) == request.count:
+            self._chosen = request, cohort
+        return cohort
 
     def select(self, request: Request) -> NDArray[np.int64]:
         """Choose a cohort by the selection law, unless a trial has chosen it."""
@@ -182,10 +200,16 @@ class ArrayRoster:
         units = wanted // self._block
         clients = self._separated_long_enough()
         enough_s = ready_at(self._crowd, clients, self.free_s[clients], units, self._block, now, limit_s)
-        leaves = self._crowd.leaves(clients, now, limit_s).reshape(-1, self._block).min(axis=1)
+        leaves = self._crowd.leaves(clients, now, min(limit_s, enough_s)).reshape(-1, self._block).min(axis=1)
         leaves = np.sort(leaves[leaves > now])
         too_few_s = float(leaves[len(leaves) - units]) if len(leaves) >= units else now
         return self._clock.at(min(enough_s, too_few_s, until_s), Turn.SERVER)
+
+    def next_eligible_s(self, until_s: float) -> float:
+        """Return the first instant at which somebody is eligible, infinite after `until_s`; nobody is now."""
+        now, limit_s = self._clock.now, min(until_s, self._horizon_s)
+        clients = self._separated_long_enough()
+        return ready_at(self._crowd, clients, self.free_s[clients], 1, self._block, now, limit_s)
 
     def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
@@ -200,13 +224,13 @@ class ArrayRoster:
         in_session = np.bincount(self._group[self._busy[self._busy_until_s > now]], minlength=self._groups)
         return np.array([*total, in_session])
 
-    def explain(self) -> str:
-        """Say in words what everyone is waiting for."""
+    def explain(self, turn: str = "round") -> str:
+        """Say in words what everyone is waiting for; `turn` is what the server counts by."""
         now, everyone = self._clock.now, np.arange(self.clients)
         bars = self._bars(everyone, self._in_session())
         bars[self._crowd.leaves(everyone, now, now) <= now] |= np.uint8(Bar.GONE)
         later = self.free_round[self.free_round > self._number]
-        return explain_bars(bars, int(later.min(initial=np.iinfo(np.int64).max)))
+        return explain_bars(bars, int(later.min(initial=np.iinfo(np.int64).max)), turn)
 
     def _look(self) -> None:
         """Forget what was true at another instant, or in another round."""

@@ -65,6 +65,8 @@ def _first(
     now: float,
 ) -> float | None:
     """Look for the instant in one window [since, until)."""
+    if len(clients) < units * block:
+        return None
     spells = crowd.spells(clients, since, until)
     starts = np.maximum(spells.starts, free_s[spells.who])
     some = starts < spells.ends

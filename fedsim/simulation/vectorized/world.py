@@ -13,8 +13,10 @@ from fedsim.log.recorder import CODES, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.federation import wanted_together
 from fedsim.simulation.selection import Request, selection_law
 from fedsim.simulation.session import session_lengths
+from fedsim.simulation.vectorized.flights import ArrayFlights
 from fedsim.simulation.vectorized.roster import ArrayRoster
 from fedsim.simulation.vectorized.sessions import CohortRound, Ends
 
@@ -31,10 +33,14 @@ class ArrayWorld:
     scenario, population, clock, recorder, replicate
         As of the simulation.
     devices
-        The availability of all devices.
+        As the attribute.
 
     Attributes
     ----------
+    devices
+        The availability of all devices.
+    session_models, session_draws
+        Session model of each group, and the stream for session lengths.
     block
         Clients that can be selected only together.
     least
@@ -52,15 +58,14 @@ class ArrayWorld:
     ) -> None:
         server = scenario.server
         self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
-        self.block = server.cohort if server.selection.kind == "groups" else 1
-        self.least = 1 if server.shortage == "proceed" else server.wanted
-        law = selection_law(server.selection.kind, population.weight, server.cohort, scenario.seed, replicate)
+        self.block, self.least = wanted_together(server)
+        law = selection_law(server.selection.kind, population.weight, self.block, scenario.seed, replicate)
         self._horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
         fixed_size = server.selection.kind != "bernoulli"
         self.roster = ArrayRoster(clock, devices, law, self.block, fixed_size, self._horizon_s)
-        self._devices = devices
-        self._session_models = [group.session for group in scenario.population]
-        self._session_draws = stream(scenario.seed, replicate, Purpose.SESSION)
+        self.devices = devices
+        self.session_models = [group.session for group in scenario.population]
+        self.session_draws = stream(scenario.seed, replicate, Purpose.SESSION)
         self._round: CohortRound | None = None
         self._beyond: list[Rows] = []  # sessions that end after the stop, unless it comes too late to matter
 
@@ -85,9 +90,9 @@ class ArrayWorld:
     def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> CohortRound:
         """Work out how the sessions of a cohort end."""
         clock, now = self.clock, self.clock.now
-        lengths = session_lengths(self._session_models, self.population, cohort, number, self._session_draws)
+        lengths = session_lengths(self.session_models, self.population, cohort, number, self.session_draws)
         own_ends = now + lengths
-        device_ends = self._devices.ends(cohort, now, own_ends)
+        device_ends = self.devices.ends(cohort, now, own_ends)
         round_ = CohortRound(clock, number, target, own_ends, device_ends, self.scenario.server.deadline)
         self._cool_down(cohort, number, round_.ends)
         self.roster.start(cohort, round_.ends.at_s)
@@ -118,6 +123,10 @@ class ArrayWorld:
         for number in np.unique(beyond["number"]).tolist():
             own = beyond["number"] == number
             self._beyond.append((number, beyond["rows"][own], Ends(beyond["at_s"][own], beyond["outcome"][own])))
+
+    def flights(self) -> ArrayFlights:
+        """Return what a buffered server needs of its sessions."""
+        return ArrayFlights(self)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""

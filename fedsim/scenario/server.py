@@ -1,0 +1,142 @@
+"""The server's part of the scenario file: synchronous rounds, or a buffer of reports."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+
+from fedsim.scenario.base import Model, did_you_mean, short_kind
+from fedsim.scenario.units import Duration, PositiveDuration
+
+MOST_CLIENTS = 10_000_000
+MODES = ("sync", "buffered")
+
+SelectionKind = Literal["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]
+
+
+class Selection(Model):
+    """Who is chosen among the eligible clients."""
+
+    kind: SelectionKind
+    """midzuno: the paper's law, one client by weight and the rest uniformly; uniform; successive: one by one by weight
+    (Plackett-Luce); groups: one block of `cohort` consecutive clients by the block's weight; cyclic: everyone in
+    turn; bernoulli: each client by itself, by weight, so that `cohort` are expected."""
+
+
+SelectionChoice = Annotated[Selection, BeforeValidator(short_kind, json_schema_input_type=SelectionKind | Selection)]
+CooldownFrom = Literal["selected", "reported"]
+
+
+class _Server(Model):
+    """What both modes share."""
+
+    @field_validator("mode", mode="before", check_fields=False)
+    @classmethod
+    def _known_mode(cls, mode: Any) -> Any:
+        if mode not in MODES:
+            hint = did_you_mean(mode, MODES)
+            raise ValueError(f"must be one of 'sync' or 'buffered', not {mode!r}{hint if 'mean' in hint else ''}")
+        return mode
+
+
+class SyncServer(_Server):
+    """Rounds, one after the other."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
+    )
+
+    mode: Literal["sync"] = "sync"
+    """sync: rounds, one after the other."""
+    cohort: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
+    """B: reports wanted in a round."""
+    over_select: Annotated[float, Field(ge=1, le=100)] = 1.0
+    """Clients selected for each report wanted; the round closes at `cohort` reports."""
+    deadline: PositiveDuration | None = None
+    """Longest time from selection until the round closes without those that are late."""
+    pause: Duration = Field(default="0s", validate_default=True)
+    """From the close of a round until the next one opens."""
+    selection: SelectionChoice = Field(default="midzuno", validate_default=True)
+    """The law of one round."""
+    shortage: Literal["wait", "proceed", "skip"] = "wait"
+    """Fewer eligible clients than the round wants: wait for them, proceed with those there are (at least one), or
+    skip the round."""
+    cooldown_from: CooldownFrom = "selected"
+    """What starts a cool-down: being selected, or only a report that the server took."""
+    patience: PositiveDuration = Field(default="30d", validate_default=True)
+    """A round that has waited this long for eligible clients ends the run with an error."""
+
+    @property
+    def wanted(self) -> int:
+        """Clients selected in a full round: cohort times over_select, rounded up."""
+        return -int(-round(self.cohort * self.over_select, 9) // 1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.selection.kind == "groups" and self.wanted != self.cohort:
+            raise ValueError("selection by groups takes exactly one group a round: leave over_select at 1")
+        if self.selection.kind == "groups" and self.shortage == "proceed":
+            raise ValueError("selection by groups takes a whole group or none: shortage must be wait or skip")
+        return self
+
+
+class BufferedServer(_Server):
+    """No rounds: a new model version after every `buffer` reports, and a replacement for every session that ends."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "cohort": "is for mode: sync; a buffered server has no rounds: `concurrency` says how many sessions may run at "
+        "once, `buffer` how many reports make a step",
+        "over_select": "is for mode: sync; a buffered server replaces every session that ends, and aborts none",
+        "pause": "is for mode: sync; a buffered server has no rounds to pause between",
+        "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
+    }
+
+    mode: Literal["buffered"]
+    """buffered: sessions run side by side, and the server steps after every `buffer` reports (FedBuff)."""
+    concurrency: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
+    """Sessions that run at once, at most: when one ends, another client is selected in its place."""
+    buffer: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
+    """Reports that make a step of the server, from one version of the model to the next."""
+    max_staleness: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    """Versions by which a report may be late; those that are later are discarded. Any, where it is not given."""
+    deadline: PositiveDuration | None = None
+    """Longest time of a session; the server gives it up then, and its place is free."""
+    selection: SelectionChoice = Field(default="midzuno", validate_default=True)
+    """The law of one selection, of as many clients as there are free places."""
+    cooldown_from: CooldownFrom = "selected"
+    """What starts a cool-down: being selected, or only a report that the server took."""
+    patience: PositiveDuration = Field(default="30d", validate_default=True)
+    """A version that lasts this long, because its reports do not come, ends the run with an error."""
+
+    @property
+    def pause(self) -> float:
+        """From one version to the next."""
+        return 0.0
+
+    @property
+    def wanted(self) -> int:
+        """Sessions that run when every place is taken."""
+        return self.concurrency
+
+    @field_validator("selection")
+    @classmethod
+    def _one_by_one(cls, selection: Selection) -> Selection:
+        if selection.kind == "groups":
+            raise ValueError(
+                "'groups' takes whole groups, and a buffered server fills places one by one as they come free"
+            )
+        if selection.kind == "bernoulli":
+            raise ValueError(
+                "'bernoulli' chooses a random number of clients, and a buffered server wants one for each free place"
+            )
+        return selection
+
+
+def _mode_of(server: Any) -> str:
+    mode = server.get("mode") if isinstance(server, dict) else getattr(server, "mode", "sync")
+    return "buffered" if mode == "buffered" else "sync"
+
+
+Server = Annotated[
+    Annotated[SyncServer, Tag("sync")] | Annotated[BufferedServer, Tag("buffered")], Discriminator(_mode_of)
+]

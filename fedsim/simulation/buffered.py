@@ -1,0 +1,163 @@
+"""The buffered server: a process that takes reports as they come, and fills every place that comes free."""
+
+import math
+
+import numpy as np
+
+from fedsim.errors import StalledError
+from fedsim.log.recorder import CODES
+from fedsim.scenario.server import BufferedServer
+from fedsim.scenario.units import format_duration
+from fedsim.simulation.clock import Turn
+from fedsim.simulation.federation import Federation, Landing
+from fedsim.simulation.selection import Request
+from fedsim.simulation.server import Steps
+
+
+class BufferedRun:
+    """The versions of a buffered server, and the sessions in flight between them.
+
+    Parameters
+    ----------
+    world
+        The simulation.
+    server
+        Its scenario's server.
+
+    Notes
+    -----
+    FedBuff: Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek and Huba, *Federated Learning with Buffered Asynchronous
+    Aggregation* (AISTATS 2022). A version of the model plays the part of a round: version v begins when `buffer`
+    reports have been taken at version v - 1.
+    """
+
+    def __init__(self, world: Federation, server: BufferedServer) -> None:
+        self._world, self._server, self._flights = world, server, world.flights()
+        self._version, self._taken, self._began_s = 0, 0, 0.0
+        self._selections = 0  # the key of the next selection's draws
+        self._selected_at = -1  # the last version at which somebody was selected
+        rounds, duration = world.scenario.stop.rounds, world.scenario.stop.duration
+        self._last = math.inf if rounds is None else rounds
+        self._stop_s = math.inf if duration is None else duration
+
+    def serve(self) -> Steps:
+        """Take reports and fill places until the scenario's stop.
+
+        Raises
+        ------
+        StalledError
+            If no report can ever come again, or a version lasts longer than the server's patience.
+        """
+        clock, flights = self._world.clock, self._flights
+        yield clock.at(0.0, Turn.SERVER)  # after the devices that are available from the start
+        self._world.roster.open_round(0)
+        while True:
+            # 1. Take what has landed: every `buffer` reports make a step, and a version.
+            for landing in self._in_turn(flights.landed()):
+                self._take(landing)
+            if self._version >= self._last or clock.now >= self._stop_s:
+                break
+            # 2. Fill the free places, all at once, as far as somebody is eligible.
+            self._open_version()
+            free = self._server.concurrency - flights.count
+            if free:
+                free -= self._fill(free)
+            # 3. Wait until a session ends or, with places free, somebody becomes eligible.
+            self._check_progress()
+            yield flights.wait(free=free > 0, until_s=self._began_s + self._server.patience)
+        # 4. Whoever is still at work is no longer needed.
+        if clock.now < self._stop_s:
+            self._abort()
+
+    def stop_now(self) -> None:
+        """Close the open version, because the run's duration is over."""
+        self._abort()
+        if self._world.recorder.open:
+            self._world.recorder.close_round(self._world.clock.now, "stopped")
+
+    def _in_turn(self, landed: list[Landing]) -> list[Landing]:
+        """Put what ended without a report first: it ended before the server's turn, at the version of then."""
+        return sorted(landed, key=lambda landing: landing.outcome == "reported")
+
+    def _take(self, landing: Landing) -> None:
+        if landing.outcome != "reported":
+            self._record(landing, landing.outcome)
+            return
+        if self._version >= self._last:  # this instant's steps have ended the run
+            self._record(landing, "aborted")
+            return
+        self._open_version()
+        staleness, limit = self._version - landing.version, self._server.max_staleness
+        if limit is not None and staleness > limit:
+            self._record(landing, "stale", staleness)
+            return
+        self._record(landing, "reported", staleness)
+        if self._server.cooldown_from == "reported":
+            self._flights.rest(np.array([landing.client]), self._version)
+        self._taken += 1
+        if self._taken == self._server.buffer:
+            self._step()
+
+    def _step(self) -> None:
+        """Step to the next version: whoever has waited R_i versions is free again."""
+        world = self._world
+        world.recorder.close_round(world.clock.now, "target")
+        self._version, self._taken, self._began_s = self._version + 1, 0, world.clock.now
+        world.roster.open_round(self._version)
+
+    def _open_version(self) -> None:
+        """Begin the version's row, if that has not been done."""
+        if not self._world.recorder.open:
+            self._world.recorder.open_round(self._began_s)
+
+    def _fill(self, places: int) -> int:
+        """Select clients for the free places, as many as are eligible, and return their number."""
+        world, version, key = self._world, self._version, self._selections
+        eligible = None
+        if world.scenario.records.eligible and version > self._selected_at:
+            eligible = world.roster.eligible_count
+        everyone = world.roster.fewer_than(places, key)
+        if everyone is None:
+            request = Request(key, places, world.last_selected)
+        elif len(everyone):
+            request = Request(key, len(everyone), world.last_selected, everyone)
+        else:
+            return 0
+        cohort = world.select(request)
+        world.last_selected, self._selected_at = int(cohort[-1]), version
+        self._selections += 1
+        row = world.recorder.select(version, cohort, world.clock.now, eligible)
+        self._flights.start(version, key, cohort, row)
+        if self._server.cooldown_from == "selected":
+            self._flights.rest(cohort, version)
+        return len(cohort)
+
+    def _check_progress(self) -> None:
+        clock, roster = self._world.clock, self._world.roster
+        lasted_s = clock.now - self._began_s
+        if clock.now >= self._began_s + self._server.patience:
+            why = f"and has lasted {_clock_time(lasted_s)}, which is the server's patience"
+            remedy = "lower the buffer or the separation, or raise server.patience"
+        elif not self._flights.count and not roster.attainable():
+            why = "but no session runs and nobody can become eligible while it lasts, so it would last for ever"
+            remedy = "lower the buffer or the separation"
+            if self._server.cooldown_from == "selected":
+                remedy += ", or let cool-downs start from reports (server.cooldown_from)"
+        else:
+            return
+        raise StalledError(
+            f"version {self._version:,} (begun at {_clock_time(self._began_s)}) has {self._taken:,} of the "
+            f"{self._server.buffer:,} reports of its step, {why}; {roster.explain('version')}. What helps: {remedy}"
+        )
+
+    def _abort(self) -> None:
+        for landing in self._flights.abort():
+            self._record(landing, landing.outcome)
+
+    def _record(self, landing: Landing, outcome: str, staleness: int | None = None) -> None:
+        world = self._world
+        world.recorder.end_in_version(self._version, landing.row, world.clock.now, CODES[outcome], staleness)
+
+
+def _clock_time(seconds: float) -> str:
+    return format_duration(round(seconds, 3))
