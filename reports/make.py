@@ -18,6 +18,7 @@ from pages import REFERENCE, RUNS, STUDIES, SWEEPS, figure_page, run_page, sweep
 
 from fedsim import Scenario, simulate
 from fedsim.report.document import Document
+from fedsim.report.markdown import escape
 from fedsim.report.page import write_document
 
 HERE = Path(__file__).parent
@@ -133,9 +134,9 @@ def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, floa
         "# Reports",
         "",
         "The learning figures of the paper (Sun et al., arXiv:2410.01209), made by `make reports` from the scenarios",
-        "in `scenarios/paper`. [index.html](index.html) lists these and the other reports here: the chain's figures",
-        "and four studies. What the numbers mean, and what to make of them, is in",
-        "[docs/paper-results.md](../docs/paper-results.md).",
+        "in `scenarios/paper`; then the chain's figures and studies. [index.html](index.html) lists them all with",
+        "their answers. What the numbers mean, and what to make of them, is in",
+        "[docs/paper-results.md](../docs/paper-results.md) and [docs/studies.md](../docs/studies.md).",
         "",
         "| claim | measured | verdict |",
         "| --- | --- | --- |",
@@ -144,6 +145,10 @@ def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, floa
         f"| {claim} | [{figure}]({figure}.html): {measured} | {verdict} |"
         for claim, figure, measured, verdict in claims(known)
     ]
+    lines += ["", "| report | what it is about |", "| --- | --- |"]
+    for each in (*RUNS, *STUDIES, *SWEEPS):
+        about = " ".join(Scenario.load(HERE.parent / "scenarios" / f"{each}.fedsim.yaml").description.split())
+        lines.append(f"| [{Path(each).name}]({Path(each).name}.html) | {escape(about)} |")
     lines += ["", "| figure | slowest run, seconds |", "| --- | --- |"]
     lines += [f"| [{name}]({name}.html) | {max(seconds[name].values()):.0f} |" for name in known]
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.report.answer import Sentence
-from fedsim.report.binning import binned, edges
+from fedsim.report.binning import Floats, binned, edges
 from fedsim.report.charts.base import Absent, Chart
 from fedsim.report.charts.learning import Curve, View, chart
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
@@ -55,7 +55,9 @@ def figure_page(
     names = [each for each in first["optimizer"].unique(maintain_order=True) if each != REFERENCE]
     answer = [
         Sentence(
-            f"{claim}: {verdict}. {measured[0].upper()}{measured[1:]}.", warns="not" in verdict or "part" in verdict
+            f"{verdict[0].upper()}{verdict[1:]}. {measured[0].upper()}{measured[1:]}.",
+            claim,
+            warns="not" in verdict or "part" in verdict,
         )
         for claim, measured, verdict in claims
     ]
@@ -103,7 +105,22 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
     note = (
         "The loss of the mean model over the last half of the rounds, less that of FedAvg under uniform participation."
     )
-    return (lines_chart(data, "excess", "What bias is left", (note,)),)
+    return (lines_chart(data, "excess", "What bias is left", (note,)), *_predicted(results, separations))
+
+
+def _predicted(results: Results, separations: Floats) -> tuple[Chart, ...]:
+    """Draw how far from the optimum FedAvg ends beside what theory says; nothing where the problem knows no optimum."""
+    measured, foreseen = (
+        np.array([results[int(r)].get(f"learning.fedavg.{what}", np.nan) for r in separations])
+        for what in ("bias", "bias_predicted")
+    )
+    if not np.isfinite(measured).all():
+        return ()
+    rows = np.arange(len(separations))
+    line = Line("fedavg", rows, separations, measured, np.full(len(rows), np.nan), foreseen)
+    data = Lines("distance of the mean model from the optimum", "", "separation", (), True, (line,), 0)
+    note = "Theory: the optimum of the objective in which clients weigh as much as the chain says that they take part."
+    return (lines_chart(data, "predicted", "Where FedAvg ends, predicted and measured", (note,)),)
 
 
 def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart | Absent:
