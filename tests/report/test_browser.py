@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from fedsim.report import report_comparison, write_report
+from fedsim.report import report_comparison, report_directories, write_report
 
 from .runs import DEGENERATE, write_manifest, write_run
 from .sweeps import write_sweep
@@ -94,7 +95,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reports")
     run, other = write_run(folder / "run", rounds=120), write_run(folder / "other", rounds=60)
     write_manifest(run, name=HOSTILE, command=f"fedsim run {HOSTILE}", verdict=VERDICT)
+    report_directories([run, other], "html", folder / "all")
     return {
+        "index": folder / "all" / "index.html",
         "run": write_report(run),
         "sweep": write_report(write_sweep(folder / "sweep", name=HOSTILE, crash=True)),
         "comparison": report_comparison(run, other, folder / "comparison"),
@@ -163,11 +166,13 @@ def check_headings(page: Any) -> None:
 
 
 def check_anchors(page: Any) -> None:
-    """Every link leads to a place in the page, which comes into view."""
+    """Every link leads to a place in the page, which comes into view, or to a file beside it."""
     links = page.evaluate("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
     assert links
     for link in dict.fromkeys(links):
-        assert link.startswith("#")
+        if not link.startswith("#"):
+            assert (Path(unquote(urlsplit(page.url).path)).parent / unquote(link)).is_file()
+            continue
         page.evaluate("link => { location.hash = link }", link)
         seen = page.evaluate(
             """id => { const box = document.getElementById(id).getBoundingClientRect();
@@ -187,6 +192,15 @@ def test_a_report_reads_well_everywhere(
     assert HOSTILE in page.locator("h1").inner_text()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 254)") == (scheme == "light")
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_a_list_of_reports_reads_well_everywhere(
+    pages: dict[str, Path], visit: Open, width: int, scheme: Scheme
+) -> None:
+    page = visit(pages["index"], width, scheme)
+    check_page(page)
+    assert HOSTILE in page.locator("main").inner_text()
 
 
 @pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
