@@ -1,35 +1,49 @@
 """Whatever stands in a scenario file, it is a scenario or a list of mistakes: never a traceback."""
 
+import io
 import re
 import resource
 import shutil
+import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from fedsim.cli import main
 from fedsim.errors import Mistake, ScenarioError
 from fedsim.preflight import preflight
 from fedsim.scenario import Scenario
 
 CASES = 2_500
 MOST_DEVICES = 20_000
+MOST_RUN = 300
 MOST_MEMORY = 8 * 2**30
-FILES = sorted(Path("scenarios").rglob("*.fedsim.yaml"))
+TEXTS = [file.read_text(encoding="utf-8") for file in sorted(Path("scenarios").rglob("*.fedsim.yaml"))]
 
 _LISTED = """
 0 | -1 | 1.5 | 1e400 | -.inf | .nan | 1_000_000_000_000 | 0x | 0o9 | 12:30 | true | no | null | ~ | '' | " | ' | []
 {} | [[[[ | } | > | @ | ` | % | # | : | a: | *a | &a | !!set | <<: | &a [*a] | !!int x | ? x | - - - | {a: 1, a: 2}
 [1, 2, 3] | 5m | PT8H | -5m | 30 | 1d12h | 0s | 2026-01-05 | 2026-01-05T00:00:00Z | Europe/Berlin | always | habits
 é ± 漢 | \t | \0 | groups | midzuno | skip | fedavg | [fedavg, fedavg] | os:system | no.such:Thing
+../x.csv | /dev/zero | /etc/passwd | {kind: torch, module: os}
 !!python/object:os.system x | {kind: renewal, on: 0s, off: 1s} | {kind: trace, file: x.csv} | {kind: zipf, exponent: 9}
 {kind: uniform, low: 3, high: 1} | {kind: column, file: ../../../etc/passwd, column: p} | {grid: {seed: [1, 2]}}
 rounds.count < 5 | [rounds.count <] | {check: a.b == 1 +- } | [1 < 2] | {figures: [x], fingerprint: [rounds]}
 {kind: fedavg, x: 1} | synthetic.fedsim.yaml | case.fedsim.yaml | [../paper/synthetic.fedsim.yaml] | {kind: lognormal}
 """
-VALUES = [*_LISTED.strip("\n").replace("\n", " | ").split(" | "), "9" * 400, "9" * 30 + "h"]
+VALUES = [
+    *_LISTED.strip("\n").replace("\n", " | ").split(" | "),
+    "9" * 400,
+    "9" * 5000,
+    "9" * 30 + "h",
+    "0x" + "f" * 5000,
+    "[" * 500,
+    "{a: " * 200,
+]
 KEYS = [
     *("seed", "stop", "population", "server", "learning", "expect", "drift", "replicates", "extends", "sweep"),
     *("records", "theory", "devices", "weight", "separation", "availability", "session", "cohort", "selection"),
@@ -45,7 +59,7 @@ def small(text: str) -> str:
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
     """Draw a scenario file of the repository with a few accidents in it."""
-    lines = small(draw(st.sampled_from(FILES)).read_text(encoding="utf-8")).splitlines()
+    lines = small(draw(st.sampled_from(TEXTS))).splitlines()
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(lines) - 1))
         line = lines[at]
@@ -86,8 +100,47 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-# An anchor that is given twice is YAML, of which the parser warns.
-@pytest.mark.filterwarnings("ignore::ruamel.yaml.error.ReusedAnchorWarning")
+# What a command may answer: `validate` does not run anything, and theory judges no limits.
+CODES = {"validate": {0, 2}, "chain": {0, 2}, "plan": {0, 2}, "run": {0, 1, 2, 3}}
+BRIEFLY = ["--set", "stop={rounds: 3, duration: 30m}", "--set", "replicates=1"]
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: object) -> tuple[int, str]:
+    """Call the command line as its entry point does, in this process; whatever it raises but an exit fails the test."""
+    monkeypatch.setattr(sys, "argv", ["fedsim", command, *map(str, arguments)])
+    said = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(said), pytest.raises(SystemExit) as stopped:
+        main()
+    code = stopped.value.code
+    assert isinstance(code, int)
+    return code, said.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore")  # what the mutations make numbers do is not this test's business
+@pytest.mark.long
+@settings(max_examples=CASES)
+@given(content=mutated(), dice=st.integers(0, 9))
+def test_a_mutated_file_gets_an_answer(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, dice: int
+) -> None:
+    """Every case is validated; of those that are scenarios, theory is asked of some, and some are planned or run."""
+    path = folder / "case.fedsim.yaml"
+    path.write_bytes(content)
+    code, said = answer(monkeypatch, "validate", path)
+    event(f"validate: {code}")
+    assert code in CODES["validate"], said
+    assert code == 0 or re.search(r"case.fedsim.yaml(:\d+:\d+)?: error: |: error: ", said), said
+    further = {0: "run", 1: "plan", 2: "chain", 3: "chain", 4: "chain"}.get(dice)
+    if code or further is None or Scenario.load(path).devices > MOST_RUN:
+        return
+    out = ["--out", tmp_path / "out"] if further != "chain" else []
+    code, said = answer(monkeypatch, further, path, *BRIEFLY, *out)
+    event(f"{further}: {code}")
+    assert code in CODES[further], said
+    assert not code or "rror" in said or code == 1, said
+    assert "Traceback" not in said
+
+
 @pytest.mark.long
 @settings(max_examples=CASES)
 @given(content=mutated())
