@@ -10,6 +10,7 @@ from fedsim.errors import Mistake, ScenarioError
 from fedsim.errors import Path as KeyPath
 from fedsim.memory import SHARE, free_bytes, readable
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.sources import ConstantTime, ExponentialTime, LognormalTime
 
 DEVICE_BYTES = 400
@@ -49,7 +50,9 @@ def check_log(scenario: Scenario) -> None:
     ScenarioError
         With the estimated size.
     """
-    rows = _round_count(scenario) * min(scenario.server.wanted, scenario.devices)
+    server = scenario.server
+    sessions = server.buffer if isinstance(server, BufferedServer) else server.wanted
+    rows = _round_count(scenario) * min(sessions, scenario.devices)
     log = Need(_stop(scenario), f"a log of about {rows:,.0f} participations", ROW_BYTES * rows)
     mistakes = refusals(scenario, [log, *_rounds(scenario)])
     if mistakes:
@@ -109,12 +112,18 @@ def _duration(scenario: Scenario) -> float:
 
 
 def _round_s(scenario: Scenario) -> float:
-    """Return about how long a round takes where nobody has to be waited for: the pause and the shortest session."""
+    """Return about how long a round takes where nobody has to be waited for: the pause and the shortest session.
+
+    A buffered server goes through a version in the time in which its places give as many reports as it takes.
+    """
+    server = scenario.server
     sessions = (
         sum(_typical(part) for part in (group.session.download, group.session.train, group.session.upload))
         for group in scenario.population
     )
-    return scenario.server.pause + min(sessions)
+    if isinstance(server, BufferedServer):
+        return min(sessions) * server.buffer / min(server.concurrency, scenario.devices)
+    return server.pause + min(sessions)
 
 
 def _typical(source: ConstantTime | ExponentialTime | LognormalTime) -> float:

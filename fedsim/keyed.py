@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     LEADER_RACE = 12
     SPEED = 13
     TIME_ZONE = 14
+    REFERENCE = 15
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,7 +1,6 @@
 """Trains what a scenario asks for over the log of its run, and over its unbiased twin."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -26,6 +25,7 @@ from fedsim.learning import (
 from fedsim.log import Recorded
 from fedsim.population import Population
 from fedsim.progress import Report
+from fedsim.reference import unbiased
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import (
     ConstantSchedule,
@@ -35,8 +35,8 @@ from fedsim.scenario.learning import (
     PowerSchedule,
     Schedule,
 )
-from fedsim.scenario.server import Selection
-from fedsim.simulation import simulate_log
+from fedsim.scenario.server import BufferedServer
+from fedsim.targets import to_target
 
 REFERENCE_SUFFIX = "_uniform"
 
@@ -54,7 +54,7 @@ def train(
 
     With ``reference: uniform`` the first optimizer is also trained on a twin run: the same devices, chosen uniformly
     (whole groups, where the scenario selects groups) without any cool-down. Its rows carry the optimizer's name with
-    ``_uniform`` behind it.
+    ``_uniform`` behind it. With a buffered server the twin has the run's own sessions, given to uniform clients.
 
     Parameters
     ----------
@@ -81,14 +81,15 @@ def train(
     draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
     frequency = frequencies(log.participations, len(population))
     own = {choice.label: _build(choice, pi, frequency) for choice in learning.optimizers}
-    courses = [Course(log.rounds, log.participations, own, draws)]
+    buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
+    courses = [Course(log.rounds, log.participations, own, draws, buffer)]
     reference = None
     if learning.reference == "uniform":
         first = learning.optimizers[0]
         reference = first.label + REFERENCE_SUFFIX
-        twin = simulate_log(*_twin(scenario, population), replicate)
         even = np.full(len(population), 1.0 / len(population))
-        courses.append(Course(twin.rounds, twin.participations, {reference: _build(first, even, even)}, draws))
+        twin = unbiased(scenario, population, log, replicate)
+        courses.append(Course(*twin, {reference: _build(first, even, even)}, draws, buffer))
     longest = max(len(course.rounds) for course in courses)
     trained = replay_together(
         courses,
@@ -102,6 +103,8 @@ def train(
     for part in trained:
         metrics |= _of_models(problem, part)
     metrics |= _excess_of_averages(metrics, own, reference)
+    if learning.target_loss is not None:
+        metrics |= to_target(trained[0].table, log.participations, learning.target_loss)
     last = work.step_size(max(0, len(log.rounds) - 1))
     known = frequency if pi is None else pi
     metrics |= biases(problem, own, trained[0].ends, known, local_steps=work.steps, step_size=last)
@@ -124,21 +127,6 @@ def _build(choice: OptimizerChoice, pi: NDArray[np.float64] | None, frequency: N
         return build_optimizer(choice.kind, choice.options, pi=pi, frequency=frequency)
     except LearningError as error:
         raise LearningError(f"learning.optimizers, {choice.label!r}: {error}") from None
-
-
-def _twin(scenario: Scenario, population: Population) -> tuple[Scenario, Population]:
-    # A group is chosen whole in the twin too: choosing clients one by one would also change the noise of training.
-    own = scenario.server.selection
-    selection = own if own.kind == "groups" else Selection(kind="uniform")
-    server = scenario.server.model_copy(update={"selection": selection})
-    records = scenario.records.model_copy(update={"gauges": None})
-    free = replace(
-        population,
-        weight=np.full_like(population.weight, 1.0 / len(population)),
-        separation=np.zeros_like(population.separation),
-        cooldown_s=np.zeros_like(population.cooldown_s),
-    )
-    return scenario.model_copy(update={"server": server, "records": records}), free
 
 
 def _metrics(table: pl.DataFrame, reference: str | None) -> dict[str, float]:

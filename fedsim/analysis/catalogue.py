@@ -41,6 +41,7 @@ sessions.count | | Sessions, which is to say participations.
 sessions.reported_share | share | Sessions whose report was taken.
 sessions.dropped_share | share | Sessions whose device became unavailable.
 sessions.late_share | share | Sessions that reported after the deadline.
+sessions.stale_share | share | Sessions whose report came more than max_staleness versions late and was discarded.
 sessions.aborted_share | share | Sessions that the server ended because the round had closed.
 sessions.wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions.
 participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|.
@@ -84,6 +85,9 @@ learning.OPTIMIZER.drawn_round | rounds | The round it was drawn from.
 learning.OPTIMIZER.bias | | Distance from the optimum, where it is known, of the mean model over the last half.
 learning.OPTIMIZER.bias_predicted | | Distance from the optimum of the point to which the frequencies lead.
 learning.OPTIMIZER.bias_error | | Distance between that point and the mean model over the last half.
+learning.OPTIMIZER.time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
+learning.OPTIMIZER.rounds_to_target | rounds | Server steps until then.
+learning.OPTIMIZER.device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
 learning.OPTIMIZER.excess_loss | | Loss above that of the first optimizer under uniform participation.
 """
 

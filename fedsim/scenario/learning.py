@@ -118,7 +118,10 @@ class Learning(Model):
     """Rounds from one evaluation of the global loss to the next; the last round is always evaluated."""
     reference: Literal["uniform", "none"] = "none"
     """uniform: also train the first optimizer on a twin run in which clients (or whole groups) are chosen uniformly,
-    without any cool-down: what unbiased participation would have given."""
+    without any cool-down: what unbiased participation would have given. With a buffered server: on the run's own
+    sessions, each given to a client drawn uniformly."""
+    target_loss: float | None = None
+    """A loss: metrics say when each optimizer was first seen to reach it, and at what expense of device time."""
 
     @field_validator("optimizers")
     @classmethod
