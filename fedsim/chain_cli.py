@@ -82,6 +82,14 @@ def chain(
 
 def _extra_lines(found: dict[str, Any]) -> Iterator[str]:
     """Say in words what was asked beside the stationary law."""
+    if "buffered" in found:
+        flow = found["buffered"]
+        pace = f"{flow['versions_per_hour']:.4g} versions an hour"
+        yield f"buffered server: {pace}, {100 * flow['utilisation']:.3g} % of its {flow['concurrency']:,} places taken"
+        if len(flow["groups"]) > 1:
+            for name, group in flow["groups"].items():
+                each = f"{group['participations_per_day']:.4g} a day each"
+                yield f"{name}: {100 * group['share']:.4g} % of the participations, {each}"
     if "fluctuation" in found:
         rounds = found["fluctuation"]["rounds_needed"]
         slowest = "no number of" if None in rounds else f"{max(rounds):,}"

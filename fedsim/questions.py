@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.buffered_theory import describe, flow_of
 from fedsim.chain import (
     Stationary,
     answer,
@@ -16,8 +17,10 @@ from fedsim.chain import (
     rounds_needed,
     smallest_separation,
 )
+from fedsim.errors import ChainError
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
 from fedsim.theory import law_of, predicted
 
 
@@ -83,6 +86,8 @@ def chain_results(
     ChainError
         If a question has no answer, or none by the method asked for.
     """
+    if isinstance(scenario.server, BufferedServer):
+        return _of_buffered(scenario, scenario.server, population, separations, method, law, target, extras)
     if target.given:
         results = [
             smallest_separation(
@@ -99,6 +104,31 @@ def chain_results(
         wanted = own if separations is None else list(separations)
         results = [predicted(scenario, population, separation, method, law) for separation in wanted]
     return [(result, answer(result) | _more(scenario, result, extras)) for result in results]
+
+
+def _of_buffered(
+    scenario: Scenario,
+    server: BufferedServer,
+    population: Population,
+    separations: Sequence[int] | None,
+    method: str,
+    law: str | None,
+    target: Target,
+    extras: Extras,
+) -> list[tuple[Stationary, dict[str, Any]]]:
+    if target.given or extras != Extras():
+        raise ChainError(
+            "targets, precision, convergence and mixing are about synchronous rounds, and this scenario's server is "
+            "buffered: of that, fedsim chain tells the long-run participation"
+        )
+    own: list[int | None] = [None]
+    flows = [
+        flow_of(scenario, server, population, separation, method, law)
+        for separation in (own if separations is None else separations)
+    ]
+    return [
+        (flow.stationary, answer(flow.stationary) | {"buffered": describe(flow, server, population)}) for flow in flows
+    ]
 
 
 def _more(scenario: Scenario, result: Stationary, extras: Extras) -> dict[str, Any]:

@@ -4,12 +4,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.buffered_theory import flow_of
 from fedsim.chain import Stationary, convergence, stationary
 from fedsim.errors import ChainError
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.theory import ConvergenceStudy
+
+_MOST = 100_000
 
 
 def law_of(scenario: Scenario) -> str:
@@ -42,11 +45,11 @@ def predicted(
     ChainError
         If the chain has no answer, for instance because the separation cannot be kept.
     """
+    if isinstance(scenario.server, BufferedServer):
+        return flow_of(scenario, scenario.server, population, separation, method, law).stationary
     if separation is None:
         common = population.common_separation
         separation = population.separation if common is None else common
-    if isinstance(scenario.server, BufferedServer):
-        raise ChainError("the chain knows synchronous rounds with a cohort; this scenario's server is buffered")
     wanted = scenario.server.wanted
     return stationary(population.weight, separation, wanted, law or law_of(scenario), method, seed=scenario.seed)
 
@@ -55,11 +58,17 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
     """Return what theory predicts for the log of a scenario, or None where its assumptions do not hold.
 
     The chain knows always-available clients that wait in synchronous rounds, with a full cohort in every round and
-    every participation counted.
+    every participation counted. The mean field of a buffered server knows always-available clients alone; beyond
+    100,000 of them a run does not wait for it.
     """
     server = scenario.server
     if isinstance(server, BufferedServer):
-        return None
+        if not scenario.always_available or len(population) > _MOST:
+            return None
+        try:
+            return predicted(scenario, population)
+        except ChainError:
+            return None
     in_rounds = not population.cooldown_s.any()
     counted = server.cooldown_from == "selected" or (server.wanted == server.cohort and server.deadline is None)
     if not (scenario.always_available and in_rounds and counted):

@@ -67,6 +67,7 @@ population.available_share.local.HOUR | share | The same by hour of each device'
 selection.eligible.mean | clients | Eligible clients at selection, on average; needs records.eligible.
 selection.eligible.min | clients | The fewest eligible clients at a selection; needs records.eligible.
 group.GROUP.share | share | Share of all participations that went to the group.
+group.GROUP.share_theory | share | That share as theory predicts it.
 group.GROUP.ratio | | That share over the group's share of the devices: 1 is even.
 group.GROUP.METRIC | | Any metric of sessions, participation or availability for one group of several.
 learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds.

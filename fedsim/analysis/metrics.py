@@ -96,6 +96,8 @@ def _of_group(log: Recorded, clients: pl.DataFrame, setting: Setting, group: Gro
     if total:
         metrics["share"] = own / total
         metrics["ratio"] = metrics["share"] / (len(own_clients) / len(clients))
+    if not own_clients["pi"].null_count():
+        metrics["share_theory"] = math.fsum(own_clients["pi"].to_list())
     prefix = f"group.{_NOT_IN_A_NAME.sub('-', group.name)}"
     return {f"{prefix}.{name}": value for name, value in metrics.items()}
 
