@@ -1,7 +1,7 @@
 """The report of one run."""
 
 from fedsim.report.answer import answer, tiles
-from fedsim.report.charts import NAMES, run_charts
+from fedsim.report.charts import FLIGHTS, NAMES, run_charts
 from fedsim.report.document import Document
 from fedsim.report.markdown import plain_table, summary
 from fedsim.report.provenance import provenance
@@ -30,7 +30,7 @@ def run_document(run: Run) -> Document:
             "provenance": origin,
         },
         charts=run_charts(run),
-        names=NAMES,
+        names=(*NAMES, *FLIGHTS),
         summary=summary(
             "run", run.name, judged, said, key, [plain_table(learning)] if learning else [], origin.command
         ),

@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import polars as pl
 
 from fedsim.errors import RunError
+from fedsim.report.flights import Flights, gather_flights
 from fedsim.report.taken import Taken, gather
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
@@ -62,6 +63,8 @@ class Run:
         The table of a convergence study; None where the scenario asks for none.
     metrics
         The named metrics that have a finite value.
+    flights
+        The sessions of a buffered server; None where it runs rounds.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Run:
     learning: pl.DataFrame | None
     convergence: pl.DataFrame | None
     metrics: Mapping[str, float]
+    flights: Flights | None = None
 
     @property
     def sessions(self) -> Mapping[str, int]:
@@ -125,7 +129,7 @@ def read_run(directory: Path) -> Run:
         raise RunError(f"{directory / 'manifest.json'}: has no name; it was not written by a run")
     clients = _read_table(directory / "clients.parquet", _CLIENTS, _OF_CLIENTS)
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
-    return Run(
+    run = Run(
         name=name,
         manifest=manifest,
         rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
@@ -137,6 +141,9 @@ def read_run(directory: Path) -> Run:
         convergence=_read_optional(directory / "convergence.parquet", _CONVERGENCE),
         metrics=_metrics(directory / "metrics.json"),
     )
+    if run.scenario("server", "mode") != "buffered":
+        return run
+    return replace(run, flights=_flights(directory / "participations.parquet", clients, run.simulated_s))
 
 
 def _read_json(path: Path) -> Mapping[str, Json]:
@@ -195,6 +202,14 @@ def _gather(path: Path, clients: pl.DataFrame, transitions: pl.DataFrame | None)
     frame = _scan(path, _PARTICIPATIONS)
     try:
         return gather(frame, clients, chosen)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
+
+
+def _flights(path: Path, clients: pl.DataFrame, simulated_s: float) -> Flights:
+    frame = _scan(path, (*_PARTICIPATIONS, "staleness"))
+    try:
+        return gather_flights(frame, clients, simulated_s)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
 

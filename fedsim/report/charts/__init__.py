@@ -13,14 +13,16 @@ from fedsim.report.charts import (
     groups,
     optimum,
     participation,
+    places,
     rounds,
+    staleness,
     timeline,
 )
 from fedsim.report.charts.base import Absent, Chart
 from fedsim.report.charts.learning import VIEWS, learning_charts
 from fedsim.report.rundir import Run
 
-__all__ = ["NAMES", "Absent", "Chart", "run_charts"]
+__all__ = ["FLIGHTS", "NAMES", "Absent", "Chart", "run_charts"]
 
 NAMES = (
     participation.NAME,
@@ -37,9 +39,13 @@ NAMES = (
 )
 """Every chart that the report of any run has."""
 
+FLIGHTS = (staleness.NAME, places.NAME)
+"""Those of buffered servers."""
+
 
 def run_charts(run: Run) -> Mapping[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it; one without data says why."""
+    flights = () if run.flights is None else (staleness.staleness_chart(run), places.place_chart(run))
     studies = () if run.convergence is None else (convergence.convergence_chart(run.convergence),)
     return MappingProxyType(
         {
@@ -56,7 +62,7 @@ def run_charts(run: Run) -> Mapping[str, tuple[Chart | Absent, ...]]:
                 eligible.eligible_chart(run),
                 timeline.timeline_chart(run),
             ),
-            "rounds": (rounds.duration_chart(run),),
+            "rounds": (rounds.duration_chart(run), *flights),
             "learning": (*learning_charts(run), *optimum.optimum_charts(run)),
         }
     )

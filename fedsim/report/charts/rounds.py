@@ -35,6 +35,8 @@ class Durations:
         Whether times go on a logarithmic axis.
     longest
         The longest time from opening to close, in seconds.
+    noun
+        Round, or version where the server is buffered.
     """
 
     rounds: int
@@ -43,6 +45,7 @@ class Durations:
     waiting: Binned | None
     logarithmic: bool
     longest: float
+    noun: str = "round"
 
 
 def duration_data(run: Run) -> Durations | None:
@@ -51,6 +54,9 @@ def duration_data(run: Run) -> Durations | None:
     if closed.is_empty():
         return None
     chosen = closed.drop_nulls("selected_s")
+    if run.flights is not None:
+        # A version begins when the one before ends, and waits for nobody in particular.
+        closed = chosen = closed.with_columns(selected_s=pl.col("opened_s"))
     running = (chosen["closed_s"] - chosen["selected_s"]).to_numpy()
     waiting = (closed["selected_s"].fill_null(closed["closed_s"]) - closed["opened_s"]).to_numpy()
     longest = float((closed["closed_s"] - closed["opened_s"]).to_numpy().max())
@@ -65,6 +71,7 @@ def duration_data(run: Run) -> Durations | None:
         waiting=_binned(closed["round"], waiting / size) if waiting.any() else None,
         logarithmic=far or spans_decades(running, ratio=30),
         longest=longest,
+        noun="round" if run.flights is None else "version",
     )
 
 
@@ -79,15 +86,15 @@ def duration_chart(run: Run) -> Chart | Absent:
         return Absent(NAME, TITLE, "No round closed in this run.")
     notes = []
     if (size := max(points.size for _, points in _lines(data))) > 1:
-        notes.append(f"Lines are means over bins of up to {count(size, 'round')}; bands go from least to greatest.")
+        notes.append(f"Lines are means over bins of up to {count(size, data.noun)}; bands go from least to greatest.")
     if data.waiting is not None:
         notes.append("Waiting is the time from a round's opening until enough clients were eligible to select from.")
         if data.logarithmic:
             notes.append("A wait of zero, or shorter than all running times, lies below the axis.")
     return Chart(
         name=NAME,
-        title=TITLE,
-        description=f"Durations of {count(data.rounds, 'round')}; the longest took {duration(data.longest)}.",
+        title=TITLE if data.noun == "round" else "How long versions took",
+        description=f"Durations of {count(data.rounds, data.noun)}; the longest took {duration(data.longest)}.",
         notes=tuple(notes),
         table=_table(data),
         draw=partial(draw_durations, data),
@@ -95,7 +102,8 @@ def duration_chart(run: Run) -> Chart | Absent:
 
 
 def _lines(data: Durations) -> tuple[tuple[str, Binned], ...]:
-    running = (("selection to close", data.running),) if len(data.running.x) else ()
+    name = "selection to close" if data.noun == "round" else "a version"
+    running = ((name, data.running),) if len(data.running.x) else ()
     waiting = (("waiting to select", data.waiting),) if data.waiting is not None else ()
     return (*running, *waiting)
 
@@ -106,8 +114,8 @@ def _table(data: Durations) -> Table:
         for name, points in _lines(data)
         for first, mean, low, high in zip(points.first, points.mean, points.low, points.high, strict=True)
     ]
-    header = ("From round", "Time", "Mean", "Least", "Greatest")
-    return thinned(f"Round durations ({data.unit})", header, rows)
+    header = (f"From {data.noun}", "Time", "Mean", "Least", "Greatest")
+    return thinned(f"{data.noun.capitalize()} durations ({data.unit})", header, rows)
 
 
 def draw_durations(data: Durations, axes: Axes) -> None:
@@ -123,5 +131,5 @@ def draw_durations(data: Durations, axes: Axes) -> None:
         axes.set_ylim(0, 1.15 * highest or 1.0)
         linear(axes, "y")
     linear(axes, "x", whole=True)
-    label_axes(axes, "round", f"duration ({data.unit})")
+    label_axes(axes, data.noun, f"duration ({data.unit})")
     legend(axes, entries)

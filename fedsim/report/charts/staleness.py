@@ -1,0 +1,127 @@
+"""How stale the reports of a buffered server were, group by group."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+from fedsim.report.binning import POINTS, Floats, Ints
+from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear, percents
+from fedsim.report.rundir import Run
+from fedsim.report.tables import Table, thinned
+from fedsim.report.words import count, fixed, listing, percent
+
+NAME, TITLE = "staleness", "How stale reports were"
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """Reports by staleness.
+
+    Parameters
+    ----------
+    first
+        (K,) the least staleness of each bin.
+    width
+        Versions in a bin.
+    names
+        Groups, or one name for everyone where there are many.
+    shares
+        For each of them (K,) the share of its reports in each bin, those that were discarded among them.
+    means
+        Of each of them, in versions.
+    discarded
+        Share of all reports that were discarded.
+    limit
+        The staleness beyond which they are; None where none are, or where it lies beyond what occurred.
+    """
+
+    first: Ints
+    width: int
+    names: tuple[str, ...]
+    shares: tuple[Floats, ...]
+    means: tuple[float, ...]
+    discarded: float
+    limit: int | None
+
+
+def staleness_data(run: Run) -> Staleness | None:
+    """Compute the chart's data; None where the server runs rounds, or nobody reported."""
+    if run.flights is None or run.flights.staleness.is_empty():
+        return None
+    table = run.flights.staleness.with_columns(reports=pl.col("taken") + pl.col("discarded"))
+    names = [str(name) for name in run.clients["group"].unique(maintain_order=True)]
+    if not 1 < len(names) <= len(SERIES):
+        names, table = ["all clients"], table.with_columns(group=pl.lit("all clients"))
+    most = int(table["staleness"].to_numpy().max())
+    width = -(-(most + 1) // POINTS)
+    first = np.arange(0, most + 1, width)
+    shown, shares, means = [], [], []
+    for name in names:
+        own = table.filter(group=name)
+        reports = own["reports"].to_numpy().astype(np.float64)
+        if reports.sum():
+            stale = own["staleness"].to_numpy()
+            shown.append(name)
+            shares.append(np.bincount(stale // width, reports, minlength=len(first)) / reports.sum())
+            means.append(float(stale @ reports / reports.sum()))
+    limit = run.scenario("server", "max_staleness")
+    return Staleness(
+        first=first,
+        width=width,
+        names=tuple(shown),
+        shares=tuple(shares),
+        means=tuple(means),
+        discarded=float(table["discarded"].to_numpy().sum() / table["reports"].to_numpy().sum()),
+        limit=limit if isinstance(limit, int) and limit < most + 1 else None,
+    )
+
+
+def staleness_chart(run: Run) -> Chart | Absent:
+    """Make the chart of staleness."""
+    data = staleness_data(run)
+    if data is None:
+        reason = "In rounds no report is stale." if run.flights is None else "Nobody reported in this run."
+        return Absent(NAME, TITLE, reason)
+    notes = ["Staleness is how many versions the server had gone on by when a report came."]
+    if data.width > 1:
+        notes.append(f"Points stand for {data.width} versions each.")
+    if data.limit is not None:
+        notes.append(f"{percent(data.discarded)} of the reports came later than the line and were discarded.")
+    means = [f"{name} {fixed(mean, 1)}" for name, mean in zip(data.names, data.means, strict=True)]
+    return Chart(
+        name=NAME,
+        title=TITLE,
+        description=f"Mean staleness in versions: {listing(means)}.",
+        notes=tuple(notes),
+        table=_table(data),
+        draw=partial(draw_staleness, data),
+    )
+
+
+def _table(data: Staleness) -> Table:
+    rows = [
+        (count(first), *(percent(float(shares[k])) for shares in data.shares)) for k, first in enumerate(data.first)
+    ]
+    return thinned("Share of the reports by staleness", ("Staleness", *data.names), rows)
+
+
+def draw_staleness(data: Staleness, axes: Axes) -> None:
+    """Draw the share of each group's reports over their staleness."""
+    x = data.first + (data.width - 1) / 2
+    entries = []
+    for index, (name, shares) in enumerate(zip(data.names, data.shares, strict=True)):
+        marker = "o" if len(x) < 40 else ""
+        (artist,) = axes.plot(x, shares, color=SERIES[index], marker=marker, markersize=4)
+        entries.append((artist, name))
+    if data.limit is not None:
+        limit = axes.axvline(data.limit + 0.5, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
+        entries.append((limit, "discarded beyond"))
+    axes.set_ylim(0, 1.1 * max(float(shares.max()) for shares in data.shares))
+    percents(axes)
+    linear(axes, "x", whole=True)
+    label_axes(axes, "staleness (versions)", "share of the reports")
+    legend(axes, entries)

@@ -1,0 +1,111 @@
+"""The charts of a buffered server: how stale reports were, how many sessions ran at once."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim import Scenario, simulate
+from fedsim.report.charts import run_charts
+from fedsim.report.charts.base import Absent
+from fedsim.report.charts.places import place_chart, place_data
+from fedsim.report.charts.rounds import duration_chart, duration_data
+from fedsim.report.charts.staleness import staleness_chart, staleness_data
+from fedsim.report.flights import gather_flights
+from fedsim.report.rundir import Run, read_run
+
+SCENARIO = """\
+stop: {rounds: 150}
+seed: 2
+population:
+  - {name: slow, devices: 12, session: {train: {kind: exponential, mean: 100s}}}
+  - {name: fast, devices: 12, session: {train: {kind: exponential, mean: 100s}, speed: 4}}
+server: {mode: buffered, concurrency: 8, buffer: 2, max_staleness: 6}
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("buffered")
+    (folder / "case.fedsim.yaml").write_text(SCENARIO, encoding="utf-8")
+    result = simulate(Scenario.load(folder / "case.fedsim.yaml"))
+    result.save(folder / "run")
+    return read_run(folder / "run")
+
+
+def table(run: Run) -> pl.DataFrame:
+    """Return the participations that the run's charts were gathered from."""
+    return simulate(Scenario.model_validate(run.manifest["scenario"])).participations
+
+
+def test_shares_by_staleness_are_those_of_the_log(run: Run) -> None:
+    """Group by group, with the discarded ones, which lie beyond the limit."""
+    data = staleness_data(run)
+    assert data is not None
+    assert data.names == ("slow", "fast")
+    assert data.means[0] > data.means[1]
+    log = table(run).filter(pl.col("outcome").is_in(["reported", "stale"]))
+    for name, first, shares, mean in zip(data.names, (0, 12), data.shares, data.means, strict=True):
+        own = log.filter(pl.col("client").is_between(first, first + 11))["staleness"].to_numpy()
+        np.testing.assert_allclose(shares, np.bincount(own, minlength=len(shares)) / len(own), err_msg=name)
+        assert mean == pytest.approx(own.mean())
+    assert data.limit == 6
+    assert data.discarded == pytest.approx((log["outcome"] == "stale").to_numpy().mean())
+    assert 0 < data.discarded < 0.5
+    chart = staleness_chart(run)
+    assert not isinstance(chart, Absent)
+    assert any("were discarded" in note for note in chart.notes)
+
+
+def test_places_are_all_taken_where_clients_abound(run: Run) -> None:
+    data = place_data(run)
+    assert data is not None
+    assert data.concurrency == 8
+    np.testing.assert_allclose(data.running, 8.0, rtol=1e-9)
+    assert data.taken == pytest.approx(1.0)
+    chart = place_chart(run)
+    assert not isinstance(chart, Absent)
+    assert chart.description.startswith("100\N{NARROW NO-BREAK SPACE}% of the 8 places")
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50)), min_size=1, max_size=20))
+def test_sessions_in_flight_are_time_in_sessions_by_span(spans: list[tuple[float, float]]) -> None:
+    """Against the overlap of each session with each span."""
+    sessions = pl.DataFrame(
+        {
+            "client": [0] * len(spans),
+            "selected_s": [begun for begun, _ in spans],
+            "ended_s": [begun + length for begun, length in spans],
+            "outcome": ["reported"] * len(spans),
+            "staleness": [0] * len(spans),
+        }
+    )
+    found = gather_flights(sessions.lazy(), pl.DataFrame({"client": [0], "group": ["all"]}), 100.0)
+    edges = np.append(0.0, found.time_s)
+    for k, running in enumerate(found.running):
+        overlap = [max(0.0, min(b + n, edges[k + 1]) - max(b, edges[k])) for b, n in spans]
+        assert running == pytest.approx(sum(overlap) / (edges[1] - edges[0]), abs=1e-6)
+
+
+def test_versions_last_from_one_to_the_next(run: Run) -> None:
+    data = duration_data(run)
+    assert data is not None
+    assert data.waiting is None
+    chart = duration_chart(run)
+    assert not isinstance(chart, Absent)
+    assert chart.title == "How long versions took"
+
+
+def test_only_buffered_runs_have_these_charts(run: Run, tmp_path: Path) -> None:
+    shown = {chart.name for charts in run_charts(run).values() for chart in charts}
+    assert {"staleness", "places"} <= shown
+    path = tmp_path / "rounds.fedsim.yaml"
+    path.write_text("stop: {rounds: 5}\npopulation: [{devices: 9}]\nserver: {cohort: 3}\n", encoding="utf-8")
+    simulate(Scenario.load(path)).save(tmp_path / "run")
+    rounds = read_run(tmp_path / "run")
+    assert not {"staleness", "places"} & {chart.name for charts in run_charts(rounds).values() for chart in charts}
+    for absent in (staleness_chart(rounds), place_chart(rounds)):
+        assert isinstance(absent, Absent)
