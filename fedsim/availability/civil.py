@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.availability.place import Place
 
 DAY = 86_400.0
+_SEVERAL = 64  # so many are looked up faster by the first and the last of them
 _FIRST_YEAR, _LAST_YEAR = 2, 9997  # datetime ends soon after
 
 
@@ -48,15 +49,24 @@ class Civil:
     def wall(self, instants: ArrayLike) -> NDArray[np.float64]:
         """Return the clock times of instants of simulated time."""
         instants = np.asarray(instants, dtype=np.float64)
-        offsets: NDArray[np.float64] = self.offsets[np.searchsorted(self.changes, instants, side="right")]
-        walls: NDArray[np.float64] = instants + self.begun + offsets
+        walls: NDArray[np.float64] = instants + self.begun + self._offsets(self.changes, instants)
         return walls
 
     def instant(self, walls: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the instants of simulated time at clock times."""
-        offsets: NDArray[np.float64] = self.offsets[np.searchsorted(self.walls, walls, side="right")]
-        instants: NDArray[np.float64] = walls - offsets - self.begun
+        instants: NDArray[np.float64] = walls - self._offsets(self.walls, walls) - self.begun
         return instants
+
+    def _offsets(self, changes: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64] | float:
+        """Return the offset at each time; one for all where it does not change between them."""
+        if not len(changes):
+            return float(self.offsets[0])
+        if times.size > _SEVERAL:
+            first, last = changes.searchsorted((times.min(), times.max()), side="right")
+            if first == last:
+                return float(self.offsets[first])
+        each: NDArray[np.float64] = self.offsets[changes.searchsorted(times, side="right")]
+        return each
 
     def day(self, instant: float) -> int:
         """Return the ordinal of the local day of an instant."""

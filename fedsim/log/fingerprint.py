@@ -20,7 +20,8 @@ def fingerprint(table: pl.DataFrame | pl.LazyFrame) -> str:
             digest.update(part[name].is_null().to_numpy().tobytes())
         for number, part in enumerate(slices(table, name)):
             if dtype == pl.String:
-                digest.update(("\0" * bool(number) + "\0".join(part[name].fill_null(""))).encode())
+                joined: str = part[name].fill_null("").str.join("\0").item()
+                digest.update(("\0" * bool(number) + joined).encode())
             else:
                 digest.update(part[name].fill_null(0).to_numpy().tobytes())
     return digest.hexdigest()

@@ -50,8 +50,10 @@ class Connected:
         if len(stale):
             self._work_out(stale, today, clock)
         midnight = self.horizon(instant, clock)
-        home, work, changes = self._home[clients], self._work[clients], self._changes[clients].T.copy()
-        leaves, back, work_since, work_until = changes
+        home, work = self._home[clients], self._work[clients]
+        never = ~(home | work)
+        # `take` copies whole rows, where indexing goes value by value.
+        leaves, back, work_since, work_until = self._changes.take(clients, axis=0).T.copy()
         work &= work_since < work_until
         work_since[~work], work_until[~work], leaves[~home], back[~home] = np.inf, -np.inf, -np.inf, np.inf
         work_ends = np.where(back <= work_until, midnight, work_until)
@@ -61,7 +63,6 @@ class Connected:
         until = np.where(at_work, work_ends, midnight)
         early = instant < leaves
         since[early], until[early] = -np.inf, leaves[early]
-        never = ~(self._home[clients] | self._work[clients])
         since[never] = until[never] = np.inf
         return since, until
 
@@ -83,7 +84,7 @@ class Connected:
         self._changes[clients] = clock.instant(midnight)  # whoever stays is away for no time
         out = np.flatnonzero(keys.uniforms(Draw.OUTING, day) < usual.chance)
         clients, keys = clients[out], keys.of(out)
-        persons = self._persons[clients]
+        persons = self._persons.take(clients, axis=0)
         leave = usual.leave + (persons[:, 0] + network.between_days * keys.deviation(Draw.LEAVE, day))
         back = usual.back + (persons[:, 1] + network.between_days * keys.deviation(Draw.BACK, day))
         leave, back = np.clip(leave, 0.0, DAY), np.clip(back, 0.0, DAY)

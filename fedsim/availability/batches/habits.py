@@ -68,20 +68,20 @@ class HabitsBatch:
     def at(self, clients: Clients, instant: float) -> Mask:
         """Look it up, for those that are not known to be shut."""
         answer = np.zeros(len(clients), dtype=np.bool_)
-        left = np.flatnonzero(self._shut[clients] <= instant)
+        left = (self._shut[clients] <= instant).nonzero()[0]
         clock = civil(self._place, instant)
         if not _steady(clock, instant):
             answer[left] = habits.available_at(self._kind, clients[left], instant, self._place, self._draws)
             return answer
         some = clients[left]
-        fails = np.flatnonzero(self._open[some] <= instant)
+        fails = (self._open[some] <= instant).nonzero()[0]
         if len(fails) and self._lasting:
             self._look_up(some[fails], instant, clock)
             left = left[self._shut[some] <= instant]
         for events in self._troubled:
             some = clients[left]
             free, until = events.state(some, instant, clock)
-            fails = np.flatnonzero(~free)
+            fails = (~free).nonzero()[0]
             self._shut[some[fails]] = until[fails]
             left = left[free]
         answer[left] = True
@@ -93,7 +93,7 @@ class HabitsBatch:
         for condition in self._lasting:
             since, until = condition.spell(clients, instant, clock)
             self._shut[clients] = np.where(since > instant, since, instant)
-            holds = np.flatnonzero(since <= instant)
+            holds = (since <= instant).nonzero()[0]
             clients, ends = clients[holds], np.minimum(ends[holds], until[holds])
         self._open[clients] = ends
 
@@ -106,14 +106,14 @@ class HabitsBatch:
         for events in self._troubled:
             found = np.minimum(found, events.next_start(clients, instant, until, clock))
         if self._lasting:
-            unknown = np.flatnonzero(self._open[clients] <= instant)
+            unknown = (self._open[clients] <= instant).nonzero()[0]
             if len(unknown):
                 self._look_up(clients[unknown], instant, clock)
             ends = self._open[clients]
             found = np.where(ends <= np.minimum(until, found), ends, found)
             # Beyond the horizon only a sweep can tell.
             horizon = min(condition.horizon(instant, clock) for condition in self._lasting)
-            far = np.flatnonzero((ends >= horizon) & (found <= until) & (found == ends))
+            far = ((ends >= horizon) & (found <= until) & (found == ends)).nonzero()[0]
             if len(far):
                 found[far] = ends_by_spells(self, clients[far], instant, until[far])
         return found
@@ -161,7 +161,7 @@ class HabitsBatch:
 
 def _steady(clock: Civil, instant: float) -> bool:
     """Say whether no clock is changed some days before and after."""
-    near = np.searchsorted(clock.changes, [instant - _STEADY, instant + _STEADY])
+    near = clock.changes.searchsorted((instant - _STEADY, instant + _STEADY))
     return bool(near[0] == near[1])
 
 

@@ -74,7 +74,7 @@ class Plugged:
     def spell(self, clients: Clients, instant: float, clock: Civil) -> tuple[Floats, Floats]:
         """Return when the time on the charger that goes on, or the next one, begins and ends, cut at the horizon."""
         until = self._until[clients]
-        stale = np.flatnonzero(until <= instant)
+        stale = (until <= instant).nonzero()[0]
         if len(stale):
             self._refresh(clients[stale], instant, clock)
             until[stale] = self._until[clients[stale]]
@@ -115,15 +115,17 @@ class Plugged:
     def _stretch(self, where: Clients | slice, instant: float, horizon: float) -> None:
         """Put together the sessions that overlap or touch."""
         # One row for each session, so that numpy compares along the clients.
-        starts, ends = self._sessions[where].reshape(-1, self._days, 2, _OF_A_DAY).transpose(2, 1, 3, 0)
+        starts, ends = _rows(self._sessions, where).reshape(-1, self._days, 2, _OF_A_DAY).transpose(2, 1, 3, 0)
         starts, ends = starts.reshape(self._days * _OF_A_DAY, -1), ends.reshape(self._days * _OF_A_DAY, -1)
         since = np.where(ends > instant, starts, np.inf).min(axis=0)
         reach = np.maximum(since, instant)
-        while True:
-            further = np.where(starts <= reach, ends, -np.inf).max(axis=0, initial=-np.inf)
-            if (further <= reach).all():
-                break
-            reach = np.maximum(reach, further)
+        reach = np.maximum(reach, np.where(starts <= reach, ends, -np.inf).max(axis=0, initial=-np.inf))
+        growing = np.arange(len(reach))
+        while len(growing):
+            further = np.where(starts <= reach[growing], ends, -np.inf).max(axis=0)
+            more = (further > reach[growing]).nonzero()[0]
+            growing, starts, ends = growing[more], starts[:, more], ends[:, more]
+            reach[growing] = further[more]
         self._since[where], self._until[where] = np.minimum(since, horizon), np.minimum(reach, horizon)
 
     def _work_out(self, clients: Clients, where: Clients | slice, day: int, clock: Civil) -> None:
@@ -131,7 +133,7 @@ class Plugged:
         words = drawer(clients, self._draws)
         self._meet(clients, words)
         self._day[where] = day + _SINCE
-        persons = self._persons[where]
+        persons = _rows(self._persons, where)
         sessions = np.full((2 * _OF_A_DAY, len(clients)), np.inf)  # what does not take place begins never
         who, begin, end = self._night(words, persons, day, clock)
         sessions[0, who], sessions[_OF_A_DAY, who] = begin, end
@@ -141,7 +143,7 @@ class Plugged:
 
     def _meet(self, clients: Clients, words: Drawer) -> None:
         """Write down what belongs to the persons who are met for the first time."""
-        new = np.flatnonzero(self._day[clients] == 0)
+        new = (self._day[clients] == 0).nonzero()[0]
         if not len(new):
             return
         charging, night, top_up, words = self._charging, self._charging.night, self._charging.top_up, words.of(new)
@@ -159,7 +161,7 @@ class Plugged:
     def _night(self, words: Drawer, persons: Floats, day: int, clock: Civil) -> tuple[NDArray[np.intp], Floats, Floats]:
         night, days = self._charging.night, np.array([day])
         who = np.flatnonzero(words.uniforms(Draw.NIGHT, day) < persons[:, 0])
-        words, persons = words.of(who), persons[who]
+        words, persons = words.of(who), persons.take(who, axis=0)
         weekend = bool(weekends(days + 1)[0])
         usual = evening(night.plug_in_weekend if weekend else night.plug_in)
         later = persons[:, 1] + night.between_days * words.deviation(Draw.NIGHT_TIME, day)
@@ -184,3 +186,8 @@ class Plugged:
         v = words.each(who, keys(Draw.TOP_UP_LENGTH, day, TOP_UPS)[number])
         ends = starts + np.minimum(lengths.lengths(top_up.length, v), TOP_UP_AT_MOST)
         return who, number, np.where(ends > starts, starts, np.inf), ends
+
+
+def _rows(array: Floats, where: Clients | slice) -> Floats:
+    # `take` copies whole rows, where indexing goes value by value.
+    return array[where] if isinstance(where, slice) else array.take(where, axis=0)

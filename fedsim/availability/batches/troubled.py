@@ -4,6 +4,7 @@ What they are is said in `availability.bursts`; the numbers here are the same, t
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,7 @@ class Troubled:
             if last < first or not len(left):
                 continue
             who, starts, ends = self._events(clients[left], words.of(left), _slots(first, last, clock))
-            now = np.flatnonzero((starts <= instant) & (instant < ends))
+            now = ((starts <= instant) & (instant < ends)).nonzero()[0]
             hit = left[who[now]]
             free[hit] = False
             until[hit] = ends[now]  # where several go on, any of them will do
@@ -122,7 +123,7 @@ class Troubled:
         chances: Floats = -np.expm1(-rates * SLOT)
         chances = chances[:, slots.of_hour] if len(slots.hours) > 1 else chances
         lots = words.table(keys_of_run(self._begin, slots.first, slots.last))
-        who, which = np.nonzero(lots < chances)
+        who, which = (lots < chances).nonzero()
         of_event = chances[who if len(chances) > 1 else 0, which if chances.shape[1] > 1 else 0]
         starts = slots.begins[which] + SLOT * (lots[who, which] / of_event)
         u = words.each(who, keys_of_run(self._length, slots.first, slots.last)[which])
@@ -133,7 +134,7 @@ class Troubled:
         if self._spread is None:
             return np.array([self._per_day])
         rates = self._of_person[clients]
-        new = np.flatnonzero(rates == 0.0)
+        new = (rates == 0.0).nonzero()[0]
         if len(new):
             score = words.of(new).normals(Draw.PROPENSITY)
             rates[new] = self._per_day * np.exp(-self._spread * score - self._spread**2 / 2)
@@ -141,6 +142,7 @@ class Troubled:
         return rates
 
 
+@lru_cache(maxsize=256)
 def _slots(first: int, last: int, clock: Civil) -> Slots:
     slots = np.arange(first, last + 1)
     begins = np.asarray(slots * SLOT - clock.begun, dtype=np.float64)

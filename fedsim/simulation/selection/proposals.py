@@ -25,7 +25,7 @@ class Pace:
 
     def enough_for(self, wanted: int) -> int:
         """Return a number of proposals that will probably yield so many clients."""
-        return 16 + int(1.1 * wanted / self._share)
+        return 16 + int((wanted + 3.0 * wanted**0.5) / self._share)
 
     def note(self, proposals: int, useful: int) -> None:
         """Learn from the last proposals."""
@@ -114,12 +114,11 @@ def draw(
         size = min(urn.pace.enough_for(missing), most - asked)
         proposals = urn.propose(number, asked, size)
         accepted = proposals[eligible(proposals)]
-        first = np.sort(np.unique(accepted, return_index=True)[1])
-        fresh = accepted[first]
-        if len(chosen):
-            fresh = fresh[np.isin(fresh, chosen, invert=True)]
-        chosen = np.concatenate([chosen, fresh])[: already + count]
-        urn.pace.note(size, len(fresh))
+        urn.pace.note(size, len(accepted))
+        if count > 1 or len(chosen):
+            both = np.concatenate([chosen, accepted])
+            accepted = both[np.sort(np.unique(both, return_index=True)[1])][len(chosen) :]
+        chosen = np.concatenate([chosen, accepted])[: already + count]
         asked, missing = asked + size, count - (len(chosen) - already)
     if missing:
         left = all_eligible().copy()

@@ -110,11 +110,11 @@ class ArrayRoster:
         if self._barred_share > _MANY:
             answer = self._free(clients)
             self._barred_share = 1.0 - float(answer.mean())
-            left = np.flatnonzero(answer)
+            left = answer.nonzero()[0]
             answer[left] = self._crowd.at(clients[left], self._clock.now)
         else:
             answer = self._crowd.at(clients, self._clock.now)
-            left = np.flatnonzero(answer)
+            left = answer.nonzero()[0]
             free = self._free(clients[left])
             self._barred_share = 1.0 - float(free.mean()) if len(left) else 0.0
             answer[left] = free
