@@ -14,6 +14,7 @@ from fedsim.preflight import preflight
 from fedsim.progress import Report, readable, silent
 from fedsim.result import Result
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory import applicable, convergence_table
 
@@ -26,7 +27,9 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
     groups = [GroupOf(name, {}) for name in population.group_names]
     for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
         groups[group].devices[population.zone_names[zone]] = int(count)
-    return Setting(scenario.server.wanted, scenario.start, groups)
+    server = scenario.server
+    places = server.concurrency if isinstance(server, BufferedServer) else None
+    return Setting(server.wanted, scenario.start, groups, places)
 
 
 @dataclass(frozen=True)

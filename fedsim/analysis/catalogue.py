@@ -14,7 +14,7 @@ class Metric:
     name
         As in ``metrics.json``.
     unit
-        ``s``, ``rounds``, ``clients``, ``share`` (0 to 1), ``L1`` (0 to 2), ``1/d``, or empty for a plain number.
+        ``s``, ``rounds``, ``clients``, ``share`` (0 to 1), ``L1`` (0 to 2), ``1/d``, ``1/h``, or empty for a number.
     meaning
         One sentence.
     """
@@ -26,14 +26,14 @@ class Metric:
 
 _PLACEHOLDER = re.compile(r"[A-Z]{2,}")
 _LISTED = """
-rounds.count | | Rounds that were opened.
+rounds.count | | Rounds that were opened; with a buffered server, its versions are the rounds.
 rounds.selected_mean | clients | Clients selected in a round, on average over rounds that selected any.
 rounds.reported_mean | clients | Reports taken in a round, on average over rounds that selected any.
 rounds.target_share | share | Rounds that closed because enough had reported.
-rounds.shortage_share | share | Rounds that waited, were skipped or went on with fewer clients than wanted.
-rounds.wait.mean | s | From the opening of a round until it selects, on average.
+rounds.shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted.
+rounds.wait.mean | s | From the opening of a synchronous round until it selects, on average.
 rounds.wait.p95 | s | The same, 95th percentile.
-rounds.duration.mean | s | From selection until the close, on average.
+rounds.duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step.
 rounds.duration.p50 | s | The same, median.
 rounds.duration.p95 | s | The same, 95th percentile.
 rounds.per_day | 1/d | Rounds per day of simulated time.
@@ -44,6 +44,12 @@ sessions.late_share | share | Sessions that reported after the deadline.
 sessions.stale_share | share | Sessions whose report came more than max_staleness versions late and was discarded.
 sessions.aborted_share | share | Sessions that the server ended because the round had closed.
 sessions.wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions.
+staleness.mean | rounds | Versions from download to report, on average over all reports; with a buffered server.
+staleness.p50 | rounds | The same, median.
+staleness.p95 | rounds | The same, 95th percentile.
+staleness.max | rounds | The same, largest.
+versions.per_hour | 1/h | Steps that a buffered server makes per hour of simulated time.
+concurrency.utilisation | share | Places of a buffered server that are taken, on average over time.
 participation.l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|.
 participation.l1_uniform_se | L1 | Standard error of that distance, from batch means over rounds.
 participation.tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1.
@@ -69,7 +75,7 @@ selection.eligible.min | clients | The fewest eligible clients at a selection; n
 group.GROUP.share | share | Share of all participations that went to the group.
 group.GROUP.share_theory | share | That share as theory predicts it.
 group.GROUP.ratio | | That share over the group's share of the devices: 1 is even.
-group.GROUP.METRIC | | Any metric of sessions, participation or availability for one group of several.
+group.GROUP.METRIC | | Any metric of sessions, staleness, participation or availability for one group of several.
 learning.OPTIMIZER.loss | | Global loss, mean over the evaluations in the last half of the rounds.
 learning.OPTIMIZER.grad_norm | | Norm of the global gradient, mean over the last half of the rounds.
 learning.OPTIMIZER.final_loss | | Global loss at the last evaluation.

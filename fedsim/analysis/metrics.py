@@ -3,13 +3,14 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.analysis.buffered import of_places, of_staleness
 from fedsim.analysis.hours import share_by_hour
 from fedsim.analysis.participation import batch_errors, gini, jain, l1
 from fedsim.log import Recorded, slices
@@ -41,11 +42,14 @@ class Setting:
         The instant of simulated time 0.
     groups
         The groups of the population, in order.
+    concurrency
+        Places of a buffered server; None with synchronous rounds.
     """
 
     wanted: int
     start: datetime
     groups: Sequence[GroupOf]
+    concurrency: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,11 @@ class _Sessions:
         for part in slices(self.table, *dict.fromkeys([*columns, "client"])):
             yield part.filter(own).with_columns(pl.col("client") - self.first)
 
+    def spent_s(self) -> Iterator[float]:
+        """Device time in sessions, in parts."""
+        for part in self.read("selected_s", "ended_s"):
+            yield float((part["ended_s"] - part["selected_s"]).to_numpy().sum())
+
     def counted(self, part: pl.DataFrame) -> NDArray[np.int64]:
         return np.bincount(part["client"].to_numpy(), minlength=self.clients)
 
@@ -68,7 +77,10 @@ class _Sessions:
 def measure(log: Recorded, clients: pl.DataFrame, setting: Setting) -> Metrics:
     """Return the metrics of the log, by name; one that has no samples is left out."""
     sessions = _Sessions(log.participations, 0, len(clients))
-    metrics = _of_rounds(log, setting.wanted) | _of_part(sessions, clients, log.gauges, setting)
+    metrics = _of_rounds(log, setting) | _of_part(sessions, clients, log.gauges, setting)
+    if setting.concurrency is not None:
+        steps = int((log.rounds["outcome"] == "target").sum())
+        metrics |= of_places(sessions.spent_s(), steps, setting.concurrency, log.ended_s)
     metrics |= _against_theory(clients)
     if 1 < len(setting.groups) <= _MOST_GROUPS:
         for group in setting.groups:
@@ -80,6 +92,7 @@ def _of_part(sessions: _Sessions, clients: pl.DataFrame, gauges: pl.DataFrame, s
     """Return what can be said of the whole population as of one group."""
     return {
         **_of_sessions(sessions),
+        **({} if setting.concurrency is None else of_staleness(sessions.read("staleness"))),
         **_of_participation(sessions, clients),
         **_of_gauges(gauges, setting),
     }
@@ -91,7 +104,7 @@ def _of_group(log: Recorded, clients: pl.DataFrame, setting: Setting, group: Gro
     sessions = _Sessions(log.participations, int(own_clients["client"][0]), len(own_clients))
     own, total = int(own_clients["participations"].sum()), int(clients["participations"].sum())
     relative = own_clients.with_columns(frequency=pl.col("participations") / max(own, 1))
-    part = Setting(setting.wanted, setting.start, [group])
+    part = replace(setting, groups=[group])
     metrics = _of_part(sessions, relative, log.gauges.filter(group=group.name), part)
     if total:
         metrics["share"] = own / total
@@ -102,23 +115,25 @@ def _of_group(log: Recorded, clients: pl.DataFrame, setting: Setting, group: Gro
     return {f"{prefix}.{name}": value for name, value in metrics.items()}
 
 
-def _of_rounds(log: Recorded, wanted: int) -> Metrics:
-    rounds = log.rounds
+def _of_rounds(log: Recorded, setting: Setting) -> Metrics:
+    rounds, in_rounds = log.rounds, setting.concurrency is None
     metrics: Metrics = {"rounds.count": float(len(rounds))}
     if log.ended_s > 0:
         metrics["rounds.per_day"] = len(rounds) / (log.ended_s / _DAY_S)
     if len(rounds):
         waited = (pl.col("selected_s").is_null()) | (pl.col("selected_s") > pl.col("opened_s"))
         metrics["rounds.target_share"] = _share(rounds, pl.col("outcome") == "target")
-        metrics["rounds.shortage_share"] = _share(rounds, waited | (pl.col("selected") < wanted))
-    started = rounds.filter(pl.col("selected_s").is_not_null())
+        if in_rounds:  # a buffered server's version wants no number of clients, and need not select any
+            metrics["rounds.shortage_share"] = _share(rounds, waited | (pl.col("selected") < setting.wanted))
+    started = rounds.filter(pl.col("selected_s").is_not_null()) if in_rounds else rounds
     if len(started):
         metrics["rounds.selected_mean"] = _mean(started["selected"])
         metrics["rounds.reported_mean"] = _mean(started["reported"])
-        wait = (started["selected_s"] - started["opened_s"]).to_numpy()
-        duration = (started["closed_s"] - started["selected_s"]).to_numpy()
-        metrics["rounds.wait.mean"] = float(wait.mean())
-        metrics["rounds.wait.p95"] = float(np.quantile(wait, 0.95))
+        if in_rounds:
+            wait = (started["selected_s"] - started["opened_s"]).to_numpy()
+            metrics["rounds.wait.mean"] = float(wait.mean())
+            metrics["rounds.wait.p95"] = float(np.quantile(wait, 0.95))
+        duration = (started["closed_s"] - started["selected_s" if in_rounds else "opened_s"]).to_numpy()
         metrics["rounds.duration.mean"] = float(duration.mean())
         metrics["rounds.duration.p50"] = float(np.quantile(duration, 0.5))
         metrics["rounds.duration.p95"] = float(np.quantile(duration, 0.95))

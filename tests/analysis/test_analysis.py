@@ -6,20 +6,22 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.analysis import METRICS, describe, measure
 from fedsim.analysis.participation import batch_errors, clients_table, gini, jain, l1
+from fedsim.errors import StalledError
 from fedsim.keyed import Purpose, stream
 from fedsim.log import StoredLog, write_table
 from fedsim.population import build_population
 from fedsim.run import setting_of, simulate
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
 from fedsim.simulation import simulate_log
 from tests.conftest import Load, Write
-from tests.scenarios import scenarios
+from tests.scenarios import buffered_scenarios, scenarios
 
 counts = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any).map(np.array)
 
@@ -58,6 +60,37 @@ def test_every_measured_metric_is_in_the_catalogue_and_finite(scenario: Scenario
     if len(scenario.population) > 1:
         assert metrics["group.first.share"] + metrics["group.second.share"] == pytest.approx(1.0)
         assert metrics["group.first.sessions.count"] + metrics["group.second.sessions.count"] == len(log.participations)
+
+
+@settings(max_examples=40)
+@given(buffered_scenarios())
+def test_metrics_of_a_buffered_server(scenario: Scenario) -> None:
+    """In the catalogue, finite, and those of the staleness and of the places as a naive reader finds them."""
+    population = build_population(scenario)
+    try:
+        log = simulate_log(scenario, population)
+    except StalledError:
+        assume(False)
+    metrics = measure(log, clients_table(population, log.participations, None, None), setting_of(scenario, population))
+    assert all(describe(name) is not None and math.isfinite(value) for name, value in metrics.items())
+    assert not {"rounds.shortage_share", "rounds.wait.mean"} & set(metrics)
+    outcomes = [metrics[f"sessions.{name}_share"] for name in ("reported", "dropped", "late", "aborted", "stale")]
+    assert sum(outcomes) == pytest.approx(1.0)
+    staleness = log.participations["staleness"].drop_nulls().to_numpy()
+    assert metrics.get("staleness.mean") == (pytest.approx(staleness.mean()) if len(staleness) else None)
+    for share, name in ((0.5, "p50"), (0.95, "p95"), (1.0, "max")):
+        if len(staleness):
+            assert metrics[f"staleness.{name}"] == np.quantile(staleness, share, method="inverted_cdf")
+    if log.ended_s > 0:
+        assert isinstance(scenario.server, BufferedServer)
+        instants = np.unique(np.concatenate([log.participations[name] for name in ("selected_s", "ended_s")] + [[0.0]]))
+        starts, ends = (log.participations[name].to_numpy() for name in ("selected_s", "ended_s"))
+        running = [((starts <= instant) & (ends > instant)).sum() for instant in instants]
+        area = float(np.diff(instants, append=log.ended_s) @ np.array(running))
+        assert metrics["concurrency.utilisation"] == pytest.approx(area / (scenario.server.concurrency * log.ended_s))
+        assert 0 <= metrics["concurrency.utilisation"] <= 1 + 1e-12
+        steps = len(log.rounds.filter(outcome="target"))
+        assert metrics["versions.per_hour"] == pytest.approx(3600 * steps / log.ended_s)
 
 
 def test_names_are_unique_and_learning_names_are_found() -> None:
