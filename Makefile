@@ -22,8 +22,10 @@ test: $(TEST_READY)
 test-all: test
 	$(BIN)/pytest -n 2 -m long
 
-# Every scenario of the repository: its limits, and that no figure has drifted from its lock file.
+# Every scenario of the repository: its limits, and that no figure has drifted from its lock file. Needs the same extras
+# as the reports.
 replay: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
 	$(BIN)/fedsim replay scenarios --locked
 
 # Needs the extras: scikit-learn's digits, and PyTorch for the network.
