@@ -110,8 +110,25 @@ def test_bernoulli() -> None:
     assert_follows(counts, expected)
 
 
+@pytest.mark.parametrize("kind", ["midzuno", "successive", "uniform"])
+def test_where_all_are_chosen_their_order_has_the_law(kind: str) -> None:
+    """Fewer are eligible than there are places: nobody is left out, and who comes first is drawn."""
+    few = [0, 3, 5]
+    orders = list(permutations(few))
+    total = float(WEIGHTS[few].sum())
+    expected = {
+        "midzuno": {order: float(WEIGHTS[order[0]]) / total / 2 for order in orders},
+        "successive": successive_law(WEIGHTS, few, 3),
+        "uniform": dict.fromkeys(orders, 1 / len(orders)),
+    }[kind]
+    law, among = selection_law(kind, WEIGHTS, 3, seed=6, replicate=0), Among(np.isin(np.arange(6), few))
+    counts = Counter(tuple(law(Request(t, 3, everyone=np.array(few)), among).tolist()) for t in range(ROUNDS))
+    assert_follows(counts, expected)
+
+
 def test_cyclic_goes_round() -> None:
     law = selection_law("cyclic", WEIGHTS, 2, seed=0, replicate=0)
+    assert law(Request(0, 3, after=3, everyone=np.array([0, 3, 5])), Among(EVERYONE)).tolist() == [5, 0, 3]
     assert law(Request(0, 2, after=-1), Among(EVERYONE)).tolist() == [0, 1]
     assert law(Request(1, 3, after=4), Among(EVERYONE)).tolist() == [5, 0, 1]
     assert law(Request(2, 4, after=1), Among(SOME)).tolist() == [3, 4, 0, 1]
