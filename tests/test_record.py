@@ -199,11 +199,14 @@ OFTEN = "from fedsim.log import journal; journal.SOONEST_S = 0.05; from fedsim.c
 def test_killed_by_the_operating_system_at_random(write: Write, tmp_path: Path, engine: str) -> None:
     """SIGKILL several times in a row, in the simulation, in training, while the report is drawn."""
     command = [sys.executable, "-c", OFTEN, "run", str(write(LONG)), "--engine", engine, "--out"]
+    began = time.monotonic()
     assert subprocess.run([*command, tmp_path / "whole"], capture_output=True, check=False).returncode == 0
+    took_s = time.monotonic() - began
     command = [*command, str(tmp_path / "killed"), "--resume"]
     kills, draws = 0, stream(5, 0, Purpose.CHAIN).uniforms(0, range(12))
-    # Later and later, since what follows the simulation begins anew each time, on a slow machine too.
-    for wait in ((1.0 + 3.0 * draws) * 1.15 ** np.arange(12)).tolist():
+    # In parts of what a whole run takes here, from soon after the start on; later and later, since what follows the
+    # simulation begins anew each time.
+    for wait in (took_s * (0.2 + 0.25 * draws) * 1.1 ** np.arange(12)).tolist():
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(timeout=wait)

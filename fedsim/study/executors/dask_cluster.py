@@ -43,8 +43,9 @@ def connect(address: str, _workers: int | None) -> DaskExecutor:
     OSError, TimeoutError, ValueError
         If the address cannot be reached or is none.
     """
-    # What happens to the connection is told in our words; Dask would show a traceback each time.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    # What happens to the connection is told in our words; Dask and its event loop would show a traceback each time.
+    for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     try:
         client.wait_for_workers(1, timeout=_PATIENCE_S)
