@@ -18,6 +18,7 @@ from fedsim._version import __version__
 from fedsim.errors import RunError, dotted
 from fedsim.log import fingerprint, write_table, write_text
 from fedsim.scenario import Scenario
+from fedsim.scenario.overrides import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions, named_files
 from fedsim.study.verdict import judge
 
@@ -55,12 +56,8 @@ class Provenance:
     @property
     def command(self) -> str:
         """The command that runs the scenario again."""
-        words = ["fedsim", "run", self.file]
-        for override in self.overrides:
-            words += ["--set", override]
-        if self.seed is not None:
-            words += ["--seed", str(self.seed)]
-        return shlex.join([*words, *self.permissions.words]) if self.file else ""
+        options = [*override_options(self.overrides, self.seed), *self.permissions.words]
+        return shlex.join(["fedsim", "run", self.file, *options]) if self.file else ""
 
 
 def write_run(

@@ -8,6 +8,7 @@ from fedsim.keyed import Stream
 from fedsim.population.files import read_numbers
 from fedsim.population.members import Members
 from fedsim.scenario.client_times import (
+    ClientTimeSource,
     ExponentialClientTime,
     ListedTimes,
     LognormalClientTime,
@@ -26,27 +27,16 @@ from fedsim.scenario.sources import (
     ListedRounds,
     Lognormal,
     Mixture,
+    NumberSource,
     Pareto,
     RoundsMixture,
+    RoundsSource,
     Uniform,
     UniformRounds,
     Zipf,
     ZipfRounds,
 )
 
-NumberSource = Constant | Listed | Zipf | Uniform | Lognormal | Pareto | Dirichlet | Mixture | Column
-RoundsSource = ConstantRounds | ListedRounds | ZipfRounds | UniformRounds | Lognormal | Pareto | RoundsMixture | Column
-ClientTimeSource = (
-    ConstantTime
-    | ListedTimes
-    | ZipfTime
-    | UniformTime
-    | ExponentialClientTime
-    | LognormalClientTime
-    | ParetoClientTime
-    | TimeMixture
-    | Column
-)
 Floats = NDArray[np.float64]
 
 

@@ -1,6 +1,7 @@
 """Overrides from the command line: ``population.*.separation=8`` put into a scenario's plain data."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from fedsim.errors import Mistake, ScenarioError
@@ -45,6 +46,12 @@ def put_value(document: Document, written: str, value: Any, place: str) -> None:
     if not parts:
         raise ScenarioError([Mistake(place, (), f"{written!r} is not a path such as server.cohort")])
     _put(document, document.data, (), parts, value, place)
+
+
+def override_options(overrides: Sequence[str], seed: int | None) -> list[str]:
+    """Return the options of the command line that make these overrides, and give this seed unless it is None."""
+    words = [word for override in overrides for word in ("--set", override)]
+    return words if seed is None else [*words, "--seed", str(seed)]
 
 
 def _parts(written: str) -> list[str]:

@@ -7,8 +7,7 @@ import numpy as np
 from fedsim.errors import StalledError
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
-from fedsim.scenario.units import format_duration
-from fedsim.simulation.clock import Turn
+from fedsim.simulation.clock import Turn, in_words
 from fedsim.simulation.federation import Federation, Landing
 from fedsim.simulation.selection import Request
 from fedsim.simulation.server import Steps
@@ -136,7 +135,7 @@ class BufferedRun:
         clock, roster = self._world.clock, self._world.roster
         lasted_s = clock.now - self._began_s
         if clock.now >= self._began_s + self._server.patience:
-            why = f"and has lasted {_clock_time(lasted_s)}, which is the server's patience"
+            why = f"and has lasted {in_words(lasted_s)}, which is the server's patience"
             remedy = "lower the buffer or the separation, or raise server.patience"
         elif not self._flights.count and not roster.attainable():
             why = "but no session runs and nobody can become eligible while it lasts, so it would last for ever"
@@ -146,7 +145,7 @@ class BufferedRun:
         else:
             return
         raise StalledError(
-            f"version {self._version:,} (begun at {_clock_time(self._began_s)}) has {self._taken:,} of the "
+            f"version {self._version:,} (begun at {in_words(self._began_s)}) has {self._taken:,} of the "
             f"{self._server.buffer:,} reports of its step, {why}; {roster.explain('version')}. What helps: {remedy}"
         )
 
@@ -157,7 +156,3 @@ class BufferedRun:
     def _record(self, landing: Landing, outcome: str, staleness: int | None = None) -> None:
         world = self._world
         world.recorder.end_in_version(self._version, landing.row, world.clock.now, CODES[outcome], staleness)
-
-
-def _clock_time(seconds: float) -> str:
-    return format_duration(round(seconds, 3))

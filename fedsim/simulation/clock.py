@@ -6,6 +6,8 @@ from heapq import heappush
 import simpy
 from simpy.events import EventPriority
 
+from fedsim.scenario.units import format_duration
+
 
 class Turn(IntEnum):
     """The order within one instant. SimPy's own URGENT events (starts, interrupts) come before all of these."""
@@ -41,3 +43,8 @@ class Clock(simpy.Environment):
         """Let a waiting event happen now, in the given turn."""
         event._ok, event._value = True, None
         self.schedule(event, EventPriority(turn))
+
+
+def in_words(seconds: float) -> str:
+    """Return an instant or a length of time as messages show it, to the millisecond."""
+    return format_duration(round(seconds, 3))

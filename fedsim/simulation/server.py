@@ -5,8 +5,7 @@ from collections.abc import Callable, Generator
 import simpy
 
 from fedsim.errors import StalledError
-from fedsim.scenario.units import format_duration
-from fedsim.simulation.clock import Turn
+from fedsim.simulation.clock import Turn, in_words
 from fedsim.simulation.federation import Federation, Round
 from fedsim.simulation.selection import Request
 
@@ -83,18 +82,14 @@ def _gather(world: Federation, number: int) -> Steps:
 def _stalled(world: Federation, number: int, attainable: int, opened_s: float) -> str:
     least, waited_s = world.least, world.clock.now - opened_s
     wanted = "a whole group" if world.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
-    head = f"round {number:,} (opened at {_clock_time(opened_s)}) wants {wanted}"
+    head = f"round {number:,} (opened at {in_words(opened_s)}) wants {wanted}"
     remedy = "lower the separation or the cohort, or set server.shortage to skip"
     if attainable < least:
         why = f"but at most {attainable:,} can become eligible while it waits, so it would wait for ever"
     else:
-        why = f"and has waited {_clock_time(waited_s)}, which is the server's patience"
+        why = f"and has waited {in_words(waited_s)}, which is the server's patience"
         remedy += ", or raise server.patience"
     return f"{head}, {why}; {world.roster.explain()}. What helps: {remedy}"
-
-
-def _clock_time(seconds: float) -> str:
-    return format_duration(round(seconds, 3))
 
 
 def _start(world: Federation, number: int, ready: int) -> Round:

@@ -13,6 +13,7 @@ from typing import Any
 from fedsim._version import __version__
 from fedsim.progress import Report, silent
 from fedsim.scenario import Scenario
+from fedsim.scenario.overrides import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.study import store
 from fedsim.study.dispatch import Orders, dispatch
@@ -49,12 +50,8 @@ class SweepCommand:
 
     def words(self, directory: Path) -> str:
         """The command that does what is missing."""
-        words = ["fedsim", "sweep", self.file, "--out", str(directory)]
-        for override in self.overrides:
-            words += ["--set", override]
-        if self.seed is not None:
-            words += ["--seed", str(self.seed)]
-        return shlex.join([*words, *self.permissions.words])
+        options = [*override_options(self.overrides, self.seed), *self.permissions.words]
+        return shlex.join(["fedsim", "sweep", self.file, "--out", str(directory), *options])
 
 
 @dataclass(frozen=True)
