@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from fedsim.chain.cohorts import bernoulli_chances
 from fedsim.keyed import Purpose, stream
 from fedsim.simulation.selection.base import Candidates, Law, Request
-from fedsim.simulation.selection.proposals import draw, urn
+from fedsim.simulation.selection.proposals import draw, look, urn
 
 
 def selection_law(kind: str, weights: NDArray[np.float64], cohort: int, seed: int, replicate: int) -> Law:
@@ -33,8 +33,10 @@ def selection_law(kind: str, weights: NDArray[np.float64], cohort: int, seed: in
 
     def midzuno(request: Request, among: Candidates) -> NDArray[np.int64]:
         """One client by weight, the others uniformly: P(S) is proportional to the weight of S (Midzuno 1952)."""
-        leader = draw(weighted_urn, request.round, 1, among.eligible, among.all_eligible)
-        others = draw(even_urn, request.round, request.count - 1, among.eligible, among.all_eligible, leader)
+        number, rest = request.round, request.count - 1
+        first, second = look(number, [(weighted_urn, 1), (even_urn, rest)], among.eligible)
+        leader = draw(weighted_urn, number, 1, among.eligible, among.all_eligible, looked=first)
+        others = draw(even_urn, number, rest, among.eligible, among.all_eligible, leader, second)
         return np.concatenate([leader, others])
 
     def uniform(request: Request, among: Candidates) -> NDArray[np.int64]:

@@ -5,14 +5,16 @@ eligible (Plackett-Luce). Proposing costs O(count) whatever the population's siz
 no luck. Which one is used depends on the proposals alone, so every engine chooses the same clients.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.keyed import Stream
 
+Eligible: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 _BLOCKS = 4
 _SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals
 
@@ -82,13 +84,39 @@ def urn(weights: NDArray[np.float64] | None, units: int, proposing: Stream, deci
     return Urn(units, cumulative / cumulative[-1], proposing, deciding)
 
 
+class Look(NamedTuple):
+    """The first proposals of a draw, and which of them are eligible."""
+
+    proposals: NDArray[np.int64]
+    eligible: NDArray[np.bool_]
+
+
+def look(number: int, draws: Sequence[tuple[Urn, int]], eligible: Eligible) -> list[Look]:
+    """Ask about the first proposals of several draws at once: a question has a price of its own, however short.
+
+    Parameters
+    ----------
+    number
+        The round, the key of the draws.
+    draws
+        Of each draw, the urn and how many it is to choose.
+    eligible
+        The predicate for some units.
+    """
+    sizes = [min(urn.pace.enough_for(count), _most(urn, count)) if count else 0 for urn, count in draws]
+    proposals = [urn.propose(number, 0, size) for (urn, _), size in zip(draws, sizes, strict=True)]
+    answers = np.split(eligible(np.concatenate(proposals)), np.cumsum(sizes)[:-1])
+    return [Look(*pair) for pair in zip(proposals, answers, strict=True)]
+
+
 def draw(
     urn: Urn,
     number: int,
     count: int,
-    eligible: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
+    eligible: Eligible,
     all_eligible: Callable[[], NDArray[np.bool_]],
     taken: NDArray[np.int64] | None = None,
+    looked: Look | None = None,
 ) -> NDArray[np.int64]:
     """Draw `count` distinct eligible units one after the other, each by weight among those that are left.
 
@@ -104,16 +132,21 @@ def draw(
         The predicate for some units, and the mask over all.
     taken
         Units that may not be drawn any more.
+    looked
+        What `look` found out about this draw.
     """
     chosen = np.empty(0, dtype=np.int64) if taken is None else taken
     already = len(chosen)
     missing, asked = count, 0
-    most = max(_BLOCKS * max(16, 2 * count), urn.units // _SHARE)
+    most = _most(urn, count)
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.
-        size = min(urn.pace.enough_for(missing), most - asked)
-        proposals = urn.propose(number, asked, size)
-        accepted = proposals[eligible(proposals)]
+        if looked is None or asked:
+            proposals = urn.propose(number, asked, min(urn.pace.enough_for(missing), most - asked))
+            accepted = proposals[eligible(proposals)]
+        else:
+            proposals, accepted = looked.proposals, looked.proposals[looked.eligible]
+        size = len(proposals)
         urn.pace.note(size, len(accepted))
         if count > 1 or len(chosen):
             both = np.concatenate([chosen, accepted])
@@ -125,3 +158,8 @@ def draw(
         left[chosen] = False
         chosen = np.concatenate([chosen, urn.race(number, np.flatnonzero(left), missing)])
     return chosen[already:]
+
+
+def _most(urn: Urn, count: int) -> int:
+    """Return how many proposals are made for a draw before it turns dense."""
+    return max(_BLOCKS * max(16, 2 * count), urn.units // _SHARE)
