@@ -9,6 +9,7 @@ pseudorandom number generators*, OOPSLA 2014), a bijection of the 64-bit integer
 mixed on their own before they meet the client's word, so that no two clients walk along the same orbit.
 """
 
+import functools
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -16,9 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN, FIRST_FACTOR, SECOND_FACTOR = (
+    np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 _WORD = 0xFFFFFFFFFFFFFFFF
-_TWO_TO_MINUS_53 = 2.0**-53
+TWO_TO_MINUS_53 = 2.0**-53
+_SHORT_RUN, _LONG_RUN = 1 << 10, 1 << 17  # indices whose parts of the key are kept, at least and at most
 
 
 class Purpose(IntEnum):
@@ -45,9 +49,9 @@ def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
     # In place but for the first step: two arrays instead of eight.
     shifted = word >> np.uint64(30)
     word = word ^ shifted
-    word *= np.uint64(0xBF58476D1CE4E5B9)
+    word *= FIRST_FACTOR
     word ^= np.right_shift(word, np.uint64(27), out=shifted)
-    word *= np.uint64(0x94D049BB133111EB)
+    word *= SECOND_FACTOR
     word ^= np.right_shift(word, np.uint64(31), out=shifted)
     return word
 
@@ -59,12 +63,17 @@ def _words(values: ArrayLike) -> NDArray[np.uint64]:
 
 def mixed_index(index: ArrayLike) -> NDArray[np.uint64]:
     """Return the index's part of the key."""
-    return _mix(_words(index) + np.uint64(_GOLDEN))
+    return _mix(_words(index) + GOLDEN)
+
+
+@functools.lru_cache(maxsize=8)
+def _run(count: int) -> NDArray[np.uint64]:
+    return mixed_index(np.arange(count))
 
 
 def to_uniforms(key: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return the draws in (0, 1) at keys, each the exclusive or of a client's and an index's part."""
-    return ((_mix(key) >> np.uint64(11)).astype(np.float64) + 0.5) * _TWO_TO_MINUS_53
+    return ((_mix(key) >> np.uint64(11)).astype(np.float64) + 0.5) * TWO_TO_MINUS_53
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +92,17 @@ class Stream:
 
     def of_clients(self, client: ArrayLike) -> NDArray[np.uint64]:
         """Return the client's part of the key; `to_uniforms` takes it combined with that of the index."""
-        return _mix(_words(client) * np.uint64(_GOLDEN) + np.uint64(self.key))
+        return _mix(_words(client) * GOLDEN + np.uint64(self.key))
 
     def uniforms(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
         """Uniform on the open interval (0, 1): multiples of 2**-53 shifted by half a step, so never 0 and never 1."""
         return to_uniforms(self.of_clients(client) ^ mixed_index(index))
+
+    def uniforms_of_run(self, client: int, first: int, count: int) -> NDArray[np.float64]:
+        """Return `uniforms` (count,) of one client at the indices from `first` on, whose parts of the key are kept."""
+        run = _run(1 << max(first + count - 1, _SHORT_RUN).bit_length()) if first + count <= _LONG_RUN else None
+        of_indices = mixed_index(np.arange(first, first + count)) if run is None else run[first : first + count]
+        return to_uniforms(self.of_clients(client) ^ of_indices)
 
     def exponentials(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
         """Exponential with mean 1, by inversion."""
@@ -108,7 +123,7 @@ def stream(seed: int, replicate: int, purpose: Purpose) -> Stream:
     purpose
         What the draws are for; streams of different purposes are independent.
     """
-    key = _words([_GOLDEN])
+    key = _words([GOLDEN])
     for word in (seed, replicate, int(purpose)):
-        key = _mix((key ^ np.uint64(word & _WORD)) + np.uint64(_GOLDEN))
+        key = _mix((key ^ np.uint64(word & _WORD)) + GOLDEN)
     return Stream(int(key[0]))

@@ -28,7 +28,8 @@ def measure(
         Sets the federation up and returns an iterator that runs one round at each step and yields the size of its
         cohort. Imports are done before this is called.
     openings
-        Where the iterator runs all rounds at its first step: filled by it with the instants at which rounds opened.
+        Where the iterator runs all rounds at its first step: filled by it with the instants at which rounds opened, and
+        the last one closed.
     """
     parser = argparse.ArgumentParser()
     for name in ("clients", "cohort", "rounds", "separation"):
@@ -38,7 +39,7 @@ def measure(
     for size in prepare(parser.parse_args()):
         instants.append(time.perf_counter())
         sizes.append(size)
-    instants = instants if openings is None else list(openings)
+    instants = instants if openings is None else list(openings)[1:]
     seconds = [after - before for before, after in pairwise(instants)]  # the first round may still be setting up
     found = {
         "version": metadata.version(package),

@@ -14,8 +14,8 @@ from fedsim.log.tables import StoredLog
 
 SOONEST_S = 1.0
 """Seconds between two states that are kept, at least."""
-PATIENCE = 30.0
-"""... and so many times as long as keeping one takes, so that a run is slowed down by 3 % at most."""
+PATIENCE = 100.0
+"""... and so many times as long as keeping one takes, so that a run is slowed down by 1 % at most."""
 _TABLES = ("rounds", "participations", "gauges")
 STATE = "state.npz"
 

@@ -86,7 +86,7 @@ class Records(Model):
 
     gauges: PositiveDuration | None = Field(default="1h", validate_default=True)
     """Cadence at which the population is counted; null to leave it out."""
-    gauge_sample: Annotated[int, Field(ge=1, le=MAX_DEVICES)] | None = 50_000
+    gauge_sample: Annotated[int, Field(ge=1, le=MAX_DEVICES)] | None = 20_000
     """Clients that are looked at each time, where there are more: their counts stand for all of their group and time
     zone; null to count everyone. Sessions are always counted in full."""
     eligible: bool = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from fedsim.availability.base import Kind
 from fedsim.availability.batches.always import AlwaysBatch
 from fedsim.availability.batches.base import Batch, Clients, Floats, Mask, Spells
-from fedsim.availability.batches.habits import HabitsBatch
 from fedsim.availability.batches.renewal import RenewalBatch
 from fedsim.availability.batches.trace import TraceBatch
 from fedsim.availability.place import Place
@@ -18,6 +17,9 @@ from fedsim.availability.traces.replay import Replay
 from fedsim.keyed import Stream
 from fedsim.scenario.availability import Always, Renewal
 from fedsim.scenario.habits import Habits
+
+if TYPE_CHECKING:
+    from fedsim.availability.batches.habits import HabitsBatch
 
 
 @dataclass(frozen=True)
@@ -119,13 +121,20 @@ def crowd(kinds: Sequence[Kind], places: Sequence[Place], group: NDArray[np.int6
                 batches.append(RenewalBatch(kind, members, draws))
             case Habits():
                 if alike not in habits:
-                    habits[alike] = HabitsBatch(kind, place, np.array([last[alike]]), draws)
+                    habits[alike] = _habits_batch(kind, place, np.array([last[alike]]), draws)
                 batches.append(habits[alike].elsewhere(place, members))
             case Replay():
                 if alike not in traces:
                     traces[alike] = TraceBatch(kind, place, draws)
                 batches.append(traces[alike].elsewhere(place))
     return Crowd(batches, of_group, group)
+
+
+def _habits_batch(kind: Habits, place: Place, members: Clients, draws: Stream) -> "HabitsBatch":
+    # It takes a compiler along, which only those shall load who need it.
+    from fedsim.availability.batches.habits import HabitsBatch
+
+    return HabitsBatch(kind, place, members, draws)
 
 
 def _key(kind: Kind, place: Place) -> object:

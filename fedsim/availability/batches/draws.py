@@ -2,14 +2,18 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedsim.availability.persons import LIMIT, Draw, index
-from fedsim.keyed import Stream, mixed_index, to_uniforms
+from fedsim.compiled import compiled
+from fedsim.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53, Stream, mixed_index, to_uniforms
 
+_Number = TypeVar("_Number", bound=np.generic)
+_11, _27, _30, _31 = (np.uint64(bits) for bits in (11, 27, 30, 31))
 _RUN = 4096  # counts whose parts of the key are mixed together
 
 
@@ -33,26 +37,23 @@ class Drawer:
         """Uniform on (0, 1), one (n,) for each client."""
         return to_uniforms(self.words ^ keys(what, count))
 
-    def table(self, of_indices: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Uniform on (0, 1), (n, m) for each client and each of the indices' parts of the key (m,)."""
-        return to_uniforms(self.words[:, None] ^ of_indices)
-
-    def each(self, who: NDArray[np.intp], of_indices: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Uniform on (0, 1), one for each pair of a client and an index's part of the key."""
-        return to_uniforms(self.words[who] ^ of_indices)
-
     def normals(self, what: Draw, count: int = 0) -> NDArray[np.float64]:
         """Standard normal scores."""
         return np.asarray(ndtri(self.uniforms(what, count)), dtype=np.float64)
 
     def deviation(self, what: Draw, count: int = 0) -> NDArray[np.float64]:
         """Standard normal scores within three standard deviations, as `persons.deviation`."""
-        return np.minimum(np.maximum(self.normals(what, count), -LIMIT), LIMIT)
+        return deviations(self.uniforms(what, count))
 
 
 def drawer(clients: NDArray[np.int64], draws: Stream) -> Drawer:
     """Return the drawer for some clients of a stream."""
     return Drawer(draws.of_clients(clients))
+
+
+def deviations(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard normal scores of draws, within three standard deviations, as `persons.deviation`."""
+    return np.minimum(np.maximum(ndtri(u), -LIMIT), LIMIT)
 
 
 @lru_cache(maxsize=4096)
@@ -72,3 +73,30 @@ def keys_of_run(what: Draw, first: int, last: int) -> NDArray[np.uint64]:
 @lru_cache(maxsize=64)
 def _run(what: Draw, run: int) -> NDArray[np.uint64]:
     return mixed_index(index(what, np.arange(run * _RUN, (run + 1) * _RUN)))
+
+
+@compiled
+def word_of(client: int, key: np.uint64) -> np.uint64:
+    """Return a client's part of the key, as `Stream.of_clients`."""
+    return _mixed(np.uint64(client) * GOLDEN + key)
+
+
+@compiled
+def uniform_at(word: np.uint64) -> float:
+    """Return the draw in (0, 1) at the exclusive or of a client's and an index's part of the key."""
+    return (np.float64(_mixed(word) >> _11) + 0.5) * TWO_TO_MINUS_53
+
+
+@compiled
+def _mixed(word: np.uint64) -> np.uint64:
+    word = (word ^ (word >> _30)) * FIRST_FACTOR
+    word = (word ^ (word >> _27)) * SECOND_FACTOR
+    return word ^ (word >> _31)
+
+
+@compiled
+def longer(array: NDArray[_Number]) -> NDArray[_Number]:
+    """Return an array twice as long that begins like this one."""
+    twice = np.empty(2 * len(array), array.dtype)
+    twice[: len(array)] = array
+    return twice

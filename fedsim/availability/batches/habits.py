@@ -13,6 +13,7 @@ from fedsim.availability.batches.troubled import Troubled, failing, used
 from fedsim.availability.civil import Civil, civil
 from fedsim.availability.idle import uses
 from fedsim.availability.place import Place
+from fedsim.compiled import compiled
 from fedsim.keyed import Stream
 from fedsim.scenario.habits import Habits
 
@@ -68,7 +69,7 @@ class HabitsBatch:
     def at(self, clients: Clients, instant: float) -> Mask:
         """Look it up, for those that are not known to be shut."""
         answer = np.zeros(len(clients), dtype=np.bool_)
-        left = (self._shut[clients] <= instant).nonzero()[0]
+        left = _not_before(clients, self._shut, instant)
         clock = civil(self._place, instant)
         if not _steady(clock, instant):
             answer[left] = habits.available_at(self._kind, clients[left], instant, self._place, self._draws)
@@ -157,6 +158,16 @@ class HabitsBatch:
                 case "idle":
                     holds &= ~going["used"]
         return _runs(who, starts, ends, holds)
+
+
+@compiled
+def _not_before(clients: Clients, instants: Floats, now: float) -> Clients:
+    """Return the places of the clients whose instant has come."""
+    places, found = np.empty(len(clients), np.int64), 0
+    for place in range(len(clients)):
+        places[found] = place
+        found += instants[clients[place]] <= now
+    return places[:found]
 
 
 def _steady(clock: Civil, instant: float) -> bool:

@@ -5,20 +5,25 @@ What they are is said in `availability.bursts`; the numbers here are the same, t
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability import lengths
 from fedsim.availability.batches.base import Clients, Floats, Mask
-from fedsim.availability.batches.draws import Drawer, drawer, keys_of_run
+from fedsim.availability.batches.draws import drawer, keys_of_run, longer, uniform_at, word_of
 from fedsim.availability.bursts import PER_DAY, SLOT
 from fedsim.availability.civil import Civil
 from fedsim.availability.idle import USE_AT_MOST
 from fedsim.availability.network import DROP_OUT_AT_MOST
 from fedsim.availability.persons import Draw
+from fedsim.compiled import compiled
 from fedsim.keyed import Stream
 from fedsim.scenario.habits import Idle, Network
+
+Keys: TypeAlias = NDArray[np.uint64]
+Asked: TypeAlias = tuple[Clients, np.uint64, Keys, Keys, Floats, NDArray[np.intp], Floats]
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Slots:
     first, last
         Numbers of the first and the last, as keys of draws.
     hours
-        (k,) local hours in which they begin.
+        (k,) local hours in which they begin, one after the other.
     of_hour
         (m,) place of each slot's hour in `hours`.
     """
@@ -85,58 +90,44 @@ class Troubled:
 
     def state(self, clients: Clients, instant: float, clock: Civil) -> tuple[Mask, Floats]:
         """Say of each device whether no event is going on, and if one is, until when at least."""
-        free, until = np.ones(len(clients), dtype=np.bool_), np.full(len(clients), instant)
-        if not self._per_day:
-            return free, until
-        newest = int((instant + clock.begun) // SLOT)
-        oldest = int((instant - (self._longest + self._after) + clock.begun) // SLOT)
-        # Whatever began within `after` still counts, however short it was: these slots decide most cases.
-        recent = max(oldest, int((instant - self._after + clock.begun) // SLOT) + 1)
-        words, left = drawer(clients, self._draws), np.arange(len(clients))
-        for first, last in ((recent, newest), (oldest, min(recent - 1, newest))):
-            if last < first or not len(left):
-                continue
-            who, starts, ends = self._events(clients[left], words.of(left), _slots(first, last, clock))
-            now = ((starts <= instant) & (instant < ends)).nonzero()[0]
-            hit = left[who[now]]
-            free[hit] = False
-            until[hit] = ends[now]  # where several go on, any of them will do
-            left = left[free[left]]
-        return free, until
+        until = np.full(len(clients), instant)
+        if self._per_day:
+            first = int((instant - (self._longest + self._after) + clock.begun) // SLOT)
+            slots = _slots(first, int((instant + clock.begun) // SLOT), clock)
+            who, starts, u = _going(*self._asked(clients, slots), instant, self._longest, self._after, until)
+            ends = self._ends(starts, u)
+            now = (instant < ends).nonzero()[0]
+            until[who[now]] = ends[now]  # where several go on, any of them will do
+        return until <= instant, until
 
     def next_start(self, clients: Clients, instant: float, until: Floats, clock: Civil) -> Floats:
         """Return the first start of an event after the instant, infinite if it is after `until` (n,)."""
         found = np.full(len(clients), np.inf)
         if self._per_day and len(clients):
-            first = int((instant + clock.begun) // SLOT)
-            last = int((float(until.max()) + clock.begun) // SLOT)
-            slots = _slots(first, last, clock)
-            who, starts, ends = self._events(clients, drawer(clients, self._draws), slots)
-            some = (starts > instant) & (starts < ends)
+            slots = _slots(int((instant + clock.begun) // SLOT), int((float(until.max()) + clock.begun) // SLOT), clock)
+            who, starts, u = _beginning(*self._asked(clients, slots), instant, until)
+            some = starts < self._ends(starts, u)
             np.minimum.at(found, who[some], starts[some])
-            found[found > until] = np.inf
         return found
 
-    def _events(self, clients: Clients, words: Drawer, slots: Slots) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Return the events that begin in some slots: which of the clients, start and end."""
-        rates = self._rates(clients, words)[:, None] * self._shares[slots.hours] / 3600.0
+    def _asked(self, clients: Clients, slots: Slots) -> Asked:
+        """Return what the loops need to know of some slots."""
+        rates = self._rates(clients) * self._shares[slots.hours][:, None] / 3600.0
         chances: Floats = -np.expm1(-rates * SLOT)
-        chances = chances[:, slots.of_hour] if len(slots.hours) > 1 else chances
-        lots = words.table(keys_of_run(self._begin, slots.first, slots.last))
-        who, which = (lots < chances).nonzero()
-        of_event = chances[who if len(chances) > 1 else 0, which if chances.shape[1] > 1 else 0]
-        starts = slots.begins[which] + SLOT * (lots[who, which] / of_event)
-        u = words.each(who, keys_of_run(self._length, slots.first, slots.last)[which])
-        return who, starts, starts + (np.minimum(lengths.lengths(self._law, u), self._longest) + self._after)
+        begin, length = (keys_of_run(what, slots.first, slots.last) for what in (self._begin, self._length))
+        return clients, np.uint64(self._draws.key), begin, length, slots.begins, slots.of_hour, chances
 
-    def _rates(self, clients: Clients, words: Drawer) -> Floats:
+    def _ends(self, starts: Floats, u: Floats) -> Floats:
+        return starts + (np.minimum(lengths.lengths(self._law, u), self._longest) + self._after)
+
+    def _rates(self, clients: Clients) -> Floats:
         """Return events a day of each person, or of all (1,)."""
         if self._spread is None:
             return np.array([self._per_day])
         rates = self._of_person[clients]
         new = (rates == 0.0).nonzero()[0]
         if len(new):
-            score = words.of(new).normals(Draw.PROPENSITY)
+            score = drawer(clients[new], self._draws).normals(Draw.PROPENSITY)
             rates[new] = self._per_day * np.exp(-self._spread * score - self._spread**2 / 2)
             self._of_person[clients[new]] = rates[new]
         return rates
@@ -147,9 +138,83 @@ def _slots(first: int, last: int, clock: Civil) -> Slots:
     slots = np.arange(first, last + 1)
     begins = np.asarray(slots * SLOT - clock.begun, dtype=np.float64)
     of_slot = (clock.wall(begins) // 3600.0).astype(np.int64) % 24
-    hours, of_hour = np.unique(of_slot, return_inverse=True)
+    begins_hour = np.concatenate([[True], of_slot[1:] != of_slot[:-1]])
+    hours, of_hour = of_slot[begins_hour], np.cumsum(begins_hour) - 1
     key = clock.first_day * PER_DAY
     return Slots(begins, first + key, last + key, hours, of_hour)
+
+
+@compiled
+def _going(
+    clients: Clients,
+    key: np.uint64,
+    begin: Keys,
+    length: Keys,
+    begins: Floats,
+    of_hour: NDArray[np.intp],
+    chances: Floats,
+    instant: float,
+    longest: float,
+    after: float,
+    until: Floats,
+) -> tuple[Clients, Floats, Floats]:
+    """Look for events that go on, the newest first.
+
+    Whatever began within `after` goes on however short it is, so that it will do to note in `until` when that is over.
+    Of earlier events those are returned that may be long enough: which of the clients, start, and draw of the length.
+    """
+    size = 64
+    who, starts, u = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    found, apart = 0, chances.shape[1] > 1
+    for index in range(len(clients)):
+        word, kept = word_of(clients[index], key), found
+        for slot in range(len(begins) - 1, -1, -1):
+            chance, lot = chances[of_hour[slot], index if apart else 0], uniform_at(word ^ begin[slot])
+            if not lot < chance:
+                continue
+            start = begins[slot] + SLOT * (lot / chance)
+            if start <= instant < start + after:
+                until[index], found = start + after, kept
+                break
+            if start <= instant < start + (longest + after):
+                if found == size:
+                    who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
+                who[found], starts[found], u[found] = index, start, uniform_at(word ^ length[slot])
+                found += 1
+    return who[:found], starts[:found], u[:found]
+
+
+@compiled
+def _beginning(
+    clients: Clients,
+    key: np.uint64,
+    begin: Keys,
+    length: Keys,
+    begins: Floats,
+    of_hour: NDArray[np.intp],
+    chances: Floats,
+    instant: float,
+    until: Floats,
+) -> tuple[Clients, Floats, Floats]:
+    """Return the events that begin after an instant and not after `until`: who, start, and draw of the length."""
+    size = 64
+    who, starts, u = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    found, apart = 0, chances.shape[1] > 1
+    for index in range(len(clients)):
+        word = word_of(clients[index], key)
+        for slot in range(len(begins)):
+            if begins[slot] > until[index]:
+                break
+            chance, lot = chances[of_hour[slot], index if apart else 0], uniform_at(word ^ begin[slot])
+            if not lot < chance:
+                continue
+            start = begins[slot] + SLOT * (lot / chance)
+            if instant < start <= until[index]:
+                if found == size:
+                    who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
+                who[found], starts[found], u[found] = index, start, uniform_at(word ^ length[slot])
+                found += 1
+    return who[:found], starts[:found], u[:found]
 
 
 def used(idle: Idle, clients: int, draws: Stream) -> Troubled:

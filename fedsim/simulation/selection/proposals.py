@@ -58,7 +58,7 @@ class Urn:
 
     def propose(self, number: int, first: int, count: int) -> NDArray[np.int64]:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
-        draws = self.proposing.uniforms(number, np.arange(first, first + count))
+        draws = self.proposing.uniforms_of_run(number, first, count)
         if self.cumulative is None:
             return np.minimum((draws * self.units).astype(np.int64), self.units - 1)
         return np.minimum(np.searchsorted(self.cumulative, draws, side="right"), self.units - 1)
