@@ -32,8 +32,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from fedsim.chain.answers import stationary
 from fedsim.chain.lengths import Lengths, Values
@@ -211,6 +210,7 @@ def _away(question: Asynchronous, version_s: float) -> _Away:
 
 def _unhindered(question: Asynchronous) -> Flow | None:
     """Return the answer where nobody waits for a place, or None where they do."""
+    from scipy.optimize import brentq
 
     def too_many(log_s: float) -> float:
         away = _away(question, float(np.exp(log_s)))
@@ -276,6 +276,7 @@ def _unsteady(busy: Values, session_s: Values) -> float:
 
 def _mass(away: _Away, session_s: Values, shares: Values, less: Values, ends: float, places: int) -> float:
     """Return M, at which all places are taken; 0 where they are not even if nobody waits for long."""
+    from scipy.optimize import brentq
 
     def spare(log_mass: float) -> float:
         wait_s = np.maximum(np.exp(log_mass) / shares - less, 0.0) / ends
@@ -302,7 +303,8 @@ def _idle_places(question: Asynchronous, busy: Values) -> float:
     if spread == 0.0:
         return 0.0
     far = abs(question.concurrency - float(busy.sum())) / spread
-    return float(spread * (norm.pdf(far) - far * norm.sf(far)) / question.concurrency)
+    density = np.exp(-far * far / 2.0) / np.sqrt(2.0 * np.pi)
+    return float(spread * (density - far * ndtr(-far)) / question.concurrency)
 
 
 def _flow(question: Asynchronous, rate: Values, wait_s: Values, version_s: float, error: float) -> Flow:

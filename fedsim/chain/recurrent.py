@@ -1,15 +1,15 @@
 """Where a finite chain ends up: its recurrent classes, their period, and their stationary vectors."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from fedsim.chain.cohorts import TooLargeError
 
-Matrix = sparse.csr_array
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _DENSE = 600  # states up to which elimination is always used
 _DENSE_AT_MOST = 3_000  # and up to which it is used when iteration is too slow
@@ -27,8 +27,10 @@ class Vector:
     absolute: float
 
 
-def recurrent_classes(matrix: "Matrix[np.float64, tuple[int, int]]") -> list[NDArray[np.intp]]:
+def recurrent_classes(matrix: "csr_array[np.float64, tuple[int, int]]") -> list[NDArray[np.intp]]:
     """Return the sets of states that, once entered, are never left, each as sorted state numbers."""
+    from scipy.sparse import csgraph
+
     count, of = csgraph.connected_components(matrix, connection="strong")
     edges = matrix.tocoo()
     source, target = (of[part] for part in edges.coords)
@@ -39,12 +41,14 @@ def recurrent_classes(matrix: "Matrix[np.float64, tuple[int, int]]") -> list[NDA
     return [np.sort(order[bounds[k] : bounds[k + 1]]) for k in np.flatnonzero(~leaves)]
 
 
-def period(matrix: "Matrix[np.float64, tuple[int, int]]") -> int:
+def period(matrix: "csr_array[np.float64, tuple[int, int]]") -> int:
     """Return the period of an irreducible chain: the greatest common divisor of the lengths of its cycles.
 
     With d(s) the distance of state s from state 0, that is the gcd over all transitions of d(s) + 1 - d(s')
     (Denardo, *Periods of connected networks and powers of nonnegative matrices*, 1977).
     """
+    from scipy.sparse import csgraph
+
     _, before = csgraph.breadth_first_order(matrix, 0, return_predecessors=True)
     order = csgraph.breadth_first_order(matrix, 0, return_predecessors=False)
     distance = np.zeros(matrix.shape[0], dtype=np.int64)
@@ -54,7 +58,7 @@ def period(matrix: "Matrix[np.float64, tuple[int, int]]") -> int:
     return int(np.gcd.reduce(distance[source] + 1 - distance[target]))
 
 
-def stationary_vector(matrix: "Matrix[np.float64, tuple[int, int]]") -> Vector:
+def stationary_vector(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vector:
     """Return the stationary vector of an irreducible chain.
 
     Small chains are eliminated state by state (Grassmann, Taksar and Heyman 1985), which subtracts nothing
@@ -96,7 +100,7 @@ def _eliminated(p: NDArray[np.float64]) -> Vector:
     return Vector(law, relative=1e-15 * count, absolute=0.0)
 
 
-def _iterated(matrix: "Matrix[np.float64, tuple[int, int]]") -> Vector:
+def _iterated(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vector:
     backward = matrix.T.tocsr()
     law = np.full(matrix.shape[0], 1.0 / matrix.shape[0])
     most = int(np.clip(_WORK // matrix.nnz, 1_000, _ITERATIONS))

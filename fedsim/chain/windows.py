@@ -8,17 +8,19 @@ less for the others.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log, log10
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import gammaln
 
 from fedsim.chain.cohorts import TooLargeError, cohorts
 from fedsim.chain.question import Question
 from fedsim.errors import ChainError
 from fedsim.keyed import Purpose, stream
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 LARGEST = 100_000  # states
 _TRANSITIONS_PER_STATE = 20  # on average
@@ -74,10 +76,12 @@ class Windows:
         """Number of states."""
         return len(self.waits)
 
-    def matrix(self) -> "sparse.csr_array[np.float64, tuple[int, int]]":
+    def matrix(self) -> "csr_array[np.float64, tuple[int, int]]":
         """Transition matrix, (states, states), rows summing to 1."""
+        from scipy.sparse import coo_array
+
         shape = (self.count, self.count)
-        return sparse.coo_array((self.chance, (self.source, self.target)), shape=shape).tocsr()
+        return coo_array((self.chance, (self.source, self.target)), shape=shape).tocsr()
 
     def participation(self, flow: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum over transitions of `flow` times who takes part, (N,)."""

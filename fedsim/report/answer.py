@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.report.optimizers import SETTLED, late_descents, optimizers, references
+from fedsim.report.optimizers import optimizers, references, slow_descents
 from fedsim.report.rundir import Run
 from fedsim.report.words import count, duration, fixed, listing, number, percent, together
 
@@ -203,7 +203,7 @@ def _convergence(run: Run, names: Sequence[str]) -> tuple[Sentence, ...]:
         return (Sentence(text, TRUST, warns=True),)
     if unknown:
         return (Sentence(f"Whether {listing(unknown)} converged is not known.", TRUST, warns=True),)
-    late = {name: share for name, share in late_descents(run).items() if name in names and share > SETTLED}
+    late = {name: share for name, share in slow_descents(run).items() if name in names}
     return _slow(late) if late else _settled(names)
 
 

@@ -6,7 +6,6 @@ from urllib.parse import quote
 
 from fedsim.errors import RunError
 from fedsim.log import write_text
-from fedsim.report.comparison_report import comparison_document
 from fedsim.report.document import Document, drawn
 from fedsim.report.index import INDEX, Entry, write_index
 from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures
@@ -55,6 +54,8 @@ def report_directories(directories: Sequence[Path], form: str, out: Path | None)
 
 def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:
     """Write the report of a comparison: a page if `out` is one, else a folder with the page and its figures."""
+    from fedsim.report.comparison_report import comparison_document
+
     document = comparison_document(a, b, confidence)
     if out.suffix in _SUFFIXES["html"]:
         return write_document(document, out, None)

@@ -7,14 +7,10 @@ is not. The two together let a reader see whether curves have settled or are mer
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
-from fedsim.learning.summary import CONVERGED_DESCENT, summarise
 from fedsim.report.rundir import Run
 
 REFERENCE = "_uniform"
 """What the name of an optimizer gets behind it where it was trained under uniform participation."""
-
-SETTLED = CONVERGED_DESCENT
-"""A descent of which more than this share fell so late is still going on."""
 
 
 def optimizers(run: Run) -> tuple[str, ...]:
@@ -36,6 +32,17 @@ def late_descents(run: Run) -> Mapping[str, float]:
     """
     if run.learning is None or run.learning.is_empty():
         return {}
+    from fedsim.learning.summary import summarise
+
     figures = summarise(run.learning)
     shares = {name: figures[f"learning.{name}.late_descent"] for name in optimizers(run)}
     return {name: share for name, share in shares.items() if isfinite(share)}
+
+
+def slow_descents(run: Run) -> Mapping[str, float]:
+    """Those late descents of which so much fell so late that they are still going on."""
+    if not (late := late_descents(run)):
+        return {}
+    from fedsim.learning.summary import CONVERGED_DESCENT
+
+    return {name: share for name, share in late.items() if share > CONVERGED_DESCENT}

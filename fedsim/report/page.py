@@ -7,10 +7,6 @@ from pathlib import Path
 from fedsim.errors import RunError
 from fedsim.log import write_bytes, write_text
 from fedsim.report.document import Document, Figure, drawn, render
-from fedsim.report.run_report import run_document
-from fedsim.report.rundir import read_run
-from fedsim.report.sweep_report import sweep_document
-from fedsim.report.sweepdir import read_sweep
 from fedsim.study.store import SWEEP_FILE
 
 PAGE = "report.html"
@@ -27,7 +23,13 @@ def document_of(directory: Path) -> Document:
         The directory lacks a file or has an unreadable one; the message names it.
     """
     if (directory / SWEEP_FILE).exists():
+        from fedsim.report.sweep_report import sweep_document
+        from fedsim.report.sweepdir import read_sweep
+
         return sweep_document(read_sweep(directory))
+    from fedsim.report.run_report import run_document
+    from fedsim.report.rundir import read_run
+
     return run_document(read_run(directory))
 
 
