@@ -1,5 +1,7 @@
 """The command line: reads arguments, calls the library, prints; every command imports only what it needs."""
 
+import atexit
+import gc
 import json
 import math
 import shlex
@@ -35,6 +37,7 @@ for command in (chain, plan, sweep, compare):
 
 def main() -> NoReturn:
     """Run the command line; errors that a person can put right are shown without a traceback."""
+    atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
     try:
         code = app(standalone_mode=False)
     except typer.Exit as stop:  # what a command asked for

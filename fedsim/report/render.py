@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import matplotlib.style
 from markupsafe import Markup
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -59,9 +60,13 @@ def picture(chart: Chart) -> Picture:
     """Draw a chart; the same chart gives the same bytes."""
     with _style():
         figure = Figure()
+        FigureCanvasAgg(figure)  # one canvas for the layout and the PNG: texts are measured once for both
         figure.set_figheight(figure.get_figheight() * chart.height + HEADROOM)
         room = HEADROOM / figure.get_figheight()
         chart.draw(figure.subplots())
+        for axes in figure.axes:
+            if not axes.get_ylabel():
+                axes.yaxis.set_label_coords(0.0, 0.5)  # else the room for no label is measured again and again
         # Once: a figure that has an engine is laid out and drawn again for each file, most of the time it takes.
         ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - room)).execute(figure)
         for legend in figure.legends:
