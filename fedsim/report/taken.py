@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fedsim.log import slices
 
@@ -58,18 +60,25 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
         The table cannot be read.
     """
     home = [name for name in ("group", "time_zone") if name in clients.columns]
-    of_client = clients.select("client", "separation", *home)
+    # What is known of each client is looked up by its row: a join would go through all clients for every part.
+    homes = clients.select(home).unique().with_row_index("home")
+    of_client = clients.select("client", "separation", *home).sort("client")
+    of_client = of_client.join(homes, on=home, how="left", nulls_equal=True, maintain_order="left")
+    client, separation, number = (of_client[name].to_numpy() for name in ("client", "separation", "home"))
+    first_s = np.full(len(client), np.inf)
     parts = slices(participations, *_NEEDED)
     sums: list[pl.DataFrame] = []
     # An empty part first, so that there are tables, with their types, however few participations there are.
     for part in chain([participations.select(_NEEDED).head(0).collect()], parts):
-        known, started = part.join(of_client, on="client"), pl.col("selected_s").is_not_null()
-        slot = (pl.col("selected_s") / SLOT).floor().cast(pl.Int64).alias("slot")
+        row, found = _rows(client, part["client"].to_numpy())
+        known = part.select("gap", "selected_s", slot=(pl.col("selected_s") / SLOT).floor().cast(pl.Int64))
+        known = known.filter(found).with_columns(separation=separation[row], home=number[row])
+        np.minimum.at(first_s, row, known["selected_s"].fill_null(np.inf).to_numpy())
         more = [
             part.group_by("outcome").len(),
-            known.drop_nulls("gap").group_by("separation", "gap").len(),
-            known.filter(started).group_by(*home, slot).len(),
-            part.filter(started).group_by("client").agg(pl.col("selected_s").min().alias("first_s")),
+            known.select("separation", "gap").drop_nulls("gap").group_by("separation", "gap").len(),
+            known.select("home", "slot").drop_nulls("slot").group_by("home", "slot").len(),
+            part.filter(~found).drop_nulls("selected_s").group_by("client").agg(first_s=pl.col("selected_s").min()),
             part.filter(pl.col("client").is_in(list(chosen))).select(_NEEDED[:-1]),
         ]
         both = [pl.concat(pair) for pair in zip(sums, more, strict=True)] if sums else more
@@ -78,11 +87,21 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
             both[3].group_by("client").agg(pl.col("first_s").min()),
             both[4],
         ]
-    outcomes, gaps, starts, firsts, sessions = sums
+    outcomes, gaps, starts, strangers, sessions = sums
+    firsts = np.concatenate([first_s[np.isfinite(first_s)], strangers["first_s"].to_numpy()])
     return Taken(
         outcomes.sort("outcome"),
         gaps.sort("separation", "gap"),
-        starts.sort(*home, "slot"),
-        firsts.select("first_s").sort("first_s"),
+        starts.join(homes, on="home").select(*home, "slot", "len").sort(*home, "slot"),
+        pl.DataFrame({"first_s": np.sort(firsts)}),
         sessions.sort("client", "round"),
     )
+
+
+def _rows(clients: NDArray[np.int64], those: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the rows of those clients that are in an ascending column of clients, and which of them are."""
+    numbered = len(clients) > 0 and clients[0] == 0 and clients[-1] == len(clients) - 1
+    row = those if numbered else np.searchsorted(clients, those)
+    found = (row >= 0) & (row < len(clients))
+    found[found] = clients[row[found]] == those[found]
+    return row[found], found

@@ -1,0 +1,43 @@
+"""Participations gathered part by part say what one join of the whole tables says."""
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from fedsim.report.taken import SLOT, gather
+
+
+@pytest.mark.parametrize("clients", [range(40), range(39, -1, -1), range(3, 203, 5), range(20)])
+def test_what_is_gathered_is_what_a_join_finds(clients: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsim.log.row_groups.ROWS", 7)
+    rng, rows = np.random.default_rng(5), 300
+    table = pl.DataFrame(
+        {
+            "client": list(clients),
+            "separation": [client % 3 for client in clients],
+            "group": [("north", "south")[client % 2] for client in clients],
+            "time_zone": [("UTC", "Asia/Tokyo", None)[client % 3] for client in clients],
+        }
+    )
+    taken = pl.DataFrame(
+        {
+            "client": rng.integers(0, 60, rows),  # not all of them are in the table
+            "round": np.arange(rows),
+            "selected_s": [None if late else 400.0 * at for at, late in enumerate(rng.random(rows) < 0.1)],
+            "ended_s": 400.0 * np.arange(rows) + 85.0,
+            "outcome": rng.choice(["reported", "dropped"], rows),
+            "gap": [None if not gap else int(gap) for gap in rng.integers(0, 9, rows)],
+        }
+    )
+    found, known = gather(taken.lazy(), table, [3, 8]), taken.join(table, on="client")
+    started, home = pl.col("selected_s").is_not_null(), ("group", "time_zone")
+    slot = (pl.col("selected_s") / SLOT).floor().cast(pl.Int64).alias("slot")
+    firsts = taken.filter(started).group_by("client").agg(first_s=pl.col("selected_s").min())
+    assert_frame_equal(found.outcomes, taken.group_by("outcome").len().sort("outcome"))
+    gaps = known.drop_nulls("gap").group_by("separation", "gap").len()
+    assert_frame_equal(found.gaps, gaps.sort("separation", "gap"))
+    assert_frame_equal(found.starts, known.filter(started).group_by(*home, slot).len().sort(*home, "slot"))
+    assert_frame_equal(found.firsts, firsts.select("first_s").sort("first_s"))
+    chosen = taken.filter(pl.col("client").is_in([3, 8])).drop("gap").sort("client", "round")
+    assert_frame_equal(found.chosen, chosen)
