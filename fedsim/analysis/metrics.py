@@ -61,17 +61,15 @@ class _Sessions:
     clients: int
 
     def read(self, *columns: str) -> Iterator[pl.DataFrame]:
-        own = pl.col("client").is_between(self.first, self.first + self.clients - 1)
         for part in slices(self.table, *dict.fromkeys([*columns, "client"])):
-            yield part.filter(own).with_columns(pl.col("client") - self.first)
+            own = part["client"].is_between(self.first, self.first + self.clients - 1)
+            kept = part if own.all() else part.filter(own)
+            yield kept.with_columns(pl.col("client") - self.first) if self.first else kept
 
     def spent_s(self) -> Iterator[float]:
         """Device time in sessions, in parts."""
         for part in self.read("selected_s", "ended_s"):
             yield float((part["ended_s"] - part["selected_s"]).to_numpy().sum())
-
-    def counted(self, part: pl.DataFrame) -> NDArray[np.int64]:
-        return np.bincount(part["client"].to_numpy(), minlength=self.clients)
 
 
 def measure(log: Recorded, clients: pl.DataFrame, setting: Setting) -> Metrics:
@@ -178,8 +176,8 @@ def _of_participation(sessions: _Sessions, clients: pl.DataFrame) -> Metrics:
     }
     seen, reported, gaps = [np.empty(0)], np.zeros(len(clients), dtype=np.int64), _Gaps()
     for part in sessions.read("gap", "outcome", "selected_s"):
-        seen.append(part.filter(pl.col("gap").is_null())["selected_s"].to_numpy())
-        reported += sessions.counted(part.filter(pl.col("outcome") == "reported"))
+        seen.append(part["selected_s"].filter(part["gap"].is_null()).to_numpy())
+        np.add.at(reported, part["client"].filter(part["outcome"] == "reported").to_numpy(), 1)
         gaps.add(part["gap"].drop_nulls().to_numpy())
     firsts = np.sort(np.concatenate(seen))
     for share in (50, 90):

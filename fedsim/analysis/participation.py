@@ -90,8 +90,9 @@ def batch_errors(participations: Callable[[], Iterator[pl.DataFrame]], clients: 
     """
     count, rounds = np.zeros(clients, dtype=np.int64), [np.empty(0, dtype=np.int64)]
     for part in participations():
-        count += np.bincount(part["client"].to_numpy(), minlength=clients)
-        rounds.append(np.unique(part["round"].to_numpy()))
+        np.add.at(count, part["client"].to_numpy(), 1)
+        number = part["round"].to_numpy()
+        rounds.append(number[np.flatnonzero(np.diff(number, prepend=-1))])
     chosen_in = np.unique(np.concatenate(rounds))
     if len(chosen_in) < _FEWEST_ROUNDS:
         return None
@@ -100,9 +101,10 @@ def batch_errors(participations: Callable[[], Iterator[pl.DataFrame]], clients: 
     edges = chosen_in[np.linspace(0, len(chosen_in), _BATCHES + 1).astype(np.int64)[1:-1]]
     squares, projected = np.zeros(clients), []
     for counted in _counted_by_batch(participations(), edges, clients):
-        deviation = counted / counted.sum() - frequency
-        squares += deviation**2
+        deviation = counted / counted.sum()
+        deviation -= frequency
         projected.append(float(side @ deviation))
+        squares += np.square(deviation, out=deviation)
     scale = _BATCHES * (_BATCHES - 1)
     noise = math.sqrt(2.0 / math.pi) * float(np.sqrt(squares / scale).sum())
     return noise, math.sqrt(math.fsum(value**2 for value in projected) / scale)
@@ -120,5 +122,5 @@ def _counted_by_batch(
             if number:
                 yield count
                 count, batch = np.zeros(clients, dtype=np.int64), batch + 1
-            count += np.bincount(piece, minlength=clients)
+            np.add.at(count, piece, 1)
     yield count
