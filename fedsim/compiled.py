@@ -13,9 +13,10 @@ def compiled(loop: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function of numbers and arrays at its first call; the outcome is kept on disk, where that is possible.
 
     The machine code does what is written, operation by operation (no reordering, no fused multiply-add), so that its
-    results are numpy's to the last bit as long as it adds, subtracts, multiplies, divides and compares.
+    results are numpy's to the last bit as long as it adds, subtracts, multiplies, divides and compares. Threads can run
+    it side by side.
     """
     try:
-        return numba.njit(cache=True)(loop)
+        return numba.njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # nowhere to keep it: neither beside the module nor in the user's folder
-        return numba.njit(cache=False)(loop)
+        return numba.njit(cache=False, nogil=True)(loop)

@@ -34,10 +34,10 @@ def test_an_array_grows_with_what_it_holds() -> None:
 def test_where_nothing_can_be_kept_on_disk_loops_are_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     njit: Any = numba.njit
 
-    def refuse_to_keep(*, cache: bool) -> Any:
+    def refuse_to_keep(*, cache: bool, **others: Any) -> Any:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return njit(cache=False)
+        return njit(cache=False, **others)
 
     monkeypatch.setattr(numba, "njit", refuse_to_keep)
 

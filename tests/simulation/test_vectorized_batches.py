@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from fedsim.availability import Place, between, intervals
 from fedsim.availability.base import Kind
-from fedsim.availability.batches import Crowd, crowd
+from fedsim.availability.batches import Crowd, crowd, plugged
 from fedsim.availability.traces.load import open_traces
 from fedsim.keyed import Purpose, stream
 from fedsim.scenario import Scenario
@@ -100,6 +100,11 @@ def compare(kind: Kind, where: Place, days: float = 14.0) -> None:
 @pytest.mark.parametrize("where", [*PLACES])
 def test_a_batch_agrees_with_each_device(name: str, where: str) -> None:
     compare(model_of(KINDS[name]), place(where))
+
+
+def test_threads_may_work_out_a_day_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugged, "_CHUNK", 5)
+    compare(model_of("habits"), place("forward"), days=40.0)
 
 
 @pytest.mark.parametrize("repeat", ["week", "day", "none"])
