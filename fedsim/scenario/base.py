@@ -1,11 +1,23 @@
 """What all scenario models share: strict types, frozen values, unknown keys answered with "did you mean"."""
 
+import ast
 import difflib
+import inspect
+import textwrap
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
@@ -22,15 +34,38 @@ def short_kind(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
+def attribute_docstrings(model: type) -> dict[str, str]:
+    """Return the strings that follow the attributes of a class and of its bases."""
+    found: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if not issubclass(each, BaseModel) or each is BaseModel:
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        assert isinstance(tree, ast.ClassDef)
+        for attribute, text in pairwise(tree.body):
+            match attribute, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    found[name] = inspect.cleandoc(words)
+    return found
+
+
 class Model(BaseModel):
     """A mapping in the scenario file. Attribute docstrings become the descriptions in the JSON Schema."""
 
-    model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
     elsewhere: ClassVar[Mapping[str, str]] = {}
     """Keys that a like mapping has and this one has not, and why; an empty value (null) takes such a key back."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        # pydantic can do this too, but it reads the sources again whenever the models are imported.
+        found = handler(core)
+        schema = handler.resolve_ref_schema(found)
+        for name, text in attribute_docstrings(cls).items():
+            if name in schema["properties"]:
+                schema["properties"][name].setdefault("description", text)
+        return found
 
     @model_validator(mode="wrap")
     @classmethod
