@@ -185,6 +185,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for one measurement")
     parser.add_argument("--tools", nargs="+", default=[tool.name for tool in TOOLS], metavar="NAME")
     parser.add_argument("--section", default="peers", help="section of the results that is replaced")
+    parser.add_argument("--title", default="fedsim and its peers", help="heading of that section")
     parser.add_argument("--environments", type=Path, default=ROOT / "build" / "benchmarks")
     options = parser.parse_args()
     before, missing, pythons = conditions(), {}, {}
@@ -192,7 +193,7 @@ def main() -> None:
     for tool in tools:
         python = prepare(tool, options.environments)
         (missing if isinstance(python, str) else pythons)[tool.name] = python
-    text = ["## fedsim and its peers", "", f"Before: {before}.", ""]
+    text = [f"## {options.title}", "", f"Before: {before}.", ""]
     for clients in options.clients:
         found: dict[str, list[dict[str, Any]]] = {}
         failed = dict(missing)
