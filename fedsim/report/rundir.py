@@ -94,6 +94,17 @@ class Run:
         return float(closed) if isinstance(closed, int | float) else 0.0
 
     @property
+    def noun(self) -> str:
+        """What the server counts by: ``round``, or ``version`` where it is buffered."""
+        return "round" if self.flights is None else "version"
+
+    @property
+    def gauged(self) -> int | None:
+        """How many clients stand for all in the gauges; None where everyone is counted."""
+        most = self.scenario("records", "gauge_sample")
+        return most if isinstance(most, int) and len(self.clients) > most else None
+
+    @property
     def wanted(self) -> int | None:
         """Clients selected in a full round: the cohort times the over-selection, rounded up; None where not known."""
         cohort, over_select = self.scenario("server", "cohort"), self.scenario("server", "over_select")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fedsim import Scenario, simulate
 from fedsim.report.charts import run_charts
 from fedsim.report.charts.base import Absent
+from fedsim.report.charts.gaps import gap_chart
 from fedsim.report.charts.places import place_chart, place_data
 from fedsim.report.charts.rounds import duration_chart, duration_data
 from fedsim.report.charts.staleness import staleness_chart, staleness_data
@@ -97,6 +98,14 @@ def test_versions_last_from_one_to_the_next(run: Run) -> None:
     chart = duration_chart(run)
     assert not isinstance(chart, Absent)
     assert chart.title == "How long versions took"
+
+
+def test_gaps_of_a_buffered_server_are_counted_in_versions(run: Run) -> None:
+    chart = gap_chart(run)
+    assert not isinstance(chart, Absent)
+    words = " ".join([chart.title, chart.description, *chart.notes, chart.table.caption, *chart.table.header])
+    assert "ersions" in words
+    assert "ound" not in words
 
 
 def test_only_buffered_runs_have_these_charts(run: Run, tmp_path: Path) -> None:

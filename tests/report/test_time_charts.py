@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsim.report.charts import Absent
 from fedsim.report.charts.availability import ZONES, Availability, availability_chart, availability_data
 from fedsim.report.charts.coverage import coverage_data
-from fedsim.report.charts.eligible import eligible_data, shortages
+from fedsim.report.charts.eligible import eligible_chart, eligible_data, sampled, shortages
 from fedsim.report.charts.gaps import Gaps, Histogram, gap_data
 from fedsim.report.charts.groups import group_data
 from fedsim.report.charts.learning import VIEWS, curves, unit_of
@@ -189,6 +189,16 @@ def test_gaps_of_one_separation_are_a_histogram_of_all(run: Run) -> None:
     assert data.bounds[0] == data.all.least[0] == SEPARATION + 1
     assert data.share.sum() == pytest.approx(1)
     assert data.all.size[0] == run.taken.gaps["len"].sum()
+
+
+@pytest.mark.parametrize(("most", "said"), [(40, True), (None, False), (10**6, False)])
+def test_charts_say_that_the_gauges_looked_at_a_sample(run: Run, most: int | None, said: bool) -> None:
+    some = with_scenario(run, run.simulated_s, records={"gauge_sample": most})
+    notes = [f"Counted among {most} evenly spaced clients, and scaled up to all."] if said else []
+    assert sampled(some) == notes
+    chart = eligible_chart(some)
+    assert not isinstance(chart, Absent)
+    assert [note for note in chart.notes if "evenly spaced" in note] == notes
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=50))

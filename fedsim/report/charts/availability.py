@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from fedsim.analysis.hours import hours_of
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.eligible import sampled
 from fedsim.report.charts.marks import label_axes, legend, linear, panels, percents, series_color
 from fedsim.report.places import Place, living_in, places, start_of
 from fedsim.report.rundir import Run
@@ -127,7 +128,8 @@ def availability_chart(run: Run) -> Chart | Absent:
         return Absent(NAME, TITLE, f"The gauges cover fewer than {LEAST} hours of the day.")
     notes = [
         "Above: devices whose required conditions hold, as a share of those in the time zone. "
-        "Below: sessions begun in an hour, averaged over the days of the run."
+        "Below: sessions begun in an hour, averaged over the days of the run.",
+        *sampled(run),
     ]
     if data.omitted:
         notes.append(f"The {ZONES} time zones with the most devices; {count(data.omitted)} more are left out.")

@@ -107,7 +107,7 @@ def eligible_chart(run: Run) -> Chart | Absent:
         return Absent(
             NAME, TITLE, "Clients were counted fewer than twice: records.gauges says how often to count them."
         )
-    notes = ["Eligible: available, cooled down, and not in a session."]
+    notes = ["Eligible: available, cooled down, and not in a session.", *sampled(run)]
     if len(data.starts):
         notes.append(
             f"Shaded: {count(data.rounds, 'round')} had to wait, were skipped or went on with fewer clients than they "
@@ -116,6 +116,13 @@ def eligible_chart(run: Run) -> Chart | Absent:
     if data.eligible.size > 1:
         notes.append(f"Lines are means of up to {count(data.eligible.size)} counts; bands go from least to greatest.")
     return Chart(NAME, TITLE, _describe(data), tuple(notes), _table(data), partial(draw_eligible, data))
+
+
+def sampled(run: Run) -> list[str]:
+    """Say so where the gauges did not count everyone: a note, or none."""
+    if run.gauged is None:
+        return []
+    return [f"Counted among {count(run.gauged)} evenly spaced clients, and scaled up to all."]
 
 
 def _describe(data: Eligible) -> str:

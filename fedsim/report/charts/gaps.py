@@ -14,7 +14,7 @@ from fedsim.report.rundir import Run
 from fedsim.report.tables import thinned
 from fedsim.report.words import count, fixed, number
 
-NAME, TITLE = "gaps", "Rounds between participations"
+NAME = "gaps"
 
 COLUMNS = 30
 """At most so many values of R, or groups of neighbouring ones, beside each other."""
@@ -103,18 +103,19 @@ def _histogram(table: pl.DataFrame, whole: Gaps) -> Histogram:
 
 def gap_chart(run: Run) -> Chart | Absent:
     """Make the chart of gaps."""
-    data = gap_data(run)
+    data, noun = gap_data(run), run.noun
+    title = f"{noun.capitalize()}s between participations"
     if data is None:
-        return Absent(NAME, TITLE, "No client took part twice.")
+        return Absent(NAME, title, "No client took part twice.")
     if isinstance(data, Histogram):
-        return _histogram_chart(data)
+        return _histogram_chart(data, title, noun)
     notes = [
         "Boxes hold nine gaps of ten, from the quantile 0.05 to 0.95; the line in them is the median. "
         "Nobody may come back below the dotted line, R + 1."
     ]
     if (data.first != data.last).any():
         notes.append("Neighbouring separations are gathered.")
-    words = f"Median gaps from {count(data.median[0])} rounds at R = {data.first[0]}"
+    words = f"Median gaps from {count(data.median[0], noun)} at R = {data.first[0]}"
     rows = [
         (_between(first, last), count(size), *(count(value) for value in values))
         for first, last, size, *values in zip(
@@ -123,11 +124,11 @@ def gap_chart(run: Run) -> Chart | Absent:
     ]
     return Chart(
         name=NAME,
-        title=TITLE,
-        description=f"{words} to {count(data.median[-1])} rounds at R = {data.last[-1]}.",
+        title=title,
+        description=f"{words} to {count(data.median[-1], noun)} at R = {data.last[-1]}.",
         notes=tuple(notes),
-        table=thinned("Gaps by separation, in rounds", ("R", "Gaps", "Least", "5 %", "Median", "95 %"), rows),
-        draw=partial(draw_gaps, data),
+        table=thinned(f"Gaps by separation, in {noun}s", ("R", "Gaps", "Least", "5 %", "Median", "95 %"), rows),
+        draw=partial(draw_gaps, data, noun),
     )
 
 
@@ -135,7 +136,7 @@ def _between(first: int, last: int) -> str:
     return count(first) if first == last else f"{count(first)} to {count(last)}"
 
 
-def _histogram_chart(data: Histogram) -> Chart:
+def _histogram_chart(data: Histogram, title: str, noun: str) -> Chart:
     whole = data.all
     rows = [
         (_between(start, end - 1), fixed(100 * share, 2))
@@ -143,23 +144,23 @@ def _histogram_chart(data: Histogram) -> Chart:
     ]
     return Chart(
         name=NAME,
-        title=TITLE,
+        title=title,
         description=(
             f"Gaps between two participations of a client at R = {data.separation}: the least is "
-            f"{count(whole.least[0])} rounds, the median {count(whole.median[0])}; nineteen of twenty are at most "
+            f"{count(whole.least[0], noun)}, the median {count(whole.median[0])}; nineteen of twenty are at most "
             f"{count(whole.high[0])}."
         ),
         notes=(
-            f"R = {data.separation}: after round t, nobody may come back before round t + {data.separation + 1}.",
-            f"Bars show the share of gaps for each round, averaged over the bar. "
-            f"Half of the gaps are at most {count(whole.median[0])} rounds.",
+            f"R = {data.separation}: after {noun} t, nobody may come back before {noun} t + {data.separation + 1}.",
+            f"Bars show the share of gaps for each {noun}, averaged over the bar. "
+            f"Half of the gaps are at most {count(whole.median[0], noun)}.",
         ),
-        table=thinned("Gaps between participations", ("Rounds", "Share (%)"), rows),
-        draw=partial(draw_histogram, data),
+        table=thinned("Gaps between participations", (f"{noun.capitalize()}s", "Share (%)"), rows),
+        draw=partial(draw_histogram, data, noun),
     )
 
 
-def draw_gaps(data: Gaps, axes: Axes) -> None:
+def draw_gaps(data: Gaps, noun: str, axes: Axes) -> None:
     """Draw a box for each separation, with the rule as a line."""
     middle = (data.first + data.last) / 2
     steps = np.diff(middle)
@@ -176,11 +177,11 @@ def draw_gaps(data: Gaps, axes: Axes) -> None:
         axes.set_ylim(bottom=0)
         linear(axes, "y")
     linear(axes, "x", whole=True)
-    label_axes(axes, "separation R (rounds)", "gap (rounds)")
+    label_axes(axes, f"separation R ({noun}s)", f"gap ({noun}s)")
     legend(axes, [(box[0], "nine of ten"), (median, "median"), (least, "least"), (rule, "R + 1")])
 
 
-def draw_histogram(data: Histogram, axes: Axes) -> None:
+def draw_histogram(data: Histogram, noun: str, axes: Axes) -> None:
     """Draw the bars, as a density, and the rule as a line."""
     density = data.share / np.diff(data.bounds)
     bars = axes.stairs(density, data.bounds - 0.5, fill=True, color=SERIES[0], alpha=0.75)
@@ -193,5 +194,5 @@ def draw_histogram(data: Histogram, axes: Axes) -> None:
         linear(axes, "x", whole=True)
     axes.set_ylim(0, 1.08 * float(density.max()))
     axes.yaxis.set_major_formatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%")
-    label_axes(axes, "gap (rounds)", "gaps, share for each round")
+    label_axes(axes, f"gap ({noun}s)", f"gaps, share for each {noun}")
     legend(axes, [(bars, "gaps"), (rule, f"must be more than R = {data.separation}")])

@@ -71,7 +71,7 @@ def duration_data(run: Run) -> Durations | None:
         waiting=_binned(closed["round"], waiting / size) if waiting.any() else None,
         logarithmic=far or spans_decades(running, ratio=30),
         longest=longest,
-        noun="round" if run.flights is None else "version",
+        noun=run.noun,
     )
 
 
