@@ -179,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--cohort", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=24, help="spread over one day")
+    parser.add_argument("--rounds", type=int, default=96, help="spread over one day")
     parser.add_argument("--separation", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for one measurement")
