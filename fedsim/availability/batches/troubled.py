@@ -5,7 +5,7 @@ What they are is said in `availability.bursts`; the numbers here are the same, t
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from fedsim.keyed import Stream
 from fedsim.scenario.habits import Idle, Network
 
 Keys: TypeAlias = NDArray[np.uint64]
-Asked: TypeAlias = tuple[Clients, np.uint64, Keys, Keys, Floats, NDArray[np.intp], Floats]
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,30 @@ class Slots:
     last: int
     hours: NDArray[np.int64]
     of_hour: NDArray[np.intp]
+
+
+class Asked(NamedTuple):
+    """What the loops need to know of the events of some clients in some slots.
+
+    Attributes
+    ----------
+    clients, key
+        (n,) who is asked about, and the key of the stream.
+    begin, length
+        (m,) the slots' parts of the keys of whether and when an event begins, and of how long it lasts.
+    begins, of_hour
+        (m,) as in `Slots`.
+    chances
+        (k, n) or (k, 1) chance of an event in a slot of each hour, of each client or of all.
+    """
+
+    clients: Clients
+    key: np.uint64
+    begin: Keys
+    length: Keys
+    begins: Floats
+    of_hour: NDArray[np.intp]
+    chances: Floats
 
 
 class Troubled:
@@ -94,7 +117,7 @@ class Troubled:
         if self._per_day:
             first = int((instant - (self._longest + self._after) + clock.begun) // SLOT)
             slots = _slots(first, int((instant + clock.begun) // SLOT), clock)
-            who, starts, u = _going(*self._asked(clients, slots), instant, self._longest, self._after, until)
+            who, starts, u = _going(self._asked(clients, slots), instant, self._longest, self._after, until)
             ends = self._ends(starts, u)
             now = (instant < ends).nonzero()[0]
             until[who[now]] = ends[now]  # where several go on, any of them will do
@@ -105,7 +128,7 @@ class Troubled:
         found = np.full(len(clients), np.inf)
         if self._per_day and len(clients):
             slots = _slots(int((instant + clock.begun) // SLOT), int((float(until.max()) + clock.begun) // SLOT), clock)
-            who, starts, u = _beginning(*self._asked(clients, slots), instant, until)
+            who, starts, u = _beginning(self._asked(clients, slots), instant, until)
             some = starts < self._ends(starts, u)
             np.minimum.at(found, who[some], starts[some])
         return found
@@ -115,7 +138,7 @@ class Troubled:
         rates = self._rates(clients) * self._shares[slots.hours][:, None] / 3600.0
         chances: Floats = -np.expm1(-rates * SLOT)
         begin, length = (keys_of_run(what, slots.first, slots.last) for what in (self._begin, self._length))
-        return clients, np.uint64(self._draws.key), begin, length, slots.begins, slots.of_hour, chances
+        return Asked(clients, np.uint64(self._draws.key), begin, length, slots.begins, slots.of_hour, chances)
 
     def _ends(self, starts: Floats, u: Floats) -> Floats:
         return starts + (np.minimum(lengths.lengths(self._law, u), self._longest) + self._after)
@@ -145,19 +168,15 @@ def _slots(first: int, last: int, clock: Civil) -> Slots:
 
 
 @compiled
-def _going(
-    clients: Clients,
-    key: np.uint64,
-    begin: Keys,
-    length: Keys,
-    begins: Floats,
-    of_hour: NDArray[np.intp],
-    chances: Floats,
-    instant: float,
-    longest: float,
-    after: float,
-    until: Floats,
-) -> tuple[Clients, Floats, Floats]:
+def _start(asked: Asked, index: int, word: np.uint64, slot: int) -> float:
+    """Return when the event of a slot begins, infinite if there is none; `word` is the client's part of the key."""
+    chance = asked.chances[asked.of_hour[slot], index if asked.chances.shape[1] > 1 else 0]
+    lot = uniform_at(word ^ asked.begin[slot])
+    return asked.begins[slot] + SLOT * (lot / chance) if lot < chance else np.inf
+
+
+@compiled
+def _going(asked: Asked, instant: float, longest: float, after: float, until: Floats) -> tuple[Clients, Floats, Floats]:
     """Look for events that go on, the newest first.
 
     Whatever began within `after` goes on however short it is, so that it will do to note in `until` when that is over.
@@ -165,54 +184,38 @@ def _going(
     """
     size = 64
     who, starts, u = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    found, apart = 0, chances.shape[1] > 1
-    for index in range(len(clients)):
-        word, kept = word_of(clients[index], key), found
-        for slot in range(len(begins) - 1, -1, -1):
-            chance, lot = chances[of_hour[slot], index if apart else 0], uniform_at(word ^ begin[slot])
-            if not lot < chance:
-                continue
-            start = begins[slot] + SLOT * (lot / chance)
+    found = 0
+    for index in range(len(asked.clients)):
+        word, kept = word_of(asked.clients[index], asked.key), found
+        for slot in range(len(asked.begins) - 1, -1, -1):
+            start = _start(asked, index, word, slot)
             if start <= instant < start + after:
                 until[index], found = start + after, kept
                 break
             if start <= instant < start + (longest + after):
                 if found == size:
                     who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
-                who[found], starts[found], u[found] = index, start, uniform_at(word ^ length[slot])
+                who[found], starts[found], u[found] = index, start, uniform_at(word ^ asked.length[slot])
                 found += 1
     return who[:found], starts[:found], u[:found]
 
 
 @compiled
-def _beginning(
-    clients: Clients,
-    key: np.uint64,
-    begin: Keys,
-    length: Keys,
-    begins: Floats,
-    of_hour: NDArray[np.intp],
-    chances: Floats,
-    instant: float,
-    until: Floats,
-) -> tuple[Clients, Floats, Floats]:
+def _beginning(asked: Asked, instant: float, until: Floats) -> tuple[Clients, Floats, Floats]:
     """Return the events that begin after an instant and not after `until`: who, start, and draw of the length."""
     size = 64
     who, starts, u = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    found, apart = 0, chances.shape[1] > 1
-    for index in range(len(clients)):
-        word = word_of(clients[index], key)
-        for slot in range(len(begins)):
-            if begins[slot] > until[index]:
+    found = 0
+    for index in range(len(asked.clients)):
+        word = word_of(asked.clients[index], asked.key)
+        for slot in range(len(asked.begins)):
+            if asked.begins[slot] > until[index]:
                 break
-            chance, lot = chances[of_hour[slot], index if apart else 0], uniform_at(word ^ begin[slot])
-            if not lot < chance:
-                continue
-            start = begins[slot] + SLOT * (lot / chance)
+            start = _start(asked, index, word, slot)
             if instant < start <= until[index]:
                 if found == size:
                     who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
-                who[found], starts[found], u[found] = index, start, uniform_at(word ^ length[slot])
+                who[found], starts[found], u[found] = index, start, uniform_at(word ^ asked.length[slot])
                 found += 1
     return who[:found], starts[:found], u[:found]
 
