@@ -22,7 +22,7 @@ GOLDEN, FIRST_FACTOR, SECOND_FACTOR = (
 )
 _WORD = 0xFFFFFFFFFFFFFFFF
 TWO_TO_MINUS_53 = 2.0**-53
-_SHORT_RUN, _LONG_RUN = 1 << 10, 1 << 17  # indices whose parts of the key are kept, at least and at most
+_KEPT = 1 << 17  # indices, from 0 on, whose parts of the key are kept: a megabyte
 
 
 class Purpose(IntEnum):
@@ -66,9 +66,9 @@ def mixed_index(index: ArrayLike) -> NDArray[np.uint64]:
     return _mix(_words(index) + GOLDEN)
 
 
-@functools.lru_cache(maxsize=8)
-def _run(count: int) -> NDArray[np.uint64]:
-    return mixed_index(np.arange(count))
+@functools.cache
+def _first_indices() -> NDArray[np.uint64]:
+    return mixed_index(np.arange(_KEPT))
 
 
 def to_uniforms(key: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -100,8 +100,8 @@ class Stream:
 
     def uniforms_of_run(self, client: int, first: int, count: int) -> NDArray[np.float64]:
         """Return `uniforms` (count,) of one client at the indices from `first` on, whose parts of the key are kept."""
-        run = _run(1 << max(first + count - 1, _SHORT_RUN).bit_length()) if first + count <= _LONG_RUN else None
-        of_indices = mixed_index(np.arange(first, first + count)) if run is None else run[first : first + count]
+        last = first + count
+        of_indices = _first_indices()[first:last] if last <= _KEPT else mixed_index(np.arange(first, last))
         return to_uniforms(self.of_clients(client) ^ of_indices)
 
     def exponentials(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:

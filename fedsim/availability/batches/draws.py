@@ -19,7 +19,7 @@ _RUN = 4096  # counts whose parts of the key are mixed together
 
 @dataclass(frozen=True)
 class Drawer:
-    """Draws of some clients; the numbers are those of `fedsim.keyed.Stream`.
+    """Draws that belong to some clients, whatever the day; the numbers are those of `fedsim.keyed.Stream`.
 
     Attributes
     ----------
@@ -29,21 +29,17 @@ class Drawer:
 
     words: NDArray[np.uint64]
 
-    def of(self, some: NDArray[np.intp]) -> "Drawer":
-        """Return the drawer for some of the clients."""
-        return Drawer(self.words[some])
-
-    def uniforms(self, what: Draw, count: int = 0) -> NDArray[np.float64]:
+    def uniforms(self, what: Draw) -> NDArray[np.float64]:
         """Uniform on (0, 1), one (n,) for each client."""
-        return to_uniforms(self.words ^ keys(what, count))
+        return to_uniforms(self.words ^ keys(what, 0))
 
-    def normals(self, what: Draw, count: int = 0) -> NDArray[np.float64]:
+    def normals(self, what: Draw) -> NDArray[np.float64]:
         """Standard normal scores."""
-        return np.asarray(ndtri(self.uniforms(what, count)), dtype=np.float64)
+        return np.asarray(ndtri(self.uniforms(what)), dtype=np.float64)
 
-    def deviation(self, what: Draw, count: int = 0) -> NDArray[np.float64]:
+    def deviation(self, what: Draw) -> NDArray[np.float64]:
         """Standard normal scores within three standard deviations, as `persons.deviation`."""
-        return deviations(self.uniforms(what, count))
+        return deviations(self.uniforms(what))
 
 
 def drawer(clients: NDArray[np.int64], draws: Stream) -> Drawer:

@@ -7,7 +7,6 @@ compiled logarithm need not round like numpy's. It holds only where no clock is 
 
 import math
 import os
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import lru_cache
@@ -27,7 +26,7 @@ from fedsim.keyed import Stream
 from fedsim.scenario.habits import Charging
 
 Keys: TypeAlias = NDArray[np.uint64]
-_NIGHT, _LATER, _LONGER, _TOP_UP, _TOP_UP_WEEKEND = range(5)
+_NIGHT, _LATER, _LONGER, _TOP_UP, _TOP_UP_WEEKEND = range(_COLUMNS := 5)
 """Columns of what belongs to a person: chance of a night's session, how much later and longer it is; of a top-up."""
 _SINCE = 16  # added to the ordinals of days that are remembered, so that 0 stands for never
 _OF_A_DAY = 1 + TOP_UPS
@@ -65,7 +64,7 @@ class Plugged:
         self._hours = np.concatenate([[0.0], np.cumsum(by_hour)]) / sum(by_hour)  # share of the day before each hour
         # Pages of these arrays that no client has needed take no memory.
         self._day = np.zeros(clients, dtype=np.int32)
-        self._persons = np.zeros((clients, 5))
+        self._persons = np.zeros((clients, _COLUMNS))
         self._sessions = np.zeros((clients, self._days, 2 * _OF_A_DAY))  # starts, then ends
         self._spells = np.zeros((clients, 2 * _KEPT))  # since, until; since, until; ...
         self._begin(members)
@@ -118,7 +117,7 @@ class Plugged:
             _put_together(some, self._sessions, instant, horizon, self._spells)
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # every client is in one part
-            deque(threads.map(go_on, range(0, len(self._members), _CHUNK)), maxlen=0)
+            list(threads.map(go_on, range(0, len(self._members), _CHUNK)))
 
     def _work_out(self, clients: Clients, instant: float, today: int, clock: Civil) -> None:
         """Write down the sessions of the local days up to today that may still go on, as far as that was not done."""
@@ -159,14 +158,13 @@ class Plugged:
         charging, night, top_up = self._charging, self._charging.night, self._charging.top_up
         words = drawer(clients, self._draws)
         score = words.normals(Draw.PROPENSITY)
-        columns = {
-            _NIGHT: chance(night.chance, charging.spread, score),
-            _LATER: night.between_persons * words.deviation(Draw.NIGHT_TIME_OF_PERSON),
-            _LONGER: night.length_between_persons * words.deviation(Draw.NIGHT_LENGTH_OF_PERSON),
-            _TOP_UP: chance(top_up.per_day / TOP_UPS, charging.spread, score),
-            _TOP_UP_WEEKEND: chance(top_up.per_day_weekend / TOP_UPS, charging.spread, score),
-        }
-        self._persons[clients] = np.column_stack([columns[column] for column in range(len(columns))])
+        persons = np.empty((len(clients), _COLUMNS))
+        persons[:, _NIGHT] = chance(night.chance, charging.spread, score)
+        persons[:, _LATER] = night.between_persons * words.deviation(Draw.NIGHT_TIME_OF_PERSON)
+        persons[:, _LONGER] = night.length_between_persons * words.deviation(Draw.NIGHT_LENGTH_OF_PERSON)
+        persons[:, _TOP_UP] = chance(top_up.per_day / TOP_UPS, charging.spread, score)
+        persons[:, _TOP_UP_WEEKEND] = chance(top_up.per_day_weekend / TOP_UPS, charging.spread, score)
+        self._persons[clients] = persons
 
 
 @lru_cache(maxsize=64)
