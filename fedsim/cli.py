@@ -15,6 +15,7 @@ from fedsim._version import __version__
 from fedsim.chain_cli import chain
 from fedsim.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
 from fedsim.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
+from fedsim.stderr import never_wait_on_stderr
 from fedsim.sweep_cli import compare, plan, sweep
 from fedsim.trace_cli import app as trace_app
 
@@ -37,6 +38,7 @@ for command in (chain, plan, sweep, compare):
 
 def main() -> NoReturn:
     """Run the command line; errors that a person can put right are shown without a traceback."""
+    never_wait_on_stderr()
     atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
     try:
         code = app(standalone_mode=False)

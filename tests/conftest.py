@@ -15,6 +15,9 @@ settings.register_profile(
 )
 settings.load_profile("fedsim")
 
+LIMIT_S = 240.0
+"""Seconds that a process which a test starts may take: a machine may be slow and busy, but not that slow."""
+
 Write = Callable[..., Path]
 Load = Callable[..., Scenario]
 

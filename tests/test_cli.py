@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedsim.analysis import METRICS
-from tests.conftest import SMALL, Write
+from tests.conftest import LIMIT_S, SMALL, Write
 
 SYNTHETIC = "scenarios/paper/synthetic.fedsim.yaml"
 
@@ -18,7 +18,7 @@ SYNTHETIC = "scenarios/paper/synthetic.fedsim.yaml"
 def fedsim(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     command = [sys.executable, "-m", "fedsim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
 
 def test_help_names_every_command() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fedsim.availability.batches.draws import longer, uniform_at, word_of
 from fedsim.compiled import compiled
 from fedsim.keyed import Purpose, mixed_index, stream
+from tests.conftest import LIMIT_S
 
 words = st.integers(0, 2**63 - 1)
 
@@ -57,5 +58,5 @@ data = {{"stop": {{"rounds": 2}}, "population": [group], "server": {{"cohort": 2
 simulate(Scenario.model_validate(data))
 print("numba" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.strip() == expected

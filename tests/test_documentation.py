@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
+from tests.conftest import LIMIT_S
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
 COMMANDS = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -51,7 +52,13 @@ def test_commands(page: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     for command, shown in commands(page):
         done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         printed = done.stdout + done.stderr

@@ -5,13 +5,16 @@ import pty
 import re
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fedsim.progress import on_stderr, readable
 from fedsim.run import simulate
-from tests.conftest import SMALL, Load, Write
+from fedsim.stderr import PatientStream
+from tests.conftest import LIMIT_S, SMALL, Load, Write
 
 
 @pytest.fixture
@@ -72,18 +75,20 @@ def test_a_simulation_tells_rounds_time_and_pace(small: Load) -> None:
     assert re.fullmatch(r"60 of 60 rounds, 1h30m simulated, [\d,.]+ rounds/s", beside)
 
 
+def run_of(file: Path, out: Path) -> list[str]:
+    return [sys.executable, "-m", "fedsim", "run", str(file), "--out", str(out)]
+
+
 def test_on_a_terminal_there_is_a_bar(write: Write, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "fedsim", "run", str(write(SMALL)), "--out", str(tmp_path / "run")]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "140"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=False, env=environment)
-    os.close(theirs)
-    shown = b""
-    while block := _read(ours):
-        shown += block
-    os.close(ours)
-    assert done.returncode == 0
-    assert done.stdout.decode() == f"{tmp_path / 'run'}\n"
+    command = run_of(write(SMALL), tmp_path / "run")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as running:
+        os.close(theirs)
+        shown = b"".join(iter(lambda: _read(ours), b""))  # while it runs, as a terminal does
+        os.close(ours)
+        assert running.communicate(timeout=LIMIT_S)[0].decode() == f"{tmp_path / 'run'}\n"
+    assert running.returncode == 0
     text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", shown).decode()
     assert "simulating" in text
     assert "60 of 60 rounds, 1h30m simulated" in text
@@ -94,3 +99,58 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 1 << 16)
     except OSError:  # nobody writes to it any more
         return b""
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
+def test_a_run_ends_although_nobody_reads_its_stderr(write: Write, tmp_path: Path, terminal: bool) -> None:
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    os.set_blocking(theirs, False)
+    with suppress(BlockingIOError):
+        while True:  # until it is full
+            os.write(theirs, b"x" * 256)
+    os.set_blocking(theirs, True)
+    done = subprocess.run(
+        run_of(write(SMALL), tmp_path / "run"), stdout=subprocess.PIPE, stderr=theirs, check=False, timeout=LIMIT_S
+    )
+    assert done.returncode == 0
+    assert done.stdout.decode() == f"{tmp_path / 'run'}\n"
+    assert (tmp_path / "run" / "report.html").exists()
+    os.close(theirs)
+    os.close(ours)
+
+
+def test_a_stream_that_is_read_late_gets_all_of_it_in_order() -> None:
+    ours, theirs = os.pipe()
+    stream = PatientStream(theirs, "utf-8")
+    lines = [f"line {number}\n" for number in range(20_000)]  # more than a pipe holds
+    for line in lines:
+        stream.write(line)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.extend(iter(lambda: os.read(ours, 1 << 16), b"")))
+    reader.start()
+    stream.drain()
+    os.close(theirs)
+    reader.join(LIMIT_S)
+    os.close(ours)
+    assert b"".join(read).decode() == "".join(lines)
+
+
+def test_a_stream_that_nobody_reads_holds_a_mebibyte_at_most() -> None:
+    ours, theirs = os.pipe()
+    stream = PatientStream(theirs, "utf-8")
+    for _ in range(5_000):
+        stream.write("x" * 1024)
+    assert stream._waiting <= 1 << 20
+    os.close(ours)  # the writing thread ends with an error of its own
+    stream.drain()
+    os.close(theirs)
+
+
+def test_a_stream_whose_reader_has_gone_is_soon_drained() -> None:
+    ours, theirs = os.pipe()
+    stream = PatientStream(theirs, "ascii")
+    os.close(ours)
+    stream.write("é" * 1024)
+    stream.drain()
+    assert stream._waiting == 0
+    os.close(theirs)

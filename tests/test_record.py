@@ -19,7 +19,7 @@ from fedsim.log import journal, write_text
 from fedsim.record import Recording, record
 from fedsim.rundir import UNFINISHED, Provenance
 from fedsim.scenario import Scenario
-from tests.conftest import SMALL, Load, Write
+from tests.conftest import LIMIT_S, SMALL, Load, Write
 
 LEARNING = "learning={problem: {kind: robust_regression, samples: 5}, optimizers: [fedavg], step_size: 0.1}"
 RENEWAL = "population.0.availability={kind: renewal, on: 30m, off: 10m}"
@@ -200,7 +200,10 @@ def test_killed_by_the_operating_system_at_random(write: Write, tmp_path: Path, 
     """SIGKILL several times in a row, in the simulation, in training, while the report is drawn."""
     command = [sys.executable, "-c", OFTEN, "run", str(write(LONG)), "--engine", engine, "--out"]
     began = time.monotonic()
-    assert subprocess.run([*command, tmp_path / "whole"], capture_output=True, check=False).returncode == 0
+    assert (
+        subprocess.run([*command, tmp_path / "whole"], capture_output=True, check=False, timeout=LIMIT_S).returncode
+        == 0
+    )
     took_s = time.monotonic() - began
     command = [*command, str(tmp_path / "killed"), "--resume"]
     kills, draws = 0, stream(5, 0, Purpose.CHAIN).uniforms(0, range(12))
@@ -212,11 +215,11 @@ def test_killed_by_the_operating_system_at_random(write: Write, tmp_path: Path, 
             process.wait(timeout=wait)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            process.wait(LIMIT_S)
             kills += 1
         else:
             break
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert kills > 1
     whole, killed = files(tmp_path / "whole"), files(tmp_path / "killed")
@@ -236,7 +239,7 @@ def test_ctrl_c_says_how_to_go_on(write: Write, tmp_path: Path) -> None:
     while not (tmp_path / "run" / UNFINISHED / "state.npz").exists():
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, said = process.communicate()
+    out, said = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out) == (130, "")
     (line,) = [line for line in said.splitlines() if line.startswith("To go on: ")]
     assert shlex.split(line.removeprefix("To go on: "))[-3:] == ["--out", str(tmp_path / "run"), "--resume"]
@@ -264,5 +267,5 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     peaks = []
     for rounds in (2000, 12_000):
         command = [sys.executable, "-c", MEASURED, str(rounds), str(tmp_path / str(rounds))]
-        peaks.append(float(subprocess.run(command, capture_output=True, check=True, text=True).stdout))
+        peaks.append(float(subprocess.run(command, capture_output=True, check=True, text=True, timeout=LIMIT_S).stdout))
     assert peaks[1] < peaks[0] + 60

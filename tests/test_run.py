@@ -14,7 +14,7 @@ from fedsim import Scenario, simulate
 from fedsim.errors import RunError, ScenarioError
 from fedsim.log import fingerprint
 from fedsim.rundir import Provenance
-from tests.conftest import Load, Write
+from tests.conftest import LIMIT_S, Load, Write
 
 SYNTHETIC = Path("scenarios/paper/synthetic.fedsim.yaml")
 REFERENCE_L1 = {0: 1.139611, 4: 0.715145, 8: 0.458147, 12: 0.262346, 16: 0.103121, 19: 0.0}
@@ -212,7 +212,7 @@ def test_a_problem_and_an_optimizer_of_ones_own(write: Write, tmp_path: Path) ->
         "--json",
         "--allow-plugins",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["metrics"]
     assert metrics["learning.fedavg.grad_norm"] < 0.5
@@ -229,7 +229,7 @@ def test_a_run_killed_half_way_leaves_whole_files_or_none(tmp_path: Path) -> Non
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.9 + 0.3 * step)
         process.send_signal(signal.SIGKILL)
-        kills += process.wait() == -signal.SIGKILL
+        kills += process.wait(LIMIT_S) == -signal.SIGKILL
         for file in run.glob("*.parquet"):
             assert pl.read_parquet(file).width > 1
         if (run / "manifest.json").exists():
@@ -237,5 +237,5 @@ def test_a_run_killed_half_way_leaves_whole_files_or_none(tmp_path: Path) -> Non
             for name, expected in fingerprints.items():
                 assert fingerprint(pl.read_parquet(run / f"{name}.parquet")) == expected
     assert kills
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S).returncode == 0
     assert not list(run.glob(".*.partial")), "what a killed run left behind is cleared away"

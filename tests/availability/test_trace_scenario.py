@@ -19,7 +19,7 @@ from fedsim.population import build_population
 from fedsim.preflight import preflight, trace_notes
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from tests.conftest import Write
+from tests.conftest import LIMIT_S, Write
 
 STUDY = Path("scenarios/studies/trace-replay.fedsim.yaml")
 HOUR = 3600.0
@@ -27,7 +27,7 @@ HOUR = 3600.0
 
 def fedsim(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fedsim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
 
 def case(write: Write, tmp_path: Path, keys: str = "", devices: int = 3, rows: str = "a,0,9\nb,5,20\n") -> Path:

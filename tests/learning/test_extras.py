@@ -7,6 +7,7 @@ import pytest
 
 from fedsim.learning import check_problem
 from fedsim.learning.data import choice
+from tests.conftest import LIMIT_S
 
 WITHOUT = """
 import sys
@@ -24,7 +25,7 @@ except LearningError as error:
 
 def test_the_layer_imports_without_the_extras() -> None:
     """Neither PyTorch nor scikit-learn is imported before a problem asks for it."""
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert "scikit-learn" in done.stdout
 

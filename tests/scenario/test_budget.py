@@ -20,7 +20,7 @@ from fedsim.run import simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.sources import Column
 from fedsim.study.points import points_of
-from tests.conftest import SMALL, Load, Write
+from tests.conftest import LIMIT_S, SMALL, Load, Write
 
 LEARNING = "learning: {problem: PROBLEM, optimizers: [fedavg], step_size: 0.1}\n"
 ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -138,7 +138,12 @@ def test_what_cannot_fit_is_refused_where_it_is_written(tmp_path: Path) -> None:
         path.write_text(text)
         commands[name] = [command[0], str(path), *command[1:]]
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER], input=json.dumps(commands), capture_output=True, text=True, check=False
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [name for name, *_ in answers] == list(CASES), done.stderr

@@ -12,6 +12,7 @@ import polars as pl
 
 from fedsim.scenario import Scenario
 from fedsim.study.results import read_results
+from tests.conftest import LIMIT_S
 
 SWEPT = """\
 stop: {rounds: 40}
@@ -54,7 +55,7 @@ def started(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
     finally:
         for pid in session(process.pid):
             os.kill(pid, 9)
-        process.communicate()
+        process.communicate(timeout=LIMIT_S)
 
 
 def until(condition: Callable[[], object], seconds: float = 120) -> None:

@@ -14,6 +14,7 @@ import pytest
 from fedsim.errors import FedsimError
 from fedsim.study.executors import backend_of
 from fedsim.study.executors.local import LocalProcesses, WorkerLostError
+from tests.conftest import LIMIT_S
 from tests.study import jobs
 from tests.study.sweeping import session, started, until
 
@@ -86,7 +87,7 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     with started([sys.executable, str(script)]) as driver:
         until(lambda: len(session(driver.pid)) >= 3)
         driver.kill()
-        driver.wait()
+        driver.wait(LIMIT_S)
         until(lambda: not session(driver.pid), 20)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL
+from tests.conftest import LIMIT_S, SMALL
 from tests.study.test_pytest_plugin import run_pytest
 
 pytestmark = pytest.mark.long
@@ -33,7 +33,9 @@ def fedsim(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]
     tool = Path(sys.executable).with_name("fedsim")
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     command = [str(tool), *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL
+from tests.conftest import LIMIT_S, SMALL
 
 EXPECT = "expect:\n  - participation.gap.min >= 3\n  - {check: rounds.target_share == 100%, severity: warn}\n"
 DRIFT = "drift: {figures: [participation.l1_uniform], fingerprint: [rounds]}\n"
@@ -23,7 +23,9 @@ def run_pytest(folder: Path, *arguments: str, **environment: str) -> tuple[int, 
     plugin = [] if INSTALLED else ["-p", "fedsim.pytest_plugin"]
     command = [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-rs", *arguments]
     variables = clean | {"PYTHONPATH": str(Path.cwd())} | environment
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
     return done.returncode, done.stdout + done.stderr
 
 

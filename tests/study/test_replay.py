@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fedsim.study.lock import platform_key
-from tests.conftest import SMALL
+from tests.conftest import LIMIT_S, SMALL
 
 EXPECT = "expect: [participation.gap.min >= 3, {check: participation.l1_chain < 0.2, why: theory}]\n"
 DRIFT = "drift: {figures: [participation.l1_uniform], fingerprint: [rounds, participations]}\n"
@@ -24,7 +24,9 @@ def replay(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comp
     clean = {name: value for name, value in os.environ.items() if name not in {"CI", "GITHUB_ACTIONS"}}
     command = [sys.executable, "-m", "fedsim", "replay", *map(str, arguments)]
     path = {"PYTHONPATH": str(Path.cwd())}
-    return subprocess.run(command, cwd=cwd, env=clean | path | environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=clean | path | environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
 
 
 def put(folder: Path, text: str = EXPECT + DRIFT, name: str = "case") -> Path:
@@ -280,11 +282,11 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_process(tmp_path: Path) -
 def test_run_checks_limits_too(tmp_path: Path) -> None:
     path = put(tmp_path, EXPECT.replace("0.2", "0.02"))
     command = [sys.executable, "-m", "fedsim", "run", str(tmp_path / path), "--out", str(tmp_path / "run"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 1
     verdict = json.loads(done.stdout)["verdict"]
     assert [each["status"] for each in verdict] == ["pass", "fail"]
     assert ":5:46: error: participation.l1_chain < 0.02: observed" in done.stderr
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["verdict"] == verdict
     relaxed = [*command, "--set", "expect=[]"]
-    assert subprocess.run(relaxed, capture_output=True, check=False).returncode == 0
+    assert subprocess.run(relaxed, capture_output=True, check=False, timeout=LIMIT_S).returncode == 0

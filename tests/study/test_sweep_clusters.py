@@ -16,7 +16,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.scenario import Scenario
-from tests.conftest import Write
+from tests.conftest import LIMIT_S, Write
 from tests.study.sweeping import SLOW, alive, children, command, done_here, fedsim, results, run_files, started, until
 
 needs_dask = pytest.mark.skipif(not find_spec("distributed"), reason="needs dask[distributed]: pip install '.[dask]'")
@@ -80,7 +80,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         yield Cluster(f"ray=127.0.0.1:{port}", lambda: _workers(head.pid))
         head.send_signal(signal.SIGTERM)
         head.wait(30)
-    subprocess.run(["rm", "-rf", str(folder)], check=False)
+    subprocess.run(["rm", "-rf", str(folder)], check=False, timeout=LIMIT_S)
 
 
 def _workers(head: int) -> list[int]:
@@ -124,7 +124,7 @@ def check_resume(cluster: Cluster, slow: Path, folder: Path) -> None:
     with started(command("sweep", slow, "--out", folder, "--executor", cluster.executor)) as driver:
         until(lambda: len(run_files(folder)) >= 2)
         driver.kill()
-        driver.wait()
+        driver.wait(LIMIT_S)
     before = {path: path.stat().st_mtime_ns for path in run_files(folder)}
     done = fedsim("sweep", slow, "--out", folder, "--executor", cluster.executor)
     assert done.returncode == 0, done.stderr
