@@ -5,7 +5,7 @@ smallest and largest; those of large populations come from a process of their ow
 (``resource.getrusage``) is theirs, interpreter and libraries included. Printed side by side:
 
 1. One R at N = 10^6 and 10^7: time and peak memory. Target at 10^6: 2 s and 500 MB.
-2. Every separation R = 0..499 at N = 500, B = 1: `fedsim.chain.distances`; `fedsim.chain.closed_form` 500 times; the
+2. Every separation R = 0..499 at N = 500, B = 1: `fedsim.theory.distances`; `fedsim.theory.closed_form` 500 times; the
    textbook recurrence c_i(n) = p_i (1 - c_i(n-1)) / rho_n of Chen, Dempster and Liu (1994), O(N) per R, which loses all
    digits on the way; and its error. Target: 0.5 s.
 3. One R: `closed_form` beside `scipy.stats.poisson_binom` (one call per client, by leaving that client out), beside the
@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson_binom
 
-from fedsim.chain import closed_form, distances, exact
-from fedsim.chain.poisson import tilt
+from fedsim.theory import closed_form, distances, exact
+from fedsim.theory.poisson import tilt
 
 Timing = tuple[float, float, float]
 

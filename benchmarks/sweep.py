@@ -19,12 +19,12 @@ from statistics import median
 from typing import Any
 
 from fedsim.scenario import Scenario
-from fedsim.study.executors import Backend
-from fedsim.study.executors.local import LocalProcesses
-from fedsim.study.plan import plan_sweep
-from fedsim.study.store import write_run
-from fedsim.study.sweep import run_sweep
-from fedsim.study.worker import Outcome, Task, work
+from fedsim.sweeps.executors import Backend
+from fedsim.sweeps.executors.local import LocalProcesses
+from fedsim.sweeps.plan import plan_sweep
+from fedsim.sweeps.store import write_run
+from fedsim.sweeps.sweep import run_sweep
+from fedsim.sweeps.worker import Outcome, Task, work
 
 SCENARIO = """\
 stop: {{rounds: {rounds}}}

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from fedsim._version import __version__
 
 if TYPE_CHECKING:
-    from fedsim.result import Result
-    from fedsim.run import simulate
+    from fedsim.experiment.result import Result
+    from fedsim.experiment.run import simulate
     from fedsim.scenario import Scenario
 
 __all__ = ["Result", "Scenario", "__version__", "simulate"]
 
-_HOMES = {"Result": "fedsim.result", "Scenario": "fedsim.scenario", "simulate": "fedsim.run"}
+_HOMES = {"Result": "fedsim.experiment.result", "Scenario": "fedsim.scenario", "simulate": "fedsim.experiment.run"}
 
 
 def __getattr__(name: str) -> object:

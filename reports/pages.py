@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from fedsim import Scenario, simulate
+from fedsim.experiment.run_directory import Provenance as RunProvenance
 from fedsim.report.answer import Sentence
 from fedsim.report.binning import Floats, binned, edges
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import Curve, View, chart
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import Document
@@ -20,10 +21,9 @@ from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import Provenance
 from fedsim.report.tables import Table
 from fedsim.report.words import number
-from fedsim.rundir import Provenance as RunProvenance
-from fedsim.study.executors import backend_of
-from fedsim.study.plan import plan_sweep
-from fedsim.study.sweep import SweepCommand, run_sweep
+from fedsim.sweeps.executors import backend_of
+from fedsim.sweeps.plan import plan_sweep
+from fedsim.sweeps.sweep import SweepCommand, run_sweep
 
 HERE = Path(__file__).parent
 REFERENCE = "fedavg_uniform"

@@ -6,7 +6,20 @@ from pathlib import Path
 import fedsim
 
 # The simulation takes the chances of a Bernoulli cohort from the chain.
-LAYERS = ["log", "scenario", "population", "availability", "chain", "simulation", "analysis", "learning", "report"]
+LAYERS = [
+    "common",
+    "log",
+    "scenario",
+    "population",
+    "availability",
+    "traces",
+    "theory",
+    "selection",
+    "simulation",
+    "analysis",
+    "learning",
+    "report",
+]
 ROOT = Path(fedsim.__file__).parent
 
 

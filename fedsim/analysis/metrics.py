@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fedsim.analysis.buffered import of_places, of_staleness
 from fedsim.analysis.hours import share_by_hour
 from fedsim.analysis.participation import batch_errors, gini, jain, l1
-from fedsim.log import Recorded, slices
+from fedsim.common.row_groups import slices
+from fedsim.log import Recorded
 from fedsim.log.tables import SESSION_OUTCOMES
 
 Metrics = dict[str, float]

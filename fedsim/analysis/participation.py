@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.log import CLIENTS, slices
+from fedsim.common.row_groups import slices
+from fedsim.log import CLIENTS
 from fedsim.population import Population
 
 _BATCHES = 20

@@ -1,7 +1,7 @@
 """When a device is available: half-open intervals of simulated time, one file for each kind."""
 
-from fedsim.availability.base import Intervals, available_at, between, conditions, intervals
 from fedsim.availability.kinds import kinds
+from fedsim.availability.model import Intervals, available_at, between, conditions, intervals
 from fedsim.availability.place import Place
 from fedsim.population.propensity import propensity
 

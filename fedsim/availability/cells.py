@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.base import Kind
 from fedsim.availability.kinds import kinds
+from fedsim.availability.model import Kind
 from fedsim.availability.place import Place
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario

@@ -1,8 +1,8 @@
 """The availability of each group, ready to be asked: the scenario's models, with traces read from their files."""
 
-from fedsim.availability.base import Kind
-from fedsim.availability.traces.load import open_traces
-from fedsim.errors import ScenarioError
+from fedsim.availability.model import Kind
+from fedsim.availability.trace.load import open_traces
+from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
 from fedsim.scenario.trace import Trace
 

@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.common.row_groups import slices
 from fedsim.learning.failures import LearningError
-from fedsim.learning.optimizers.base import Cohort
-from fedsim.log import slices
+from fedsim.learning.optimizers.optimizer import Cohort
 
 
 @dataclass(frozen=True)

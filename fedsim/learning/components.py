@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from fedsim.errors import Path, dotted
+from fedsim.common.errors import Path, dotted
 from fedsim.learning.failures import LearningError, blame
 from fedsim.learning.optimizers import OPTIMIZERS, Optimizer
 from fedsim.learning.problems import PROBLEMS, Problem

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsim.errors import FedsimError
+from fedsim.common.errors import FedsimError
 
 
 class LearningError(FedsimError):

@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.keyed import Stream
+from fedsim.common.keyed import Stream
 from fedsim.learning.failures import LearningError, shaped
-from fedsim.learning.problems.base import Gradients, Problem, Sampled
+from fedsim.learning.problems.problem import Gradients, Problem, Sampled
 from fedsim.learning.schedules import Constant, Schedule
 
 

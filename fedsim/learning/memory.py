@@ -1,7 +1,7 @@
 """Memory that an optimizer needs for every client, refused where there is not so much."""
 
+from fedsim.common.memory import SHARE, free_bytes, readable
 from fedsim.learning.failures import LearningError
-from fedsim.memory import SHARE, free_bytes, readable
 
 
 def require(what: str, needed: int, hint: str) -> None:

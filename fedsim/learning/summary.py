@@ -22,7 +22,7 @@ def summarise(learning: pl.DataFrame) -> dict[str, float]:
     Parameters
     ----------
     learning
-        What `fedsim.learning.replay` returns. With s = round + 1 server steps behind a row, and T behind the
+        What `fedsim.learning.train` returns. With s = round + 1 server steps behind a row, and T behind the
         last row of the table, the last half of the run is the rows with T/2 < s <= T, its third quarter those
         with T/2 < s <= 3T/4, and its fourth those with 3T/4 < s <= T. The initial model is in none of them.
 

@@ -1,8 +1,6 @@
 """The participation log: the tables that everything downstream reads, their writer and their reader."""
 
-from fedsim.log.files import write_bytes, write_table, write_text
 from fedsim.log.fingerprint import fingerprint
-from fedsim.log.row_groups import slices
 from fedsim.log.tables import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, Log, Recorded, StoredLog
 
 __all__ = [
@@ -15,8 +13,4 @@ __all__ = [
     "Recorded",
     "StoredLog",
     "fingerprint",
-    "slices",
-    "write_bytes",
-    "write_table",
-    "write_text",
 ]

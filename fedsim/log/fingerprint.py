@@ -4,7 +4,7 @@ import hashlib
 
 import polars as pl
 
-from fedsim.log.row_groups import ROWS, slices
+from fedsim.common.row_groups import ROWS, slices
 
 
 def fingerprint(table: pl.DataFrame | pl.LazyFrame) -> str:

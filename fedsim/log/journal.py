@@ -7,9 +7,9 @@ from zipfile import BadZipFile
 import numpy as np
 import polars as pl
 
-from fedsim.errors import RunError
+from fedsim.common.errors import RunError
+from fedsim.common.files import join_tables, write_arrays, write_table
 from fedsim.log.columns import Arrays
-from fedsim.log.files import join_tables, write_arrays, write_table
 from fedsim.log.tables import StoredLog
 
 SOONEST_S = 1.0

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import Mistake, ScenarioError
-from fedsim.errors import Path as KeyPath
-from fedsim.keyed import Purpose, stream
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.errors import Path as KeyPath
+from fedsim.common.keyed import Purpose, stream
 from fedsim.population.members import Members
 from fedsim.population.propensity import propensity
 from fedsim.population.sources import numbers, rounds, seconds

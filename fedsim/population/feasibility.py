@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedsim.errors import Mistake
-from fedsim.errors import Path as KeyPath
+from fedsim.common.errors import Mistake
+from fedsim.common.errors import Path as KeyPath
 from fedsim.population.columns import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from fedsim.keyed import Stream
+from fedsim.common.keyed import Stream
 from fedsim.scenario.sources import Drawn
 
 VALUE, PART = 0, 1

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.keyed import Stream
+from fedsim.common.keyed import Stream
 
 INDEX = 1 << 48
 """Index of the score among a client's draws for availability."""

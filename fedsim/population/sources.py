@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv
 
-from fedsim.keyed import Stream
+from fedsim.common.keyed import Stream
 from fedsim.population.files import read_numbers
 from fedsim.population.members import Members
 from fedsim.scenario.client_times import (

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.keyed import Stream
+from fedsim.common.keyed import Stream
 from fedsim.population.files import read_words
 from fedsim.population.members import Members
 from fedsim.scenario.civil import check_time_zone

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from fedsim.errors import RunError
-from fedsim.log import write_text
+from fedsim.common.errors import RunError
+from fedsim.common.files import write_text
 from fedsim.report.document import Document, drawn
 from fedsim.report.index import INDEX, Entry, write_index
 from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures

@@ -11,8 +11,8 @@ from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.sweepdir import short, shown
 from fedsim.report.tables import Table
 from fedsim.report.words import NOTHING, count, minus, number, percent
-from fedsim.study.compare import Change
-from fedsim.study.results import parameters_of
+from fedsim.sweeps.compare import Change
+from fedsim.sweeps.results import parameters_of
 
 SETTINGS = 80
 """Settings shown at most."""

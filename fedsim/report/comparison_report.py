@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.charts.sweep_lines import L1
 from fedsim.report.charts.trade_off import PACE
@@ -16,8 +16,8 @@ from fedsim.report.provenance import Provenance, provenance, sweep_provenance
 from fedsim.report.rundir import Run, read_run
 from fedsim.report.sweepdir import read_meta
 from fedsim.report.words import count, fixed, listing, number
-from fedsim.study.compare import Comparison, compare
-from fedsim.study.store import SWEEP_FILE
+from fedsim.sweeps.compare import Comparison, compare
+from fedsim.sweeps.store import SWEEP_FILE
 
 HEADLINE_ROWS = 14
 """Figures in the first table at most; all are in the second."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsim.log import write_text
+from fedsim.common.files import write_text
 from fedsim.report.document import Document, render
 from fedsim.report.verdict import Verdict
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from fedsim.report.charts.base import Chart
+from fedsim.report.charts.chart import Chart
 from fedsim.report.document import render_part
 from fedsim.report.render import picture
 from fedsim.report.run_report import run_document

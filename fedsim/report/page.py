@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from fedsim.errors import RunError
-from fedsim.log import write_bytes, write_text
+from fedsim.common.errors import RunError
+from fedsim.common.files import write_bytes, write_text
 from fedsim.report.document import Document, Figure, drawn, render
-from fedsim.study.store import SWEEP_FILE
+from fedsim.sweeps.store import SWEEP_FILE
 
 PAGE = "report.html"
 FIGURES = "figures"

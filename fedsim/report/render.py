@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from fedsim.report.charts.base import Chart
+from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES
 
 _COLORS = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {

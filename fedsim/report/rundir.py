@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from fedsim.errors import RunError
+from fedsim.common.errors import RunError
 from fedsim.report.flights import Flights, gather_flights
 from fedsim.report.taken import Taken, gather
 

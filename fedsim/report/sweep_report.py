@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.analysis.catalogue import describe
 from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts import trade_off
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.sweep_lines import L1, L1_THEORY, Line, axis_of, line_chart, line_data
 from fedsim.report.charts.sweep_maps import map_chart
 from fedsim.report.charts.trade_off import PACE

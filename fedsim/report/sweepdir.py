@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fedsim.errors import RunError
+from fedsim.common.errors import RunError
 from fedsim.report.binning import Floats
 from fedsim.report.rundir import Json
 from fedsim.report.words import number
-from fedsim.study import results
-from fedsim.study.store import SWEEP_FILE
+from fedsim.sweeps import results
+from fedsim.sweeps.store import SWEEP_FILE
 
 COMPLETE = "complete"
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.log import slices
+from fedsim.common.row_groups import slices
 
 SLOT = 900.0
 """Seconds into which the starts of sessions are gathered: the offset of every time zone is a multiple of it."""

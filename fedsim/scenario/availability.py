@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field
 
-from fedsim.scenario.base import Model, short_kind
 from fedsim.scenario.habits import Habits
+from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.sources import ExponentialTime, LognormalTime
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import PositiveDuration

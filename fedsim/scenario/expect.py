@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from fedsim.scenario.base import Model
+from fedsim.scenario.model import Model
 
 Tolerance = Annotated[float, Field(ge=0, le=1e300)]
 MetricName = Annotated[str, Field(min_length=1, max_length=300)]

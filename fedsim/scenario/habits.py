@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from fedsim.scenario.base import Model
 from fedsim.scenario.civil import ClockTime, HourWeights
+from fedsim.scenario.model import Model
 from fedsim.scenario.sources import TimeSource
 from fedsim.scenario.units import Duration, PositiveDuration
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
-from fedsim.scenario.base import Model, short_kind
+from fedsim.scenario.model import Model, short_kind
 
 Positive = Annotated[float, Field(gt=0)]
 

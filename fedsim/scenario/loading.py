@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fedsim.errors import Mistake, ScenarioError
-from fedsim.errors import Path as KeyPath
-from fedsim.scenario.base import did_you_mean
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.errors import Path as KeyPath
 from fedsim.scenario.document import Document, read_document
 from fedsim.scenario.extends import resolve_extends
+from fedsim.scenario.model import did_you_mean
 from fedsim.scenario.overrides import apply_override
 from fedsim.scenario.permissions import NOTHING, Permissions, refused
 

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from fedsim.errors import Mistake
-from fedsim.errors import Path as KeyPath
+from fedsim.common.errors import Mistake
+from fedsim.common.errors import Path as KeyPath
 from fedsim.scenario.availability import Availability
-from fedsim.scenario.base import Model
 from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, validate
+from fedsim.scenario.model import Model
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import Permissions, locate
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import Path as KeyPath
+from fedsim.common.errors import Path as KeyPath
 
 # Where the loader of components imports what a word such as `my_module:MyOptimizer` names.
 _IMPORTED = {"kind", "module", "loss", "problem", "optimizers", "server", "selection", "availability"}

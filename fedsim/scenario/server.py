@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from fedsim.scenario.base import Model, did_you_mean, short_kind
+from fedsim.scenario.model import Model, did_you_mean, short_kind
 from fedsim.scenario.units import Duration, PositiveDuration
 
 MOST_CLIENTS = 10_000_000

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
-from fedsim.scenario.base import Model
+from fedsim.scenario.model import Model
 from fedsim.scenario.units import Duration, PositiveDuration
 
 Positive = Annotated[float, Field(gt=0)]

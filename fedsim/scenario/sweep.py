@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fedsim.scenario.base import Model, did_you_mean
+from fedsim.scenario.model import Model, did_you_mean
 
 MAX_POINTS = 100_000
 MAX_SEEDS = 100_000

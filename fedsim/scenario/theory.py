@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedsim.scenario.base import Model
+from fedsim.scenario.model import Model
 from fedsim.scenario.sources import Rounds
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from fedsim.scenario.base import Model
 from fedsim.scenario.civil import TimeZone
+from fedsim.scenario.model import Model
 from fedsim.scenario.units import Duration, Instant, PositiveDuration, format_instant
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2200

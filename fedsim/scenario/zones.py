@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field
 
-from fedsim.scenario.base import Model
 from fedsim.scenario.civil import TimeZone
+from fedsim.scenario.model import Model
 from fedsim.scenario.sources import Column, Drawn, Positive, short_source
 
 

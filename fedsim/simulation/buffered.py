@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from fedsim.errors import StalledError
+from fedsim.common.errors import StalledError
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
+from fedsim.selection import Request
 from fedsim.simulation.clock import Turn, in_words
 from fedsim.simulation.federation import Federation, Landing
-from fedsim.simulation.selection import Request
 from fedsim.simulation.server import Steps
 
 

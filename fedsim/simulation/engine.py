@@ -14,13 +14,13 @@ from fedsim.log.spool import Memory, Spool
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
+from fedsim.simulation.arrays import vectorized_world
 from fedsim.simulation.buffered import BufferedRun
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.federation import Federation
 from fedsim.simulation.gauges import gauge
-from fedsim.simulation.process import process_world
+from fedsim.simulation.processes.process import process_world
 from fedsim.simulation.server import serve, stop_now
-from fedsim.simulation.vectorized import vectorized_world
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of rounds closed and the simulated time in seconds."""

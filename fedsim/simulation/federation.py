@@ -11,8 +11,8 @@ from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer, Server
+from fedsim.selection import Request
 from fedsim.simulation.clock import Clock
-from fedsim.simulation.selection import Request
 
 
 class Roster(Protocol):

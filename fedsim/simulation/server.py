@@ -4,10 +4,10 @@ from collections.abc import Callable, Generator
 
 import simpy
 
-from fedsim.errors import StalledError
+from fedsim.common.errors import StalledError
+from fedsim.selection import Request
 from fedsim.simulation.clock import Turn, in_words
 from fedsim.simulation.federation import Federation, Round
-from fedsim.simulation.selection import Request
 
 Steps = Generator[simpy.Event, None, None]
 

@@ -4,7 +4,7 @@ import polars as pl
 
 from fedsim.availability import between, conditions
 from fedsim.availability.cells import cells
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.log import TRANSITIONS
 from fedsim.population import Population
 from fedsim.scenario import Scenario

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fedsim.keyed import Purpose, stream
-from fedsim.log import write_table
+from fedsim.common.files import write_table
+from fedsim.common.keyed import Purpose, stream
 
 PHONES, DAYS = 200, 14  # the first day is Monday 3 February 2020
 HOUR, DAY = 3600.0, 86_400.0

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from fedsim.analysis import METRICS, describe, measure
 from fedsim.analysis.participation import batch_errors, clients_table, gini, jain, l1
-from fedsim.errors import StalledError
-from fedsim.keyed import Purpose, stream
-from fedsim.log import StoredLog, write_table
+from fedsim.common.errors import StalledError
+from fedsim.common.files import write_table
+from fedsim.common.keyed import Purpose, stream
+from fedsim.experiment.run import setting_of, simulate
+from fedsim.log import StoredLog
 from fedsim.population import build_population
-from fedsim.run import setting_of, simulate
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation import simulate_log
@@ -140,7 +141,7 @@ def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(
     clients = clients_table(population, log.participations, None, None)
     metrics = measure(log, clients, setting)
     write_table(tmp_path / "p.parquet", log.participations)
-    monkeypatch.setattr("fedsim.log.row_groups.ROWS", 7)
+    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 7)
     stored = StoredLog(log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges, log.ended_s)
     assert clients.equals(clients_table(population, stored.participations, None, None))
     assert measure(stored, clients, setting) == pytest.approx(metrics, rel=1e-12)

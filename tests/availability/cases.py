@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability import Intervals, Place, available_at, between, intervals
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.availability import Renewal
 from fedsim.scenario.habits import Habits
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability import Place
-from fedsim.availability.civil import DAY, civil
+from fedsim.availability.habits.civil import DAY, civil
 from tests.availability.cases import place
 
 ZONES = [

@@ -4,7 +4,7 @@ import numpy as np
 
 from fedsim.availability import available_at
 from fedsim.availability.cells import cells
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log

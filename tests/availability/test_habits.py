@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.availability import Place, available_at, between, conditions, intervals, propensity
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
 from tests.availability.cases import DAY, DRAWS, HOUR, habits, pieces, place, share, whole
 from tests.availability.reference import shares

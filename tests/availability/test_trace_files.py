@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.availability.traces import Policy, Rows, Trace, TraceError, clean, read_rows, write_trace
-from fedsim.availability.traces.unions import Spans, union
+from fedsim.availability.trace import Policy, Rows, Trace, TraceError, clean, read_rows, write_trace
+from fedsim.availability.trace.unions import Spans, union
 
 
 def read(path: Path, policy: Policy = "repair") -> Trace:

@@ -12,10 +12,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fedsim.availability import Place, available_at, between, conditions, intervals
-from fedsim.availability.traces import CONDITIONS, Pattern, Replay, Rows, TraceError, build_pattern, clean
-from fedsim.availability.traces.pattern import Repeat
-from fedsim.availability.traces.replay import assigned
-from fedsim.keyed import Purpose, stream
+from fedsim.availability.trace import CONDITIONS, Pattern, Replay, Rows, TraceError, build_pattern, clean
+from fedsim.availability.trace.pattern import Repeat
+from fedsim.availability.trace.recorded import assigned
+from fedsim.common.keyed import Purpose, stream
 
 DAY, WEEK = 86_400, 604_800
 EPOCH = datetime(1970, 1, 1)

@@ -12,11 +12,11 @@ import pytest
 
 from fedsim.availability import available_at, kinds
 from fedsim.availability.cells import cells
-from fedsim.availability.traces import Replay
-from fedsim.errors import ScenarioError
-from fedsim.keyed import Purpose, stream
+from fedsim.availability.trace import Replay
+from fedsim.common.errors import ScenarioError
+from fedsim.common.keyed import Purpose, stream
+from fedsim.experiment.preflight import preflight, trace_notes
 from fedsim.population import build_population
-from fedsim.preflight import preflight, trace_notes
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.conftest import LIMIT_S, Write

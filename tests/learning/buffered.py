@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 
 from .cases import Quadratic
 from .optimizers.by_hand import Vector, change

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 
 
 def tables(cohorts: Sequence[Sequence[int]]) -> tuple[pl.DataFrame, pl.DataFrame]:

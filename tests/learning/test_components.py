@@ -242,7 +242,7 @@ OWN = "and your own as my_package.my_module:MyClass"
         (
             "my_plugins:Half", {}, ("kind",),
             "'my_plugins:Half' cannot be the optimizer: it lacks the methods apply, prepare; "
-            "see fedsim.learning.optimizers.base.Optimizer",
+            "see fedsim.learning.optimizers.optimizer.Optimizer",
         ),
     ],
 )  # fmt: skip
@@ -293,7 +293,7 @@ def test_something_that_is_not_a_class() -> None:
         (
             "my_plugins:Momentum", {"beta": 0.5}, ("kind",),
             "'my_plugins:Momentum' cannot be the problem: it lacks the methods evaluate, gradients, initial; "
-            "see fedsim.learning.problems.base.Problem",
+            "see fedsim.learning.problems.problem.Problem",
         ),
     ],
 )  # fmt: skip

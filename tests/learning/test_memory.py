@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsim import memory
-from fedsim.keyed import Purpose, stream
+from fedsim.common import memory
+from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import (
     Composed,
     Course,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import (
     Cohort,
     Course,

@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.errors import RunError
-from fedsim.log import fingerprint, write_table, write_text
+from fedsim.common.errors import RunError
+from fedsim.common.files import write_table, write_text
+from fedsim.log import fingerprint
 
 TABLE = pl.DataFrame({"number": [1, None, 3], "real": [0.5, 1.5, None], "word": ["a", None, "c"]})
 
@@ -63,5 +64,5 @@ def test_a_fingerprint_does_not_depend_on_how_many_rows_are_read_at_once(
 ) -> None:
     expected = fingerprint(TABLE)
     TABLE.write_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr("fedsim.log.row_groups.ROWS", 2)
+    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 2)
     assert fingerprint(TABLE) == fingerprint(pl.scan_parquet(tmp_path / "t.parquet")) == expected

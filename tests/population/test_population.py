@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedsim.availability.persons import Draw, index
-from fedsim.errors import ScenarioError
-from fedsim.keyed import Purpose, stream
+from fedsim.availability.habits.persons import Draw, index
+from fedsim.common.errors import ScenarioError
+from fedsim.common.keyed import Purpose, stream
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.population.propensity import INDEX, propensity
 from fedsim.scenario import Scenario

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fedsim.chain import distances, stationary
+from fedsim.theory import distances, stationary
 
 GROUPS, SIZE = 20, 5
 SEPARATION = 8

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.study import store
+from fedsim.sweeps import store
 
 SEEDS = (1, 2, 3)
 SEPARATION, COHORT = "population.*.separation", "server.cohort"

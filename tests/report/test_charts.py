@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.chain import distances, stationary
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import CLIENTS, Distances, choose_separations, distance_data
 from fedsim.report.charts.learning import VIEWS, curves
@@ -17,6 +16,7 @@ from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import participation_data
 from fedsim.report.charts.rounds import duration_data
 from fedsim.report.rundir import Json, Run, read_run
+from fedsim.theory import distances, stationary
 
 from .runs import GROUPS, SEPARATION, SIZE, diverged, no_rounds, one_client, rewrite, zero_reports
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.errors import RunError
+from fedsim.common.errors import RunError
 from fedsim.report import report_directories
 from tests.conftest import LIMIT_S, Load
 

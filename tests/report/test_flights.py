@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
 from fedsim.report.charts import run_charts
-from fedsim.report.charts.base import Absent
+from fedsim.report.charts.chart import Absent
 from fedsim.report.charts.gaps import gap_chart
 from fedsim.report.charts.places import place_chart, place_data
 from fedsim.report.charts.rounds import duration_chart, duration_data

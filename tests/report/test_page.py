@@ -14,7 +14,7 @@ from PIL import Image
 
 from fedsim.report import write_report
 from fedsim.report.charts import NAMES
-from fedsim.report.charts.base import Chart
+from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import legend
 from fedsim.report.render import HEADROOM, picture
 from fedsim.report.tables import Table

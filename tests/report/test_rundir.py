@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.errors import RunError
+from fedsim.common.errors import RunError
 from fedsim.report import write_report
 from fedsim.report.rundir import read_run
 

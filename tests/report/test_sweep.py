@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedsim.errors import RunError
+from fedsim.common.errors import RunError
 from fedsim.report import write_report
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.sweep_lines import L1, L1_THEORY, axis_of, line_data
 from fedsim.report.charts.sweep_maps import map_data
 from fedsim.report.charts.trade_off import PACE, trade_off_data

@@ -10,7 +10,7 @@ from fedsim.report.taken import SLOT, gather
 
 @pytest.mark.parametrize("clients", [range(40), range(39, -1, -1), range(3, 203, 5), range(20)])
 def test_what_is_gathered_is_what_a_join_finds(clients: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.log.row_groups.ROWS", 7)
+    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 7)
     rng, rows = np.random.default_rng(5), 300
     table = pl.DataFrame(
         {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsim.errors import ScenarioError
+from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
 from tests.conftest import Write
 

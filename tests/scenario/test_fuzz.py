@@ -14,8 +14,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from fedsim.cli import main
-from fedsim.errors import Mistake, ScenarioError
-from fedsim.preflight import preflight
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
 
 CASES = 2_500

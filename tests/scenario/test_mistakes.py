@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.errors import Mistake, ScenarioError
+from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.scenario import Scenario
 from tests.conftest import SMALL, Write
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedsim.errors import ScenarioError
-from fedsim.preflight import preflight
+from fedsim.common.errors import ScenarioError
+from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import SMALL, Write
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fedsim.errors import ScenarioError
+from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import same
-from fedsim.study.points import points_of
+from fedsim.sweeps.points import points_of
 from tests.conftest import SMALL, Write
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 
-from fedsim.errors import StalledError
+from fedsim.common.errors import StalledError
 from fedsim.log import Log
 from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.population import Population, build_population, check_feasible

@@ -10,14 +10,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.errors import StalledError
-from fedsim.keyed import Purpose, stream
+from fedsim.common.errors import StalledError
+from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
+from fedsim.selection import Request, selection_law
 from fedsim.simulation import simulate_log
-from fedsim.simulation.selection import Request, selection_law
-from fedsim.simulation.session import session_lengths
+from fedsim.simulation.processes.session import session_lengths
 from tests.scenarios import buffered_scenarios
 
 Row = dict[str, Any]

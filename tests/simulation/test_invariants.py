@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 
 from fedsim.availability import Place, intervals
-from fedsim.errors import StalledError
-from fedsim.keyed import Purpose, stream
+from fedsim.common.errors import StalledError
+from fedsim.common.keyed import Purpose, stream
 from fedsim.log import Log, fingerprint
 from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUND_OUTCOMES, ROUNDS, SESSION_OUTCOMES
 from fedsim.population import Population, build_population, check_feasible

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.errors import RunError, StalledError
+from fedsim.common.errors import RunError, StalledError
+from fedsim.common.files import write_table
 from fedsim.log import journal as journals
-from fedsim.log import write_table
 from fedsim.log.journal import Journal
 from fedsim.log.recorder import Recorder
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into, simulate_log
 from tests.conftest import Load
-from tests.simulation.test_vectorized import traces, worlds
+from tests.simulation.test_engines_agree import traces, worlds
 
 __all__ = ["traces"]  # a fixture
 

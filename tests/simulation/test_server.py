@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.errors import StalledError
+from fedsim.common.errors import StalledError
 from fedsim.log import Log
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.roster import Bar, Roster
+from fedsim.simulation.processes.roster import Bar, Roster
 
 NO_TIME = {"download": "0s", "train": "0s", "upload": "0s"}
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fedsim.learning.data.base import Federated, Samples
+from fedsim.learning.data.dataset import Federated, Samples
 from fedsim.learning.data.digits import digits
 from fedsim.learning.data.files import archive, mnist
 from fedsim.learning.data.partition import dirichlet, iid, shards

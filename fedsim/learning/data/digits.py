@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from fedsim.keyed import Purpose, stream
-from fedsim.learning.data.base import Samples
+from fedsim.common.keyed import Purpose, stream
+from fedsim.learning.data.dataset import Samples
 from fedsim.learning.failures import LearningError
 
 TEST_SHARE: Final = 0.2

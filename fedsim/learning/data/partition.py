@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
-from fedsim.keyed import Purpose, Stream, stream
+from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.learning.failures import LearningError
 
 Labels = NDArray[np.int64]

@@ -7,7 +7,6 @@ options.
 from collections.abc import Mapping
 from typing import Final
 
-from fedsim.learning.optimizers.base import Cohort, Foreseeable, LongRun, Optimizer, Remembering
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.debiased_fedbuff import DebiasedFedBuff
 from fedsim.learning.optimizers.fedau import FedAu
@@ -15,6 +14,7 @@ from fedsim.learning.optimizers.fedavg import FedAvg
 from fedsim.learning.optimizers.fedbuff import FedBuff
 from fedsim.learning.optimizers.fedvarp import FedVarp
 from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LongRun, Optimizer, Remembering
 from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
 
 OPTIMIZERS: Final[Mapping[str, type[Optimizer]]] = {

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.learning.optimizers.base import Cohort, LongRun, inverse_frequency
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
 
 @dataclass(slots=True)

@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.learning.optimizers.base import Cohort, LongRun
 from fedsim.learning.optimizers.fedbuff import FedBuff, discounts
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.learning.optimizers.base import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun
 
 
 @dataclass(slots=True)

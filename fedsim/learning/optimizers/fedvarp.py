@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.learning.optimizers.base import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun
 
 
 @dataclass(slots=True)

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.learning.optimizers.base import Cohort, LongRun
 from fedsim.learning.optimizers.fedvarp import Remembered
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.learning.failures import LearningError
-from fedsim.learning.optimizers.base import Cohort, LongRun, inverse_frequency
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
 
 @dataclass(frozen=True, eq=False)

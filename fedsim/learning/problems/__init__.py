@@ -7,7 +7,7 @@ options.
 from collections.abc import Mapping
 from typing import Final
 
-from fedsim.learning.problems.base import Problem, Sampled, Solved
+from fedsim.learning.problems.problem import Problem, Sampled, Solved
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.problems.robust_regression import RobustRegression
 from fedsim.learning.problems.softmax_regression import SoftmaxRegression

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 
 # Where each family of draws begins among a client's indices, and where those of clusters begin among clients.
 _CENTRE, _CURVATURE = (family << 40 for family in range(2))

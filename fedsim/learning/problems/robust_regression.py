@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.learning.failures import LearningError
-from fedsim.learning.problems.base import Gradients
+from fedsim.learning.problems.problem import Gradients
 
 _LIMIT = 4 * 2**30
 _BLOCK = 256

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from fedsim.learning.data import Data, Digits, Dirichlet, Partition, federated, missing_extras
 from fedsim.learning.failures import LearningError
-from fedsim.learning.problems.base import Gradients
+from fedsim.learning.problems.problem import Gradients
 
 
 @dataclass(eq=False)

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.learning.data import Data, Digits, Dirichlet, Federated, Partition, federated, missing_extras, not_installed
 from fedsim.learning.failures import LearningError
-from fedsim.learning.problems.base import Gradients
+from fedsim.learning.problems.problem import Gradients
 
 MLP = "mlp"
 

@@ -18,7 +18,7 @@ from fedsim.report.charts import (
     staleness,
     timeline,
 )
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import VIEWS, learning_charts
 from fedsim.report.rundir import Run
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from fedsim.report.binning import Floats, Ints
-from fedsim.report.charts.base import Chart
+from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import INK, label_axes, legend, linear, logarithmic, series_color
 from fedsim.report.tables import Table, thinned
 from fedsim.report.words import count, number

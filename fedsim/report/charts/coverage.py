@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Floats, edges
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import SERIES, label_axes, percents
 from fedsim.report.rundir import Run

@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedsim.chain import distances
-from fedsim.errors import ChainError
+from fedsim.common.errors import ChainError
 from fedsim.report.binning import Floats, Ints
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear
 from fedsim.report.rundir import Run
 from fedsim.report.tables import Table, thinned
 from fedsim.report.words import count, fixed
+from fedsim.theory import distances
 
 NAME, TITLE = "distance", "Bias against separation"
 

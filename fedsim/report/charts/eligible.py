@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, Floats, binned, edges
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import INK, MUTED, SERIES, label_axes, legend, line, linear, spans
 from fedsim.report.rundir import Run

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.report.binning import Floats, Ints
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, RULE, SERIES, label_axes, legend, linear, shortened
 from fedsim.report.rundir import Run
 from fedsim.report.tables import GROUPS, Table

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from matplotlib.axes import Axes
 
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import View, chart, curves, draw_curves
 from fedsim.report.charts.marks import series_color
 from fedsim.report.rundir import Run

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Binned, Floats, binned, edges
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import (
     INK,
     SERIES,

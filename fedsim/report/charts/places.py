@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear
 from fedsim.report.rundir import Run
 from fedsim.report.tables import Table, thinned

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, Floats, binned, edges
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import SERIES, label_axes, legend, line, linear, logarithmic, spans_decades
 from fedsim.report.rundir import Run
 from fedsim.report.tables import Table, thinned

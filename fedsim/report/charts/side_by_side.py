@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Binned, binned, edges
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import VIEWS, curves
 from fedsim.report.charts.marks import (
     INK,

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Floats, Ints
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear, percents
 from fedsim.report.rundir import Run
 from fedsim.report.tables import Table, thinned

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.report.binning import Floats, Ints
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
 from fedsim.report.sweepdir import Sweep, estimates, is_separation, label, numbers_of, point_names, values_of
 from fedsim.report.tables import Table, thinned

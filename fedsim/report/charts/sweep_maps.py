@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import NDArray
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import label_axes, shortened
 from fedsim.report.charts.sweep_lines import LABEL, axis_of
 from fedsim.report.sweepdir import Sweep, estimates, label, numbers_of, short, values_of

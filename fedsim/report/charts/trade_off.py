@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.base import Absent, Chart
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import MUTED, label_axes, legend, linear, series_color
 from fedsim.report.charts.sweep_lines import L1, LINES, axis_of
 from fedsim.report.sweepdir import Sweep, estimates, numbers_of, point_names, short, values_of

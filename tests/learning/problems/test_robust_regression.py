@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import LearningError, RobustRegression
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedsim.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import FedAvg, LearningError, TorchModule, build_problem, check_problem, replay
 
 from ..cases import drawn_cohorts, tables

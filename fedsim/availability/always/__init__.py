@@ -1,0 +1,1 @@
+"""Devices that are available at every instant."""

@@ -1,0 +1,103 @@
+"""When a device is on a charger: one long session in a night, and short ones by day.
+
+Night session of local day D, with chance c of its person: starts at clock time
+plug_in + between_persons z + between_days z_D and lasts length + length_between_persons z' + length_between_days z'_D,
+at least nothing and at most 16 hours of elapsed time. Whether the next day is a Saturday or Sunday decides which
+plug-in time and length are meant. Up to four top-ups of day D, each with the chance that gives the mean number, start
+at clock times from the hourly weights.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability import lengths
+from fedsim.availability.habits.civil import DAY, Civil
+from fedsim.availability.habits.persons import Draw, chance, deviation, index
+from fedsim.common.keyed import Stream
+from fedsim.population.propensity import propensity
+from fedsim.scenario.habits import Charging, NightCharging, TopUpCharging
+
+# A night's session begins between 6 hours before its day and 54 hours into it, and ends at most 16 hours later;
+# two more days than that needs stand for zones that have skipped a day of the calendar.
+BACK, AHEAD = 4, 2
+NIGHT_AT_MOST = 16 * 3600.0
+TOP_UPS = 4
+TOP_UP_AT_MOST = 8 * 3600.0
+
+
+def sessions(
+    charging: Charging, clients: NDArray[np.int64], days: NDArray[np.int64], clock: Civil, draws: Stream
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return starts and ends (n, 5 d) of the sessions of some local days; one that does not take place is empty.
+
+    Parameters
+    ----------
+    charging
+        The habits.
+    clients, days
+        (n,) indices of devices, (d,) ordinals of local days.
+    clock
+        Civil time around these days.
+    draws
+        The stream for availability.
+    """
+    score = propensity(clients, draws)[:, None]
+    nights = _nights(charging.night, charging.spread, score, clients[:, None], days, clock, draws)
+    top_ups = _top_ups(charging.top_up, charging.spread, score, clients[:, None], days, clock, draws)
+    return np.column_stack([nights[0], top_ups[0]]), np.column_stack([nights[1], top_ups[1]])
+
+
+def _nights(
+    night: NightCharging,
+    spread: float,
+    score: NDArray[np.float64],
+    clients: NDArray[np.int64],
+    days: NDArray[np.int64],
+    clock: Civil,
+    draws: Stream,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    weekend = weekends(days + 1)
+    usual = np.where(weekend, evening(night.plug_in_weekend), evening(night.plug_in))
+    later = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, draws)
+    later = later + night.between_days * deviation(Draw.NIGHT_TIME, clients, days, draws)
+    starts = clock.instant(clock.midnight(days) + usual + later)
+    longer = night.length_between_persons * deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, draws)
+    longer = longer + night.length_between_days * deviation(Draw.NIGHT_LENGTH, clients, days, draws)
+    length = np.clip(np.where(weekend, night.length_weekend, night.length) + longer, 0.0, NIGHT_AT_MOST)
+    takes_place = draws.uniforms(clients, index(Draw.NIGHT, days)) < chance(night.chance, spread, score)
+    return starts, starts + np.where(takes_place, length, 0.0)
+
+
+def _top_ups(
+    top_up: TopUpCharging,
+    spread: float,
+    score: NDArray[np.float64],
+    clients: NDArray[np.int64],
+    days: NDArray[np.int64],
+    clock: Civil,
+    draws: Stream,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    numbers = np.tile(np.arange(TOP_UPS), len(days))
+    days = np.repeat(days, TOP_UPS)
+    chances = np.where(
+        weekends(days),
+        chance(top_up.per_day_weekend / TOP_UPS, spread, score),
+        chance(top_up.per_day / TOP_UPS, spread, score),
+    )
+    takes_place = draws.uniforms(clients, index(Draw.TOP_UP, days, numbers)) < chances
+    cumulative = np.concatenate([[0.0], np.cumsum(top_up.by_hour)]) / sum(top_up.by_hour)
+    u = draws.uniforms(clients, index(Draw.TOP_UP_TIME, days, numbers))
+    starts = clock.instant(clock.midnight(days) + np.interp(u, cumulative, np.arange(25) * 3600.0))
+    v = draws.uniforms(clients, index(Draw.TOP_UP_LENGTH, days, numbers))
+    length = np.minimum(lengths.lengths(top_up.length, v), TOP_UP_AT_MOST)
+    return starts, starts + np.where(takes_place, length, 0.0)
+
+
+def weekends(days: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say of ordinals of days whether they are a Saturday or Sunday."""
+    return (days + 6) % 7 >= 5
+
+
+def evening(clock_time: float) -> float:
+    """Return seconds after the midnight at which the day begins: before noon means after the next midnight."""
+    return clock_time if clock_time >= DAY / 2 else clock_time + DAY

@@ -1,0 +1,98 @@
+"""Many draws of the same clients: the parts of the key that belong to a client or an index are mixed only once."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from fedsim.availability.habits.persons import LIMIT, Draw, index
+from fedsim.common.compiled import compiled
+from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53, Stream, mixed_index, to_uniforms
+
+_Number = TypeVar("_Number", bound=np.generic)
+_11, _27, _30, _31 = (np.uint64(bits) for bits in (11, 27, 30, 31))
+_RUN = 4096  # counts whose parts of the key are mixed together
+
+
+@dataclass(frozen=True)
+class Drawer:
+    """Draws that belong to some clients, whatever the day; the numbers are those of `fedsim.common.keyed.Stream`.
+
+    Attributes
+    ----------
+    words
+        (n,) the clients' parts of the key.
+    """
+
+    words: NDArray[np.uint64]
+
+    def uniforms(self, what: Draw) -> NDArray[np.float64]:
+        """Uniform on (0, 1), one (n,) for each client."""
+        return to_uniforms(self.words ^ keys(what, 0))
+
+    def normals(self, what: Draw) -> NDArray[np.float64]:
+        """Standard normal scores."""
+        return np.asarray(ndtri(self.uniforms(what)), dtype=np.float64)
+
+    def deviation(self, what: Draw) -> NDArray[np.float64]:
+        """Standard normal scores within three standard deviations, as `persons.deviation`."""
+        return deviations(self.uniforms(what))
+
+
+def drawer(clients: NDArray[np.int64], draws: Stream) -> Drawer:
+    """Return the drawer for some clients of a stream."""
+    return Drawer(draws.of_clients(clients))
+
+
+def deviations(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard normal scores of draws, within three standard deviations, as `persons.deviation`."""
+    return np.minimum(np.maximum(ndtri(u), -LIMIT), LIMIT)
+
+
+@lru_cache(maxsize=4096)
+def keys(what: Draw, count: int, numbers: int = 1) -> NDArray[np.uint64]:
+    """Return the indices' parts of the key for numbers 0, 1, ... of one count."""
+    return mixed_index(index(what, count, np.arange(numbers)))
+
+
+def keys_of_run(what: Draw, first: int, last: int) -> NDArray[np.uint64]:
+    """Return the indices' parts of the key for the counts `first` to `last`, both included."""
+    run = first // _RUN
+    if last < (run + 1) * _RUN:
+        return _run(what, run)[first - run * _RUN : last + 1 - run * _RUN]
+    return mixed_index(index(what, np.arange(first, last + 1)))
+
+
+@lru_cache(maxsize=64)
+def _run(what: Draw, run: int) -> NDArray[np.uint64]:
+    return mixed_index(index(what, np.arange(run * _RUN, (run + 1) * _RUN)))
+
+
+@compiled
+def word_of(client: int, key: np.uint64) -> np.uint64:
+    """Return a client's part of the key, as `Stream.of_clients`."""
+    return _mixed(np.uint64(client) * GOLDEN + key)
+
+
+@compiled
+def uniform_at(word: np.uint64) -> float:
+    """Return the draw in (0, 1) at the exclusive or of a client's and an index's part of the key."""
+    return (np.float64(_mixed(word) >> _11) + 0.5) * TWO_TO_MINUS_53
+
+
+@compiled
+def _mixed(word: np.uint64) -> np.uint64:
+    word = (word ^ (word >> _30)) * FIRST_FACTOR
+    word = (word ^ (word >> _27)) * SECOND_FACTOR
+    return word ^ (word >> _31)
+
+
+@compiled
+def longer(array: NDArray[_Number]) -> NDArray[_Number]:
+    """Return an array twice as long that begins like this one."""
+    twice = np.empty(2 * len(array), array.dtype)
+    twice[: len(array)] = array
+    return twice

@@ -1,0 +1,236 @@
+"""Short events of many devices at one instant: screen uses and failures of the network, looked up newest first.
+
+What they are is said in `availability.bursts`; the numbers here are the same, to the last bit.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability import lengths
+from fedsim.availability.batch import Clients, Floats, Mask
+from fedsim.availability.habits.bursts import PER_DAY, SLOT
+from fedsim.availability.habits.civil import Civil
+from fedsim.availability.habits.draws import drawer, keys_of_run, longer, uniform_at, word_of
+from fedsim.availability.habits.idle import USE_AT_MOST
+from fedsim.availability.habits.network import DROP_OUT_AT_MOST
+from fedsim.availability.habits.persons import Draw
+from fedsim.common.compiled import compiled
+from fedsim.common.keyed import Stream
+from fedsim.scenario.habits import Idle, Network
+
+Keys: TypeAlias = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Consecutive slots of five minutes.
+
+    Attributes
+    ----------
+    begins
+        (m,) instants at which they begin.
+    first, last
+        Numbers of the first and the last, as keys of draws.
+    hours
+        (k,) local hours in which they begin, one after the other.
+    of_hour
+        (m,) place of each slot's hour in `hours`.
+    """
+
+    begins: Floats
+    first: int
+    last: int
+    hours: NDArray[np.int64]
+    of_hour: NDArray[np.intp]
+
+
+class Asked(NamedTuple):
+    """What the loops need to know of the events of some clients in some slots.
+
+    Attributes
+    ----------
+    clients, key
+        (n,) who is asked about, and the key of the stream.
+    begin, length
+        (m,) the slots' parts of the keys of whether and when an event begins, and of how long it lasts.
+    begins, of_hour
+        (m,) as in `Slots`.
+    chances
+        (k, n) or (k, 1) chance of an event in a slot of each hour, of each client or of all.
+    """
+
+    clients: Clients
+    key: np.uint64
+    begin: Keys
+    length: Keys
+    begins: Floats
+    of_hour: NDArray[np.intp]
+    chances: Floats
+
+
+class Troubled:
+    """Events of one kind, of all clients below some index.
+
+    Parameters
+    ----------
+    begin, length
+        Keys of the draws that say whether and when an event begins, and how long it lasts.
+    per_day
+        Events on a day of 24 hours, on average over all persons.
+    by_hour
+        Relative weights of the hours.
+    law, longest, after
+        Law of the lengths, where they are cut, and what is added.
+    spread
+        How much persons differ; None where all are alike.
+    clients
+        One more than the largest index of a client.
+    draws
+        The stream for availability.
+    """
+
+    def __init__(
+        self,
+        begin: Draw,
+        length: Draw,
+        per_day: float,
+        by_hour: list[float],
+        law: lengths.Law,
+        longest: float,
+        after: float,
+        spread: float | None,
+        clients: int,
+        draws: Stream,
+    ) -> None:
+        self._begin, self._length, self._law = begin, length, law
+        self._longest, self._after, self._spread, self._draws = longest, after, spread, draws
+        self._per_day, self._shares = per_day, np.array(by_hour) / sum(by_hour)
+        self._of_person = np.zeros(clients if spread is not None and per_day > 0 else 0)
+
+    def state(self, clients: Clients, instant: float, clock: Civil) -> tuple[Mask, Floats]:
+        """Say of each device whether no event is going on, and if one is, until when at least."""
+        until = np.full(len(clients), instant)
+        if self._per_day:
+            first = int((instant - (self._longest + self._after) + clock.begun) // SLOT)
+            slots = _slots(first, int((instant + clock.begun) // SLOT), clock)
+            who, starts, u = _going(self._asked(clients, slots), instant, self._longest, self._after, until)
+            ends = self._ends(starts, u)
+            now = (instant < ends).nonzero()[0]
+            until[who[now]] = ends[now]  # where several go on, any of them will do
+        return until <= instant, until
+
+    def next_start(self, clients: Clients, instant: float, until: Floats, clock: Civil) -> Floats:
+        """Return the first start of an event after the instant, infinite if it is after `until` (n,)."""
+        found = np.full(len(clients), np.inf)
+        if self._per_day and len(clients):
+            slots = _slots(int((instant + clock.begun) // SLOT), int((float(until.max()) + clock.begun) // SLOT), clock)
+            who, starts, u = _beginning(self._asked(clients, slots), instant, until)
+            some = starts < self._ends(starts, u)
+            np.minimum.at(found, who[some], starts[some])
+        return found
+
+    def _asked(self, clients: Clients, slots: Slots) -> Asked:
+        """Return what the loops need to know of some slots."""
+        rates = self._rates(clients) * self._shares[slots.hours][:, None] / 3600.0
+        chances: Floats = -np.expm1(-rates * SLOT)
+        begin, length = (keys_of_run(what, slots.first, slots.last) for what in (self._begin, self._length))
+        return Asked(clients, np.uint64(self._draws.key), begin, length, slots.begins, slots.of_hour, chances)
+
+    def _ends(self, starts: Floats, u: Floats) -> Floats:
+        return starts + (np.minimum(lengths.lengths(self._law, u), self._longest) + self._after)
+
+    def _rates(self, clients: Clients) -> Floats:
+        """Return events a day of each person, or of all (1,)."""
+        if self._spread is None:
+            return np.array([self._per_day])
+        rates = self._of_person[clients]
+        new = (rates == 0.0).nonzero()[0]
+        if len(new):
+            score = drawer(clients[new], self._draws).normals(Draw.PROPENSITY)
+            rates[new] = self._per_day * np.exp(-self._spread * score - self._spread**2 / 2)
+            self._of_person[clients[new]] = rates[new]
+        return rates
+
+
+@lru_cache(maxsize=256)
+def _slots(first: int, last: int, clock: Civil) -> Slots:
+    slots = np.arange(first, last + 1)
+    begins = np.asarray(slots * SLOT - clock.begun, dtype=np.float64)
+    of_slot = (clock.wall(begins) // 3600.0).astype(np.int64) % 24
+    begins_hour = np.concatenate([[True], of_slot[1:] != of_slot[:-1]])
+    hours, of_hour = of_slot[begins_hour], np.cumsum(begins_hour) - 1
+    key = clock.first_day * PER_DAY
+    return Slots(begins, first + key, last + key, hours, of_hour)
+
+
+@compiled
+def _start(asked: Asked, index: int, word: np.uint64, slot: int) -> float:
+    """Return when the event of a slot begins, infinite if there is none; `word` is the client's part of the key."""
+    chance = asked.chances[asked.of_hour[slot], index if asked.chances.shape[1] > 1 else 0]
+    lot = uniform_at(word ^ asked.begin[slot])
+    return asked.begins[slot] + SLOT * (lot / chance) if lot < chance else np.inf
+
+
+@compiled
+def _going(asked: Asked, instant: float, longest: float, after: float, until: Floats) -> tuple[Clients, Floats, Floats]:
+    """Look for events that go on, the newest first.
+
+    Whatever began within `after` goes on however short it is, so that it will do to note in `until` when that is over.
+    Of earlier events those are returned that may be long enough: which of the clients, start, and draw of the length.
+    """
+    size = 64
+    who, starts, u = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    found = 0
+    for index in range(len(asked.clients)):
+        word, kept = word_of(asked.clients[index], asked.key), found
+        for slot in range(len(asked.begins) - 1, -1, -1):
+            start = _start(asked, index, word, slot)
+            if start <= instant < start + after:
+                until[index], found = start + after, kept
+                break
+            if start <= instant < start + (longest + after):
+                if found == size:
+                    who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
+                who[found], starts[found], u[found] = index, start, uniform_at(word ^ asked.length[slot])
+                found += 1
+    return who[:found], starts[:found], u[:found]
+
+
+@compiled
+def _beginning(asked: Asked, instant: float, until: Floats) -> tuple[Clients, Floats, Floats]:
+    """Return the events that begin after an instant and not after `until`: who, start, and draw of the length."""
+    size = 64
+    who, starts, u = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    found = 0
+    for index in range(len(asked.clients)):
+        word = word_of(asked.clients[index], asked.key)
+        for slot in range(len(asked.begins)):
+            if asked.begins[slot] > until[index]:
+                break
+            start = _start(asked, index, word, slot)
+            if instant < start <= until[index]:
+                if found == size:
+                    who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
+                who[found], starts[found], u[found] = index, start, uniform_at(word ^ asked.length[slot])
+                found += 1
+    return who[:found], starts[:found], u[:found]
+
+
+def used(idle: Idle, clients: int, draws: Stream) -> Troubled:
+    """Return the screen uses."""
+    law, rate = idle.use, idle.uses_per_day
+    return Troubled(
+        Draw.USE, Draw.USE_LENGTH, rate, idle.by_hour, law, USE_AT_MOST, idle.settle, idle.spread, clients, draws
+    )
+
+
+def failing(network: Network, clients: int, draws: Stream) -> Troubled:
+    """Return the failures of the network."""
+    law, rate = network.drop_outs.length, 24.0 * network.drop_outs.per_hour
+    return Troubled(
+        Draw.DROP_OUT, Draw.DROP_OUT_LENGTH, rate, [1.0] * 24, law, DROP_OUT_AT_MOST, 0.0, None, clients, draws
+    )

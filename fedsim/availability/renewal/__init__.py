@@ -1,0 +1,1 @@
+"""Devices that are on and off by turns, with independent lengths."""

@@ -1,0 +1,125 @@
+"""Many alternating renewal processes at once, each followed from where it was last asked about."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability import lengths
+from fedsim.availability.batch import Clients, Floats, Mask, Spells
+from fedsim.availability.renewal.intervals import FOREVER, starting
+from fedsim.common.keyed import Stream
+from fedsim.scenario.availability import Renewal
+
+
+@dataclass
+class Standing:
+    """Where devices stand: arrays (n,).
+
+    Attributes
+    ----------
+    number
+        Index of the running length, 1 for the first.
+    on, end
+        State now and its end, which is infinite where it lasts for ever.
+    """
+
+    number: NDArray[np.int64]
+    on: Mask
+    end: Floats
+
+    def of(self, places: NDArray[np.intp] | Clients) -> "Standing":
+        """Return a copy of the standing of some of the devices."""
+        return Standing(self.number[places], self.on[places], self.end[places])
+
+    def put(self, places: NDArray[np.intp] | Clients, now: "Standing") -> None:
+        """Remember the standing of some of the devices."""
+        self.number[places], self.on[places], self.end[places] = now.number, now.on, now.end
+
+
+class RenewalBatch:
+    """Devices with one pair of laws.
+
+    Parameters
+    ----------
+    kind
+        The laws.
+    members
+        (n,) indices of the devices, in ascending order.
+    draws
+        The stream for availability.
+    """
+
+    def __init__(self, kind: Renewal, members: Clients, draws: Stream) -> None:
+        self._kind, self._draws, self._members = kind, draws, members
+        self._first = int(members[0])
+        self._together = int(members[-1]) - self._first == len(members) - 1
+        on, left = starting(kind, members, draws)
+        end = np.where(left < FOREVER, left, np.inf)
+        self._standing = Standing(np.ones(len(members), dtype=np.int64), on, end)
+
+    def at(self, clients: Clients, instant: float) -> Mask:
+        """Follow each device up to the instant."""
+        places = self._places(clients)
+        behind = np.flatnonzero(self._standing.end[places] <= instant)
+        if len(behind):
+            late = places[behind]
+            self._standing.put(late, self._advanced(clients[behind], self._standing.of(late), instant))
+        return self._standing.on[places]
+
+    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
+        """Look whether the running interval ends in time."""
+        now = self._advanced(clients, self._standing.of(self._places(clients)), instant)
+        found = np.where(now.end <= until, now.end, np.inf)
+        ending = np.flatnonzero(now.end <= until)
+        now = now.of(ending)
+        while len(ending):  # where the length that follows is too short for the clock, the device stays on
+            now = self._advanced(clients[ending], now, found[ending])
+            stays = np.flatnonzero(now.on)
+            ending, now = ending[stays], now.of(stays)
+            found[ending] = np.where(now.end <= until[ending], now.end, np.inf)
+            again = np.flatnonzero(now.end <= until[ending])
+            ending, now = ending[again], now.of(again)
+        return found
+
+    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+        """Follow a copy of the devices through the window."""
+        now = self._advanced(clients, self._standing.of(self._places(clients)), since)
+        who, begun = np.arange(len(clients)), np.full(len(clients), since)
+        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        while len(who):
+            found.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
+            further = np.flatnonzero(now.end < until)
+            who, begun, now = who[further], now.end[further], now.of(further)
+            now = self._advanced(clients[who], now, begun)
+        return Spells(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+        """Find those that are off for ever."""
+        now = self._advanced(clients, self._standing.of(self._places(clients)), since)
+        gone, who, begun = np.full(len(clients), np.inf), np.arange(len(clients)), np.full(len(clients), since)
+        while len(who):
+            last = np.isinf(now.end) & ~now.on
+            gone[who[last]] = begun[last]
+            further = np.flatnonzero(now.end < until)
+            who, begun, now = who[further], now.end[further], now.of(further)
+            now = self._advanced(clients[who], now, begun)
+        return gone
+
+    def _places(self, clients: Clients) -> Clients | NDArray[np.intp]:
+        return clients - self._first if self._together else np.searchsorted(self._members, clients)
+
+    def _advanced(self, clients: Clients, now: Standing, instant: float | Floats) -> Standing:
+        """Go on, length by length, until every device's state ends after the instant."""
+        kind = self._kind
+        behind = np.flatnonzero(now.end <= instant)
+        while len(behind):
+            number = now.number[behind] + 1
+            u = self._draws.uniforms(clients[behind], number)
+            on = ~now.on[behind]
+            end = now.end[behind] + np.where(on, lengths.lengths(kind.on, u), lengths.lengths(kind.off, u))
+            now.on[behind], now.number[behind] = on, number
+            now.end[behind] = np.where(end < FOREVER, end, np.inf)
+            limit = instant if isinstance(instant, float) else instant[behind]
+            behind = behind[now.end[behind] <= limit]
+        return now

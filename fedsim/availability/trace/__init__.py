@@ -1,0 +1,22 @@
+"""Recorded availability: its file, its faults, its import from other forms, its replay lap by lap, and fits to it."""
+
+from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
+from fedsim.availability.trace.pattern import Pattern, build_pattern
+from fedsim.availability.trace.recorded import Replay
+from fedsim.availability.trace.rows import CONDITIONS, Rows, Trace, clean
+from fedsim.availability.trace.table import read_rows, write_trace
+
+__all__ = [
+    "CONDITIONS",
+    "Pattern",
+    "Policy",
+    "Replay",
+    "Rows",
+    "Trace",
+    "TraceError",
+    "TraceReport",
+    "build_pattern",
+    "clean",
+    "read_rows",
+    "write_trace",
+]

@@ -1,0 +1,126 @@
+"""Many devices of a trace at once: the few intervals that matter, found by bisection in the lap."""
+
+import math
+from collections.abc import Iterator
+from copy import copy
+
+import numpy as np
+
+from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
+from fedsim.availability.place import Place
+from fedsim.availability.trace import recorded as replay
+from fedsim.availability.trace.recorded import Replay
+from fedsim.availability.trace.zones import offset_pieces
+from fedsim.common.keyed import Stream
+
+
+class TraceBatch:
+    """Clients that replay a trace in one place.
+
+    Parameters
+    ----------
+    trace
+        The trace of the group.
+    place
+        When simulated time begins, and the clients' time zone.
+    draws
+        The stream for availability.
+    """
+
+    def __init__(self, trace: Replay, place: Place, draws: Stream) -> None:
+        self._trace, self._place, self._draws = trace, place, draws
+        spans, lap = trace.pattern.spans, trace.pattern.lap
+        self._reach = lap if math.isfinite(lap) else float(spans.ends.max(initial=0.0))
+        # One device's positions lie far from the next one's, and the bisection looks a little further than it must, so
+        # that rounding cannot hide an interval from it.
+        self._stride = 4.0 * (self._reach + 1.0)
+        self._margin = max(1.0, 4.0 * float(np.spacing(self._stride * max(1, len(spans)))))
+        devices = spans.devices
+        self._starts, self._ends = devices * self._stride + spans.starts, devices * self._stride + spans.ends
+        self._last: Floats | None = None
+
+    def elsewhere(self, place: Place) -> "TraceBatch":
+        """Return a batch of clients in another place; the trace itself is shared."""
+        other = copy(self)
+        other._place, other._last = place, None
+        return other
+
+    def at(self, clients: Clients, instant: float) -> Mask:
+        """Look it up."""
+        return replay.available_at(self._trace, clients, instant, self._place, self._draws)
+
+    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
+        """Look for the end in the lap."""
+        return ends_by_spells(self, clients, instant, until)
+
+    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+        """Gather the intervals lap by lap, and join those that touch."""
+        return self._spells(replay.assigned(self._trace, clients, self._draws), since, until)
+
+    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+        """Find the last end of devices whose trace is not repeated; others never leave, unless they never come."""
+        if self._last is None:
+            spans = self._trace.pattern.spans
+            self._last = np.where(np.diff(spans.offsets) == 0, -np.inf, np.inf)
+            if math.isinf(self._trace.pattern.lap):
+                # Clocks that are changed, and zones, move the last end by less than four days.
+                all_of_it = self._spells(np.arange(len(spans)), 0.0, self._reach + 4 * 86_400.0)
+                self._last = np.full(len(spans), -np.inf)
+                np.maximum.at(self._last, all_of_it.who, all_of_it.ends)
+        gone = np.maximum(self._last[replay.assigned(self._trace, clients, self._draws)], since)
+        gone[gone > until] = np.inf
+        return gone
+
+    def _spells(self, devices: Clients, since: float, until: float) -> Spells:
+        spans = self._trace.pattern.spans
+        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        for origin, low, high in self._laps(since, until):
+            first, last = max(low, since), min(high, until)
+            who, rows = self._rows(devices, first - origin, last - origin)
+            starts = np.maximum(origin + spans.starts[rows], first)
+            ends = np.minimum(origin + spans.ends[rows], last)
+            some = starts < ends
+            found.append(Spells(who[some], starts[some], ends[some]))
+        return _joined(Spells(*(np.concatenate(column) for column in zip(*found, strict=True))))
+
+    def _laps(self, since: float, until: float) -> Iterator[tuple[float, float, float]]:
+        """Yield (origin, low, high) of the laps that touch a window, cut where the clocks are changed."""
+        pattern, epoch = self._trace.pattern, self._place.start.timestamp()
+        for begin, end, offset in offset_pieces(self._place.zone, epoch):
+            low, high = begin - epoch, end - epoch
+            if low >= until:
+                return
+            if high <= since:
+                continue
+            shift = replay.shift_of(pattern, self._place, offset)
+            if math.isinf(pattern.lap):
+                yield replay.origin_of(pattern, 0, shift), low, high
+                continue
+            lap = math.floor((max(low, since) + shift) / pattern.lap) - 1
+            while (origin := replay.origin_of(pattern, lap, shift)) < min(high, until):
+                yield origin, low, high
+                lap += 1
+
+    def _rows(self, devices: Clients, first: float, last: float) -> tuple[Clients, Clients]:
+        """Return which device each interval belongs to, and its row, for those near [first, last) of the lap."""
+        base = devices * self._stride
+        inside = self._stride / 4  # positions beyond a lap hold nothing
+        first, last = (min(max(each, -inside), 2 * inside) for each in (first - self._margin, last + self._margin))
+        low = np.searchsorted(self._ends, base + first, side="right")
+        high = np.searchsorted(self._starts, base + last, side="left")
+        count = np.maximum(high - low, 0)
+        who = np.repeat(np.arange(len(devices)), count)
+        return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count - low, count)
+
+
+def _joined(spells: Spells) -> Spells:
+    """Put together spells of one device that touch."""
+    order = np.lexsort((spells.starts, spells.who))
+    who, starts, ends = (column[order] for column in spells)
+    if not len(who):
+        return spells
+    same = who[1:] == who[:-1]
+    # Pieces of one device never overlap by more than they touch, so the last end is the largest.
+    opens = np.concatenate([[True], ~same | (starts[1:] > ends[:-1])])
+    last = np.concatenate([np.flatnonzero(opens)[1:] - 1, [len(who) - 1]])
+    return Spells(who[opens], starts[opens], ends[last])

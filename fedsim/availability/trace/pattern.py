@@ -1,0 +1,185 @@
+"""A trace in civil time, laid out on a lap of whole days or weeks that can be repeated without losing the time of day.
+
+The position of an instant is its civil time, in seconds since midnight of the trace's first day, or since the Monday of
+its first week where the lap is made of weeks. Clocks that are changed while the trace was recorded: an hour that is
+passed twice is available where either pass was, an hour that is left out is available where the device was across it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.trace.faults import RESOLUTION_S, TraceError
+from fedsim.availability.trace.rows import Trace
+from fedsim.availability.trace.unions import Spans, clip, intersection, select, union
+from fedsim.availability.trace.zones import offset_at, offset_pieces
+
+Repeat: TypeAlias = Literal["week", "day", "none"]
+DAY_S, WEEK_S = 86_400.0, 604_800.0
+_A_MONDAY = 4 * DAY_S  # 5 January 1970
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What is repeated.
+
+    Attributes
+    ----------
+    spans
+        By device, positions within [0, lap), or from 0 on where nothing is repeated.
+    conditions
+        The same for each condition that is required.
+    lap
+        Length in seconds, whole weeks or days; infinite where nothing is repeated.
+    weekly
+        Positions are counted from a Monday.
+    reference
+        Civil time of position 0, in seconds since 1970-01-01 00:00.
+    begin
+        Position at which the trace begins.
+    covered
+        Seconds that the trace covers; the rest of a lap is not available.
+    names
+        Names of the devices.
+    never
+        How many of the trace's devices are never available; they are not among `names` unless they are kept.
+    """
+
+    spans: Spans
+    conditions: dict[str, Spans]
+    lap: float
+    weekly: bool
+    reference: float
+    begin: float
+    covered: float
+    names: tuple[str, ...]
+    never: int
+
+
+def build_pattern(
+    trace: Trace,
+    base: datetime,
+    zone: tzinfo | None = None,
+    repeat: Repeat = "week",
+    require: Sequence[str] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    *,
+    keep_empty: bool = False,
+) -> Pattern:
+    """Lay out a trace.
+
+    Parameters
+    ----------
+    trace
+        Without faults.
+    base
+        The instant of second 0.
+    zone
+        The zone in whose civil time the trace is read; None for the offset of the base.
+    repeat
+        By whole weeks, whole days, or not at all. The lap is the shortest one that holds the trace.
+    require
+        Conditions that must all hold; None for every condition of the file.
+    since, until
+        The part of the trace that is used, in seconds from the base; by default from the first start to the last end.
+    keep_empty
+        Keep the devices that are never available.
+
+    Raises
+    ------
+    TraceError
+        If the file lacks a condition, or nothing is left.
+    """
+    needed = list(require or trace.spans)
+    for condition in needed:
+        if condition not in trace.spans:
+            raise TraceError(f"has no intervals of the condition {condition!r}; it has {', '.join(trace.spans)}")
+    parts = {condition: trace.spans[condition] for condition in needed}
+    first = min(float(part.starts.min()) for part in parts.values()) if since is None else since
+    last = max(float(part.ends.max()) for part in parts.values()) if until is None else until
+    if last <= first:
+        raise TraceError(f"ends {last:g} s after its base, before the part that is used begins ({first:g} s)")
+    civil = _Civil(base, zone or base.tzinfo)
+    begin, end = civil.seconds(first), civil.seconds(last, closing=True)
+    period = WEEK_S if repeat == "week" else DAY_S
+    origin = _A_MONDAY if repeat == "week" else 0.0
+    reference = math.floor((begin - origin) / period) * period + origin
+    lap = math.inf if repeat == "none" else max(1, math.ceil((end - begin - 1e-3) / period)) * period
+    laid = {
+        condition: _fold(civil.positions(clip(part, first, last), reference), lap) for condition, part in parts.items()
+    }
+    spans = intersection(list(laid.values()))
+    available = np.diff(spans.offsets) > 0
+    if not available.any():
+        raise TraceError(f"leaves no device that ever has {' and '.join(needed)} within the part that is used")
+    names = trace.names
+    if not keep_empty and not available.all():
+        spans = select(spans, available)
+        laid = {condition: select(part, available) for condition, part in laid.items()}
+        names = tuple(name for name, kept in zip(names, available.tolist(), strict=True) if kept)
+    return Pattern(
+        spans, laid, lap, repeat == "week", reference, begin - reference, end - begin, names, int((~available).sum())
+    )
+
+
+class _Civil:
+    """Turns seconds since the base into civil seconds since 1970-01-01 00:00."""
+
+    def __init__(self, base: datetime, zone: tzinfo | None) -> None:
+        assert zone is not None, "an instant has a zone"
+        self.zone, self.base = zone, base.timestamp()
+
+    def seconds(self, instant: float, *, closing: bool = False) -> float:
+        """Return the civil time of one instant; `closing` for the end of something, which lies before a change."""
+        epoch = self.base + instant
+        return epoch + offset_at(self.zone, math.ceil(epoch) - 1 if closing else epoch)
+
+    def positions(self, spans: Spans, reference: float) -> Spans:
+        """Return the civil times in which the devices are available, in seconds since `reference`."""
+        if not len(spans.starts):
+            return spans
+        parts: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
+        devices, last = spans.devices, float(spans.ends.max())
+        for begin, end, offset in offset_pieces(self.zone, self.base + float(spans.starts.min())):
+            low, high = begin - self.base, end - self.base
+            # The base in this piece's civil time; a whole number as a rule, so that times keep every digit.
+            shift = self.base + offset - reference
+            inside = (spans.starts < high) & (spans.ends > low)
+            starts = np.maximum(spans.starts[inside], low) + shift
+            ends = np.minimum(spans.ends[inside], high) + shift
+            if math.isfinite(end):
+                # Where the clock is put forward, what holds across the change holds in the hour that is left out.
+                jump = offset_at(self.zone, end) - offset
+                ends[spans.ends[inside] > high] += max(jump, 0.0)
+            parts.append((devices[inside], starts, ends))
+            if high >= last:
+                break
+        together = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return union(together[0], together[1], together[2], len(spans))[0]
+
+
+def _fold(spans: Spans, lap: float) -> Spans:
+    """Cut what reaches beyond the lap's end and lay it at the beginning."""
+    if math.isinf(lap):
+        return spans
+    laps = np.floor(spans.starts / lap) * lap
+    starts, ends, devices = spans.starts - laps, spans.ends - laps, spans.devices
+    over = ends > lap
+    folded = union(
+        np.concatenate([devices, devices[over]]),
+        np.concatenate([starts, np.zeros(int(over.sum()))]),
+        np.concatenate([np.minimum(ends, lap), np.minimum(ends[over] - lap, lap)]),
+        len(spans),
+    )[0]
+    # A gap at the seam of two laps that is too short to be one is closed, as within a lap.
+    own = np.flatnonzero(np.diff(folded.offsets) > 0)
+    first, last = folded.offsets[own], folded.offsets[own + 1] - 1
+    closed = folded.starts[first] + (lap - folded.ends[last]) < RESOLUTION_S
+    folded.starts[first[closed]], folded.ends[last[closed]] = 0.0, lap
+    return folded

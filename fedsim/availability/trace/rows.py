@@ -1,0 +1,154 @@
+"""A trace as rows of (device, start, end, condition), and the trace that is left when its faults are dealt with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.trace.faults import (
+    LONGEST_S,
+    MOST_DEVICES,
+    MOST_INTERVALS,
+    RESOLUTION_S,
+    Policy,
+    TraceError,
+    TraceReport,
+)
+from fedsim.availability.trace.unions import Spans, union
+
+CONDITIONS = ("available", "charging", "network", "idle")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A trace as it is written.
+
+    Attributes
+    ----------
+    names
+        Names of the devices, in order of appearance.
+    devices
+        (n,) index into `names`.
+    starts, ends
+        (n,) seconds since the base; anything at all, NaN included.
+    conditions
+        (n,) index into `CONDITIONS`.
+    source
+        The file, for messages.
+    line_of_first
+        Line of row 0 where each row is a line of a text file, else 0.
+    """
+
+    names: tuple[str, ...]
+    devices: NDArray[np.int64]
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    conditions: NDArray[np.int8]
+    source: str = ""
+    line_of_first: int = 0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace without faults: for each condition of the file the sorted disjoint intervals of every device.
+
+    Attributes
+    ----------
+    names
+        Names of the devices, in the order of the file.
+    spans
+        By condition; seconds since the base.
+    report
+        What was wrong, and what was done.
+    """
+
+    names: tuple[str, ...]
+    spans: Mapping[str, Spans]
+    report: TraceReport
+
+
+def clean(
+    rows: Rows, policy: Policy = "repair", *, keep_empty: bool = False, report: TraceReport | None = None
+) -> Trace:
+    """Deal with a trace's faults.
+
+    Parameters
+    ----------
+    rows
+        The trace as written. A row whose start and end are both missing names a device without intervals.
+    policy
+        What to do about faults.
+    keep_empty
+        Keep devices without intervals, as devices that are never available.
+    report
+        Counts that are known from before.
+
+    Raises
+    ------
+    TraceError
+        If the policy refuses a fault, or nothing is left.
+    """
+    report = report or TraceReport(0, 0, 0)
+    _check_size(rows)
+    missing = np.isnan(rows.starts) & np.isnan(rows.ends)
+    with np.errstate(invalid="ignore"):
+        possible = (np.abs(rows.starts) <= LONGEST_S) & (np.abs(rows.ends) <= LONGEST_S)
+        impossible = ~possible & ~missing
+        lengths = np.where(possible, rows.ends - rows.starts, 0.0)
+    if policy != "lenient" and impossible.any():
+        raise _refused(rows, impossible, _impossible(rows, impossible))
+    negative, empty = possible & (lengths < 0), possible & (lengths >= 0) & (lengths < RESOLUTION_S)
+    good = possible & (lengths >= RESOLUTION_S)
+    spans, overlapping, touching = dict[str, Spans](), 0, 0
+    for code, condition in enumerate(CONDITIONS):
+        own = rows.conditions == code
+        if own.any():
+            part = good & own
+            spans[condition], joined = union(rows.devices[part], rows.starts[part], rows.ends[part], len(rows.names))
+            overlapping, touching = overlapping + joined.overlapping, touching + joined.touching
+    spans = {condition: part for condition, part in spans.items() if len(part.starts)}
+    has = np.zeros(len(rows.names), dtype=np.bool_)
+    has[rows.devices[good]] = True
+    report = replace(
+        report,
+        rows=int(len(missing) - missing.sum()),
+        intervals=sum(len(part.starts) for part in spans.values()),
+        devices=int(has.sum()),
+        touching=touching,
+        empty=int(empty.sum()),
+        negative=int(negative.sum()),
+        overlapping=overlapping,
+        impossible=int(impossible.sum()),
+        devices_without=int((~has).sum()),
+    )
+    if policy == "strict" and (report.faults() if not keep_empty else replace(report, devices_without=0).faults()):
+        raise _refused(rows, negative | empty, f"has faults, and the policy is strict: {'; '.join(report.faults())}")
+    if not has.any():
+        raise TraceError(f"has no interval that could be used ({report.rows:,} written)", rows.source)
+    return Trace(rows.names, spans, report)
+
+
+def _check_size(rows: Rows) -> None:
+    for count, most, noun in (
+        (len(rows.starts), MOST_INTERVALS, "intervals"),
+        (len(rows.names), MOST_DEVICES, "devices"),
+    ):
+        if count > most:
+            raise TraceError(f"has {count:,} {noun}; at most {most:,} are possible", rows.source)
+
+
+def _impossible(rows: Rows, which: NDArray[np.bool_]) -> str:
+    first, count = int(np.argmax(which)), int(which.sum())
+    start, end = float(rows.starts[first]), float(rows.ends[first])
+    others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
+    return (
+        f"device {rows.names[rows.devices[first]]!r} has the interval [{start:g}, {end:g}], which is impossible: times "
+        f"are seconds, finite and within 100 years of the base{others}; with the policy lenient such intervals are "
+        "dropped"
+    )
+
+
+def _refused(rows: Rows, which: NDArray[np.bool_], message: str) -> TraceError:
+    line = rows.line_of_first + int(np.argmax(which)) if rows.line_of_first and which.any() else 0
+    return TraceError(message, rows.source, line, 1 if line else 0)

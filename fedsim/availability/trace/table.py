@@ -1,0 +1,182 @@
+"""The plain trace file: CSV or Parquet with the columns device, start_s, end_s and, if wanted, condition."""
+
+import csv
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+
+from fedsim.availability.trace.faults import MOST_INTERVALS, TraceError
+from fedsim.availability.trace.rows import CONDITIONS, Rows, Trace
+from fedsim.common.files import write_bytes, write_table
+from fedsim.scenario.model import did_you_mean
+
+LARGEST_FILE = 512 * 2**20
+_COLUMNS = ("device", "start_s", "end_s", "condition")
+_LONGEST_NAME = 1000
+
+
+def read_rows(path: Path) -> Rows:
+    """Read a trace file as it is written.
+
+    Raises
+    ------
+    TraceError
+        If it is not a file of the documented form.
+    """
+    source = str(path)
+    check_file(path)
+    parquet = path.suffix.lower() in {".parquet", ".pq"}
+    try:
+        table = _read_parquet(path) if parquet else _read_csv(path)
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror or error}", source) from None
+    except (PolarsError, PanicException) as error:
+        message = str(error).strip().partition("\n")[0]
+        raise TraceError(f"is not a readable {'Parquet' if parquet else 'CSV'} file: {message}", source) from None
+    return _rows(table, path, 0 if parquet else 2)
+
+
+def write_trace(path: Path, trace: Trace) -> None:
+    """Write a trace as CSV, where the name ends so, else as Parquet; devices without intervals get an empty row.
+
+    Raises
+    ------
+    RunError
+        If it cannot be written.
+    """
+    names = pl.Series("device", trace.names, dtype=pl.String)
+    parts = []
+    for condition, spans in trace.spans.items():
+        part = {"device": names.gather(spans.devices), "start_s": spans.starts, "end_s": spans.ends}
+        parts.append(pl.DataFrame(part).with_columns(condition=pl.lit(condition)))
+    table = pl.concat(parts)
+    without = names.filter(~names.is_in(table["device"].unique().to_list()))
+    bare = pl.DataFrame({"device": without}).with_columns(
+        start_s=pl.lit(None, dtype=pl.Float64),
+        end_s=pl.lit(None, dtype=pl.Float64),
+        condition=pl.lit(next(iter(trace.spans))),
+    )
+    table = pl.concat([table, bare])
+    if set(trace.spans) == {"available"}:
+        table = table.drop("condition")
+    if path.suffix.lower() == ".csv":
+        write_bytes(path, table.write_csv().encode())
+    else:
+        write_table(path, table)
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not a regular file, is empty, or is larger than can be read in bounded memory."""
+    source = str(path)
+    try:
+        status = path.stat()
+    except OSError as error:
+        message = f"there is no file {source!r}" if isinstance(error, FileNotFoundError) else str(error.strerror)
+        raise TraceError(message, "" if isinstance(error, FileNotFoundError) else source) from None
+    if not path.is_file():
+        raise TraceError("is not a file", source)
+    if not status.st_size:
+        raise TraceError("is empty", source, 1, 1)
+    if status.st_size > LARGEST_FILE:
+        raise TraceError(f"is larger than {LARGEST_FILE // 2**20} MiB", source)
+
+
+def _check_columns(columns: list[str], source: str, line: int) -> None:
+    for name in columns:
+        if name not in _COLUMNS:
+            raise TraceError(f"has the unknown column {name!r}{did_you_mean(name, _COLUMNS)}", source, line, line)
+    for name in _COLUMNS[:3]:
+        if name not in columns:
+            message = (
+                f"has no column {name!r}; a trace has the columns device, start_s, end_s and, if wanted, condition"
+            )
+            raise TraceError(message, source, line, line)
+    if len(set(columns)) < len(columns):
+        raise TraceError(f"has a column twice: {', '.join(columns)}", source, line, line)
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
+    source = str(path)
+    schema = pl.read_parquet_schema(path)
+    _check_columns(list(schema), source, 0)
+    for name in ("start_s", "end_s"):
+        if not schema[name].is_numeric():
+            raise TraceError(f"column {name!r} holds {schema[name]}, not numbers of seconds", source)
+    if not (schema["device"].is_integer() or schema["device"] in (pl.String, pl.Categorical, pl.Enum)):
+        raise TraceError(f"column 'device' holds {schema['device']}, not text or whole numbers", source)
+    lazy = pl.scan_parquet(path)
+    count = int(lazy.select(pl.len()).collect().item())
+    if count > MOST_INTERVALS:
+        raise TraceError(f"has {count:,} rows; at most {MOST_INTERVALS:,} are possible", source)
+    text = [pl.col(name).cast(pl.String) for name in ("device", "condition") if name in schema]
+    return lazy.select(*text, pl.col("start_s", "end_s").cast(pl.Float64)).collect()
+
+
+def _read_csv(path: Path) -> pl.DataFrame:
+    source = str(path)
+    with path.open("rb") as file:
+        head = file.readline(10_000)
+        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(2**20), b""))
+    if lines > MOST_INTERVALS:
+        raise TraceError(f"has {lines:,} lines; at most {MOST_INTERVALS:,} are possible", source)
+    try:
+        columns = next(csv.reader([head.decode("utf-8-sig").strip()]), [])
+    except (UnicodeDecodeError, csv.Error):
+        raise TraceError("is not CSV text: its first line cannot be read", source, 1, 1) from None
+    _check_columns(columns, source, 1)
+    table = pl.read_csv(path, infer_schema=False)
+    for name in ("start_s", "end_s"):
+        text = table[name].str.strip_chars()
+        numbers = text.cast(pl.Float64, strict=False)
+        bad = text.is_not_null() & numbers.is_null()
+        if bad.any():
+            row = int(bad.arg_max() or 0)
+            raise _at(path, row, str(table[name][row]), f"{name} must be a number of seconds, not {text[row]!r}")
+        table = table.with_columns(numbers.alias(name))
+    return table
+
+
+def _rows(table: pl.DataFrame, path: Path, line_of_first: int) -> Rows:
+    source = str(path)
+    if not len(table):
+        raise TraceError("has no rows", source)
+    nameless = table["device"].is_null()
+    if nameless.any():
+        raise _at(path, int(nameless.arg_max() or 0), "", "device must not be empty", line_of_first)
+    longest = table["device"].str.len_bytes().max()
+    if isinstance(longest, int) and longest > _LONGEST_NAME:
+        raise TraceError(f"has a device name of {longest:,} bytes; at most {_LONGEST_NAME:,} are possible", source)
+    names = table["device"].unique(maintain_order=True)
+    numbered = pl.DataFrame({"device": names}).with_row_index("number")
+    devices = table.select("device").join(numbered, on="device", how="left", maintain_order="left")["number"]
+    codes = np.zeros(len(table), dtype=np.int8)
+    if "condition" in table.columns:
+        known = table["condition"].is_in(CONDITIONS).fill_null(value=False)
+        if not known.all():
+            row = int((~known).arg_max() or 0)
+            word = table["condition"][row]
+            message = f"condition must be one of {', '.join(CONDITIONS)}, not {word!r}"
+            raise _at(path, row, word or "", message + (did_you_mean(word, CONDITIONS) if word else ""), line_of_first)
+        for code, condition in enumerate(CONDITIONS):
+            codes[(table["condition"] == condition).to_numpy()] = code
+    return Rows(
+        names=tuple(names.to_list()),
+        devices=devices.cast(pl.Int64).to_numpy(),
+        starts=table["start_s"].fill_null(np.nan).to_numpy(),
+        ends=table["end_s"].fill_null(np.nan).to_numpy(),
+        conditions=codes,
+        source=source,
+        line_of_first=line_of_first,
+    )
+
+
+def _at(path: Path, row: int, text: str, message: str, line_of_first: int = 2) -> TraceError:
+    """Blame one row: in a CSV file with its line and the column where `text` stands."""
+    if not line_of_first:
+        return TraceError(f"row {row}: {message}", str(path))
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        line = next(islice(file, row + 1, None), "")
+    return TraceError(message, str(path), line_of_first + row, max(line.find(text) + 1, 1))

@@ -1,0 +1,121 @@
+"""Sets of instants as sorted half-open intervals of many devices at once, in flat arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.trace.faults import RESOLUTION_S
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Half-open intervals [start, end) of devices 0..count-1, sorted by device and start, disjoint, none touching.
+
+    Attributes
+    ----------
+    offsets
+        (count + 1,) device d owns the intervals offsets[d]:offsets[d + 1].
+    starts, ends
+        (n,) seconds.
+    """
+
+    offsets: NDArray[np.int64]
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Give the number of devices."""
+        return len(self.offsets) - 1
+
+    @property
+    def devices(self) -> NDArray[np.int64]:
+        """(n,) device of each interval."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def of(self, device: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the starts and the ends of one device."""
+        own = slice(self.offsets[device], self.offsets[device + 1])
+        return self.starts[own], self.ends[own]
+
+    def total(self) -> NDArray[np.float64]:
+        """(count,) seconds covered, by device."""
+        return np.bincount(self.devices, weights=self.ends - self.starts, minlength=len(self)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How many intervals `union` put together: those that overlapped an earlier one, and those that only touched it."""
+
+    overlapping: int
+    touching: int
+
+
+def union(
+    devices: NDArray[np.int64], starts: NDArray[np.float64], ends: NDArray[np.float64], count: int
+) -> tuple[Spans, Joined]:
+    """Merge intervals that overlap or touch.
+
+    Parameters
+    ----------
+    devices, starts, ends
+        (n,) in any order, each start before its end.
+    count
+        Number of devices.
+
+    Notes
+    -----
+    Sort by (device, start) and take the running maximum of the ends within each device, O(n log n). The maximum runs
+    over the ranks of the ends, shifted by the device: integers, so that it is exact.
+    """
+    if not len(starts):
+        return Spans(np.zeros(count + 1, dtype=np.int64), starts, ends), Joined(0, 0)
+    order = np.lexsort((starts, devices))
+    devices, starts, ends = devices[order], starts[order], ends[order]
+    by_end = np.sort(ends)
+    shift = devices * np.int64(len(ends) + 1)
+    reach = by_end[np.maximum.accumulate(shift + np.searchsorted(by_end, ends)) - shift]
+    same = devices[1:] == devices[:-1]
+    before = reach[:-1]
+    opens = np.concatenate([[True], ~same | (starts[1:] - before >= RESOLUTION_S)])
+    overlapping = int((same & (starts[1:] < before)).sum())
+    joined = Joined(overlapping, int((~opens).sum()) - overlapping)
+    last = np.concatenate([np.flatnonzero(opens)[1:] - 1, [len(ends) - 1]])
+    owners = devices[opens]
+    offsets = np.searchsorted(owners, np.arange(count + 1)).astype(np.int64)
+    return Spans(offsets, starts[opens], reach[last]), joined
+
+
+def intersection(sets: list[Spans]) -> Spans:
+    """Return the instants that lie in every one of some sets over the same devices.
+
+    A sweep: +1 at each start, -1 at each end, and where the running sum is the number of sets, all of them hold.
+    """
+    if len(sets) == 1:
+        return sets[0]
+    count = len(sets[0])
+    devices = np.concatenate([spans.devices for spans in sets] * 2)
+    instants = np.concatenate([spans.starts for spans in sets] + [spans.ends for spans in sets])
+    steps = np.repeat([1, -1], len(instants) // 2)
+    # At one instant the ends come first: then the sum never counts a moment that is no moment.
+    order = np.lexsort((steps, instants, devices))
+    devices, instants = devices[order], instants[order]
+    whole = np.flatnonzero(np.cumsum(steps[order]) == len(sets))
+    starts, ends = instants[whole], instants[whole + 1]
+    real = ends - starts >= RESOLUTION_S
+    return union(devices[whole][real], starts[real], ends[real], count)[0]
+
+
+def clip(spans: Spans, since: float, until: float) -> Spans:
+    """Keep what lies in [since, until)."""
+    starts, ends = np.maximum(spans.starts, since), np.minimum(spans.ends, until)
+    real = ends - starts >= RESOLUTION_S
+    return union(spans.devices[real], starts[real], ends[real], len(spans))[0]
+
+
+def select(spans: Spans, keep: NDArray[np.bool_]) -> Spans:
+    """Return the set of the kept devices alone, numbered anew in their order."""
+    new = np.cumsum(keep) - 1
+    devices = spans.devices
+    own = keep[devices]
+    return union(new[devices[own]], spans.starts[own], spans.ends[own], int(keep.sum()))[0]

@@ -1,0 +1,1 @@
+"""Runs for other tools: what they read, written from a run directory."""

@@ -1,0 +1,1 @@
+"""Scenarios as tests: replay, lock files, drift, and how CI systems are told."""

@@ -1,0 +1,125 @@
+"""The bodies of commands that judge: what they print, and their exit codes."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from fedsim.ci.annotations import annotations
+from fedsim.ci.findings import findings, of_comparison, of_judgement
+from fedsim.ci.junit import write_junit
+from fedsim.ci.replay import EXIT_CODES, Outcome, collect, gravest, replay
+from fedsim.limits.verdict import Judgement, failed
+from fedsim.scenario.permissions import Permissions
+
+_WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "bad": "BAD", "crash": "CRASH", "lock": "LOCK"}
+
+
+def replay_command(
+    paths: Sequence[Path],
+    *,
+    update: bool,
+    locked: bool,
+    junit: Path | None,
+    workers: int | None,
+    as_json: bool,
+    permissions: Permissions,
+) -> int:
+    """Replay scenario files, print a line for each, and return the exit code.
+
+    Raises
+    ------
+    RunError
+        If a path holds no scenario, or the JUnit file cannot be written.
+    KeyboardInterrupt
+        If interrupted; the JUnit file then holds what was done.
+    """
+    locked = locked or (in_ci() and not update)
+    files, orphans = collect(paths, permissions)
+    done: list[Outcome] = []
+    try:
+        outcomes = replay(
+            files, orphans, update=update, locked=locked, workers=workers or processors(), permissions=permissions
+        )
+        with closing(outcomes):
+            for outcome in outcomes:
+                done.append(outcome)
+                _show(outcome, quiet=as_json)
+    finally:
+        if junit is not None:
+            write_junit(junit, done)
+    exit_code = EXIT_CODES[gravest({outcome.status for outcome in done})]
+    if as_json:
+        results = [_as_dict(outcome) for outcome in done]
+        text = json.dumps({"exit_code": exit_code, "results": results}, indent=2, ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(text + "\n")
+    return exit_code
+
+
+def show_verdict(judgements: Sequence[Judgement], file: str) -> int:
+    """Tell a person what became of the limits of one run, and return the exit code."""
+    found = [of_judgement(judgement, file) for judgement in judgements]
+    for finding in found:
+        sys.stderr.write(finding.line + "\n")
+    if in_github():
+        sys.stderr.writelines(line + "\n" for line in annotations(found))
+    return EXIT_CODES["fail" if failed(judgements) else "pass"]
+
+
+def in_ci() -> bool:
+    """Say whether this is a CI service's machine."""
+    return os.environ.get("CI", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def in_github() -> bool:
+    """Say whether GitHub Actions reads what is printed."""
+    return os.environ.get("GITHUB_ACTIONS", "").lower() == "true"
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _show(outcome: Outcome, *, quiet: bool) -> None:
+    found = findings(outcome)
+    if not quiet:
+        print_line = sys.stdout.write
+        print_line(f"{_WORDS[outcome.status]:<5}  {outcome.file}  {_summary(outcome)}\n")
+        for each in outcome.comparisons if outcome.updated else ():
+            name = of_comparison(each, update=True, locked=False).name
+            note = f"; {each.note}" if each.note else ""
+            print_line(f"       {each.action:<6}  {name}  {each.values}{note}".rstrip() + "\n")
+        sys.stdout.flush()
+    sys.stderr.writelines(finding.line + "\n" for finding in found if finding.level != "pass")
+    if in_github():
+        sys.stderr.writelines(line + "\n" for line in annotations(found))
+    sys.stderr.flush()
+
+
+def _summary(outcome: Outcome) -> str:
+    if outcome.errors and not outcome.judgements:
+        return outcome.errors[0].removeprefix(f"{outcome.file}: error: ").removeprefix(f"{outcome.file}:")
+    kept = sum(judgement.status == "pass" for judgement in outcome.judgements)
+    asked = [each for each in outcome.comparisons if each.status != "unused"]
+    same = sum(each.status == "keep" for each in asked)
+    parts = [f"{kept} of {len(outcome.judgements)} limits kept"] if outcome.judgements else []
+    if asked and not outcome.updated:
+        parts.append(f"{same} of {len(asked)} locked values kept")
+    parts = parts or ["nothing expected"]
+    return ", ".join([*parts, f"{outcome.wall_s:.1f} s"])
+
+
+def _as_dict(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "file": str(outcome.file),
+        "status": outcome.status,
+        "exit_code": EXIT_CODES[outcome.status],
+        "conditions": [judgement.as_dict() for judgement in outcome.judgements],
+        "drift": [{**vars(each), "action": each.action if outcome.updated else None} for each in outcome.comparisons],
+        "errors": list(outcome.errors),
+        "wall_s": round(outcome.wall_s, 3),
+    }

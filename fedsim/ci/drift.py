@@ -1,0 +1,184 @@
+"""Whether figures and tables are still what the lock file says, and the lock file that would say so."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from fedsim.ci.lock import Entry, Lock
+from fedsim.scenario import Scenario
+
+Status = Literal["keep", "drift", "missing", "unused", "error"]
+V = TypeVar("V", float, str)
+
+_ACTIONS = {"keep": "KEEP", "drift": "UPDATE", "missing": "INSERT", "unused": "REMOVE", "error": "ERROR"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One locked thing, as it was and as it is.
+
+    Attributes
+    ----------
+    kind
+        ``figure``, ``fingerprint``, or ``lock`` for the file as a whole.
+    name
+        The metric, the table, or the file.
+    status
+        ``keep`` (within tolerance), ``drift`` (not), ``missing`` (nothing is locked), ``unused`` (locked, but the
+        scenario does not ask for it), ``error`` (the run has no such figure or table).
+    old, new
+        The locked value and that of the run; None where there is none.
+    tolerance
+        How far a figure may be from its locked value.
+    place
+        ``FILE:LINE:COLUMN`` at which the scenario asks for it.
+    note
+        What else there is to say.
+    """
+
+    kind: Literal["figure", "fingerprint", "lock"]
+    name: str
+    status: Status
+    old: float | str | None
+    new: float | str | None
+    tolerance: float | None
+    place: str
+    note: str = ""
+
+    @property
+    def action(self) -> str:
+        """What ``--update`` does about it."""
+        if self.status in {"keep", "drift"} and self.note:  # compared with other platforms: this one has nothing yet
+            return "INSERT"
+        return _ACTIONS[self.status]
+
+    def outcome(self, *, update: bool, locked: bool) -> Literal["pass", "fail", "lock"]:
+        """What it means for the replay; an update settles all but a figure that the run does not have."""
+        if self.status == "error" or (self.status == "drift" and not update):
+            return "fail"
+        return "lock" if self.status in {"missing", "unused"} and locked and not update else "pass"
+
+    @property
+    def values(self) -> str:
+        """Old and new, as a person compares them."""
+        old, new = _shown(self.old), _shown(self.new)
+        if self.status in {"drift", "keep"} and self.old != self.new:
+            words = f"{old} -> {new}"
+            if isinstance(self.old, float) and isinstance(self.new, float) and self.tolerance is not None:
+                words += f" (changed by {self.new - self.old:.3g}, tolerance {self.tolerance:.3g})"
+            return words
+        return new or old
+
+
+def compare(
+    scenario: Scenario, lock: Lock, platform: str, metrics: Mapping[str, float | None], fingerprints: Mapping[str, str]
+) -> list[Comparison]:
+    """Compare a run with the lock.
+
+    A platform that has no entry yet is compared with those of the others: what is within the tolerance of any, or the
+    same bytes as any, is kept. A figure outside all of them has drifted; a fingerprint that equals none is missing,
+    since the last bits may differ from platform to platform.
+
+    Parameters
+    ----------
+    scenario
+        What was run; its `drift` says what is compared.
+    lock, platform
+        What is locked, and the entry that counts.
+    metrics, fingerprints
+        The run's figures and the hashes of its tables.
+    """
+    drift = scenario.drift
+    if drift is None:
+        return []
+    found = []
+    for index, figure in enumerate(drift.figures):
+        rel = drift.rel if figure.rel is None else figure.rel
+        absolute = drift.abs if figure.abs is None else figure.abs
+        locked = {name: entry.figures[figure.name] for name, entry in lock.items() if figure.name in entry.figures}
+        place = scenario.mistake(("drift", "figures", index), "").place
+        found.append(_figure(figure.name, metrics.get(figure.name), *_known(locked, platform), rel, absolute, place))
+    for index, table in enumerate(drift.fingerprint):
+        hashes = {name: entry.fingerprints[table] for name, entry in lock.items() if table in entry.fingerprints}
+        place = scenario.mistake(("drift", "fingerprint", index), "").place
+        found.append(_fingerprint(table, fingerprints.get(table), *_known(hashes, platform), place))
+    return found
+
+
+def _figure(
+    name: str, new: float | None, known: Sequence[float], note: str, rel: float, absolute: float, place: str
+) -> Comparison:
+    if new is None or not math.isfinite(new):
+        old = known[0] if known else None
+        return Comparison("figure", name, "error", old, None, None, place, "no samples")
+    if not known:
+        return Comparison("figure", name, "missing", None, float(new), None, place)
+    nearest = min(known, key=lambda old: abs(new - old))
+    allowed = max(rel * abs(nearest), absolute)
+    status: Status = "keep" if abs(new - nearest) <= allowed else "drift"
+    return Comparison("figure", name, status, nearest, float(new), allowed, place, note)
+
+
+def _fingerprint(name: str, new: str | None, known: Sequence[str], note: str, place: str) -> Comparison:
+    old = new if new in known else known[0] if known else None
+    if new is None:
+        return Comparison("fingerprint", name, "error", old, None, None, place, "no such table")
+    status: Status = "keep" if new in known else "drift" if known and not note else "missing"
+    return Comparison("fingerprint", name, status, old, new, None, place, note)
+
+
+def unused(scenario: Scenario, lock: Lock, path: str) -> Iterator[Comparison]:
+    """Give what is locked although the scenario does not ask for it."""
+    if not lock:
+        return
+    drift = scenario.drift
+    if drift is None or not (drift.figures or drift.fingerprint):
+        yield Comparison("lock", path, "unused", None, None, None, f"{path}:1:1", "the scenario has no `drift`")
+        return
+    figures = {name for entry in lock.values() for name in entry.figures} - {figure.name for figure in drift.figures}
+    tables = {name for entry in lock.values() for name in entry.fingerprints} - set(drift.fingerprint)
+    for name in sorted(figures):
+        yield Comparison("figure", name, "unused", None, None, None, f"{path}:1:1")
+    for name in sorted(tables):
+        yield Comparison("fingerprint", name, "unused", None, None, None, f"{path}:1:1")
+
+
+def updated(scenario: Scenario, lock: Lock, platform: str, found: Sequence[Comparison]) -> dict[str, Entry]:
+    """Return the lock after ``--update``: what is kept stays as it is, what is not asked for goes.
+
+    An entry of another platform keeps its values: they can be measured only there.
+    """
+    drift = scenario.drift
+    if drift is None:
+        return {}
+    names, tables = {figure.name for figure in drift.figures}, set(drift.fingerprint)
+    kept = {
+        name: Entry(
+            {metric: value for metric, value in entry.figures.items() if metric in names},
+            {table: value for table, value in entry.fingerprints.items() if table in tables},
+        )
+        for name, entry in lock.items()
+    }
+    own = kept.get(platform, Entry())
+    figures, fingerprints = dict(own.figures), dict(own.fingerprints)
+    for each in found:
+        if isinstance(each.new, float) and (each.status != "keep" or each.name not in figures):
+            figures[each.name] = each.new
+        elif isinstance(each.new, str):
+            fingerprints[each.name] = each.new
+    return kept | {platform: Entry(figures, fingerprints)}
+
+
+def _known(locked: Mapping[str, V], platform: str) -> tuple[list[V], str]:
+    """Return what is locked for this platform; else for the others, and a note that says so."""
+    if platform in locked or not locked:
+        return [locked[platform]] if locked else [], ""
+    others = sorted(locked)
+    return [locked[name] for name in others], f"compared with {', '.join(others)}: nothing is locked for {platform}"
+
+
+def _shown(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return value[:12] if isinstance(value, str) else f"{value:.12g}"

@@ -1,0 +1,64 @@
+"""The outcomes of a replay as a JUnit XML file, which CI services show as tests."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from fedsim.ci.findings import Finding, findings
+from fedsim.ci.replay import Outcome
+from fedsim.common.files import write_bytes
+
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LINE = re.compile(r":(\d+):\d+\Z")
+
+
+def write_junit(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write a JUnit file: a suite for each scenario file, a case for each condition, locked figure and table.
+
+    Raises
+    ------
+    RunError
+        If it cannot be written.
+    """
+    root = ElementTree.Element("testsuites", name="fedsim replay")
+    for outcome in outcomes:
+        root.append(_suite(outcome))
+    for name in ("tests", "failures", "errors", "skipped"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    ElementTree.indent(root)
+    write_bytes(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
+
+
+def _suite(outcome: Outcome) -> ElementTree.Element:
+    found = findings(outcome)
+    # A file that expects nothing still ran, or did not.
+    cases = [_case(each, outcome) for each in found] or [_case(Finding("runs", "pass", str(outcome.file), ""), outcome)]
+    suite = ElementTree.Element("testsuite", name=_clean(str(outcome.file)), time=f"{outcome.wall_s:.3f}")
+    suite.set("tests", str(len(cases)))
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(sum(case.find(tag) is not None for case in cases)))
+    suite.extend(cases)
+    return suite
+
+
+def _case(finding: Finding, outcome: Outcome) -> ElementTree.Element:
+    line = _LINE.search(finding.place)
+    case = ElementTree.Element("testcase", name=_clean(finding.name or "runs"), classname=_clean(str(outcome.file)))
+    case.set("file", _clean(finding.place[: line.start()] if line else finding.place))
+    if line:
+        case.set("line", line[1])
+    case.set("time", "0")
+    message = _clean(finding.text)
+    if finding.level == "error":
+        tag = "error" if outcome.status in {"bad", "crash"} else "failure"
+        ElementTree.SubElement(case, tag, message=message).text = _clean(finding.line)
+    elif finding.level == "note":
+        ElementTree.SubElement(case, "skipped", message=message)
+    elif message:
+        ElementTree.SubElement(case, "system-out").text = _clean(finding.line)
+    return case
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("?", text)

@@ -1,0 +1,139 @@
+"""The lock file: what figures and tables were when a person last looked, for several platforms side by side."""
+
+import json
+import math
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedsim.common.errors import FedsimError, RunError
+from fedsim.common.files import write_text
+from fedsim.scenario.permissions import NOTHING, Permissions, locate
+
+_LARGEST_FILE = 16 * 2**20
+_FORMAT = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class LockError(FedsimError):
+    """A lock file that cannot be read; the message begins with its place."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is locked for one platform: figures by the name of the metric, fingerprints by that of the table."""
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+
+
+Lock = Mapping[str, Entry]
+"""Entries by platform."""
+
+
+def lock_path(scenario_file: Path) -> Path:
+    """Return the lock file of a scenario file: ``NAME.fedsim.lock.json`` beside ``NAME.fedsim.yaml``."""
+    stem = scenario_file.name.removesuffix(scenario_file.suffix).removesuffix(".fedsim")
+    return scenario_file.with_name(f"{stem}.fedsim.lock.json")
+
+
+def platform_key() -> str:
+    """Return the name of this platform, as far as it can change the last bits of a result.
+
+    System, machine, Python and NumPy; and the instruction set for which NumPy computes logarithms, since processors of
+    one kind of machine differ in it and round differently.
+    """
+    import numpy as np
+    from numpy.lib.introspect import opt_func_info
+
+    found = opt_func_info(func_name="^log$", signature="float64").get("log", {})
+    levels = {variant.get("current") or "baseline" for variant in found.values()}
+    level = re.sub(r"[^a-z0-9]+", "_", "-".join(sorted(levels)).lower()).strip("_") or "baseline"
+    python = ".".join(platform.python_version_tuple()[:2])
+    numpy = ".".join(np.__version__.split(".")[:2])
+    return f"{platform.system().lower()}-{platform.machine().lower()}-{level}-python{python}-numpy{numpy}"
+
+
+def read_lock(path: Path, permissions: Permissions = NOTHING) -> Lock:
+    """Read a lock file; one that is not there is empty.
+
+    Parameters
+    ----------
+    permissions
+        Those of the scenario: whether a link may lead outside the folder.
+
+    Raises
+    ------
+    LockError
+        If it cannot be read, or is not what `write_lock` writes.
+    """
+    try:
+        path = locate(path.parent, path.name, permissions)
+    except ValueError as error:
+        raise LockError(f"{path}:1:1: error: {error}") from None
+    try:
+        if not path.exists():
+            return {}
+        if not path.is_file():
+            raise LockError(f"{path}:1:1: error: is not a file")
+        if path.stat().st_size > _LARGEST_FILE:
+            raise LockError(
+                f"{path}:1:1: error: is larger than {_LARGEST_FILE // 2**20} MiB, too large for a lock file"
+            )
+        data = json.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise LockError(f"{path}:1:1: error: cannot be read: {error.strerror or error}") from None
+    except json.JSONDecodeError as error:
+        raise LockError(f"{path}:{error.lineno}:{error.colno}: error: is not JSON: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise LockError(f"{path}:1:1: error: is not JSON: {error}") from None
+    try:
+        return _entries(data)
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
+        message = "is not a lock file that this version understands; remove it and replay with --update"
+        raise LockError(f"{path}:1:1: error: {message}") from None
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Write a lock file at once, with the same bytes for the same content; without content there is no file.
+
+    Raises
+    ------
+    RunError
+        If it cannot be written.
+    """
+    kept = {name: entry for name, entry in lock.items() if entry.figures or entry.fingerprints}
+    if kept:
+        write_text(path, lock_text(kept))
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"{path} cannot be removed: {error.strerror or error}") from None
+
+
+def lock_text(lock: Lock) -> str:
+    """Return the content of a lock file."""
+    entries = {
+        name: {"figures": dict(entry.figures), "fingerprints": dict(entry.fingerprints)} for name, entry in lock.items()
+    }
+    return json.dumps({"format": _FORMAT, "platforms": entries}, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _entries(data: Any) -> dict[str, Entry]:
+    if data["format"] != _FORMAT or not set(data) <= {"format", "platforms"}:
+        raise ValueError(data["format"])
+    lock: dict[str, Entry] = {}
+    for name, written in data["platforms"].items():
+        if not set(written) <= {"figures", "fingerprints"}:
+            raise ValueError(name)
+        figures, fingerprints = written.get("figures", {}), written.get("fingerprints", {})
+        if not all(isinstance(value, int | float) and math.isfinite(value) for value in figures.values()):
+            raise ValueError(name)
+        if not all(_SHA256.fullmatch(value) for value in fingerprints.values()):
+            raise ValueError(name)
+        lock[name] = Entry({metric: float(value) for metric, value in figures.items()}, dict(fingerprints))
+    return lock

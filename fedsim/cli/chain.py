@@ -1,0 +1,140 @@
+"""The command ``fedsim chain``: what theory says about a scenario's participation."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load
+from fedsim.common.errors import ScenarioError
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_ANSWER_BYTES = 50  # of one client's number in an answer of theory
+
+
+def chain(
+    file: ScenarioFile,
+    separation: Annotated[
+        str | None,
+        typer.Option(metavar="R", help="8, 0:499 (both ends included) or 0,4,8; by default the scenario's own."),
+    ] = None,
+    method: Annotated[str, typer.Option(help="auto, closed-form, exact, mean-field or monte-carlo.")] = "auto",
+    law: Annotated[
+        str | None, typer.Option(help="Instead of the scenario's selection law; bernoulli is known here too.")
+    ] = None,
+    target_l1: Annotated[
+        float | None, typer.Option(metavar="X", help="Find the smallest R with an L1 distance from uniform <= X.")
+    ] = None,
+    target_tv: Annotated[float | None, typer.Option(metavar="X", help="The same for the TV distance.")] = None,
+    target_ratio: Annotated[
+        float | None, typer.Option(metavar="X", help="The same for largest pi_i / smallest pi_i.")
+    ] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Rounds until every debiasing weight is within X of its limit, e.g. 0.05."),
+    ] = None,
+    convergence: Annotated[
+        int | None,
+        typer.Option(max=100_000, metavar="T", help="Follow the law of the participants from the start for T rounds."),
+    ] = None,
+    mixing: Annotated[
+        bool, typer.Option("--mixing", help="Exact mixing time and spectral gap; small systems.")
+    ] = False,
+    override: Overrides = None,
+    seed: Seed = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: Json = False,
+) -> None:
+    """Ask theory what participation a separation leaves, without simulating."""
+    from fedsim.experiment.budget import check_budget
+    from fedsim.population import build_population
+    from fedsim.theory.questions import Extras, Target, chain_results
+
+    scenario = load(file, override, seed, allow_plugins, allow_outside)
+    population = build_population(scenario)
+    if not scenario.always_available:
+        _complain("note: theory takes every device to be always available; the scenario's availability is left out")
+    if too_much := check_budget(scenario):
+        raise ScenarioError(too_much)
+    separations = None if separation is None else _separations(separation, len(population))
+    target = Target(target_l1, target_tv, target_ratio)
+    if target.given and separations is not None:
+        raise typer.BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
+    extras = Extras(precision, convergence, mixing)
+    results = chain_results(scenario, population, separations, method, law, target, extras)
+    if as_json:
+        _say(json.dumps({"results": [found for _, found in results]}, allow_nan=False))
+        return
+    _say(f"{'separation':>12}  {'method':<12}  {'L1 uniform':>12}  {'TV uniform':>12}  {'max/min pi':>12}")
+    for result, found in results:
+        rounds = result.separation if isinstance(result.separation, int) else "per client"
+        _say(
+            f"{rounds:>12}  {result.method:<12}  {result.l1_uniform:>12.6f}  {result.tv_uniform:>12.6f}  "
+            f"{result.ratio:>12.6g}"
+        )
+        for line in _extra_lines(found):
+            _say(f"{'':>12}  {line}")
+
+
+def _extra_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Say in words what was asked beside the stationary law."""
+    if "buffered" in found:
+        flow = found["buffered"]
+        pace = f"{flow['versions_per_hour']:.4g} versions an hour"
+        yield f"buffered server: {pace}, {100 * flow['utilisation']:.3g} % of its {flow['concurrency']:,} places taken"
+        if len(flow["groups"]) > 1:
+            for name, group in flow["groups"].items():
+                each = f"{group['participations_per_day']:.4g} a day each"
+                yield f"{name}: {100 * group['share']:.4g} % of the participations, {each}"
+    if "fluctuation" in found:
+        rounds = found["fluctuation"]["rounds_needed"]
+        slowest = "no number of" if None in rounds else f"{max(rounds):,}"
+        words = f"{slowest} rounds until every debiasing weight is within {found['fluctuation']['precision']:.3g}"
+        quickest = min((each for each in rounds if each is not None), default=None)
+        best = "" if quickest is None else f", {quickest:,} for the quickest"
+        yield f"{words}{best} ({found['fluctuation']['method']})"
+    if "convergence" in found:
+        tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]
+        shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})
+        words = ", ".join(f"t={t}: {tv[t]:.4g}" for t in shown)
+        noise = "" if floor is None else f", noise {floor[-1]:.2g}"
+        yield f"TV from pi by round: {words} ({found['convergence']['method']}{noise})"
+    if "mixing" in found:
+        speed = found["mixing"]
+        gap = speed["spectral_gap"]
+        yield f"mixing time {speed['mixing_time']}, spectral gap {gap:.4g}, {speed['states']:,} states"
+
+
+def _separations(text: str, clients: int) -> list[int]:
+    """Read ``8``, ``0:499`` or ``0,4,8``: as many as there is memory for the answers, with a number per client."""
+    from fedsim.common.memory import SHARE, free_bytes, readable
+
+    ranges = list(_ranges(text))
+    size = sum(map(len, ranges)) * _ANSWER_BYTES * (clients + 100)
+    free = free_bytes()
+    if free is not None and size > SHARE * free:
+        message = f"{text} would take {readable(size)} of memory, and {readable(int(SHARE * free))} may be used"
+        raise typer.BadParameter(f"{message}; ask for fewer separations", param_hint="--separation")
+    return [rounds for each in ranges for rounds in each]
+
+
+def _ranges(text: str) -> Iterator[range]:
+    for part in text.split(","):
+        first, colon, last = part.strip().partition(":")
+        if not (_NUMBER.fullmatch(first) and (_NUMBER.fullmatch(last) or not colon)):
+            raise typer.BadParameter(
+                f"{part[:40]!r} is not a number of rounds such as 8, 0:499 or 0,4,8", param_hint="--separation"
+            )
+        yield range(int(first), int(last if colon else first) + 1)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(text + "\n")

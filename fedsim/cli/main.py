@@ -1,0 +1,306 @@
+"""The command line: reads arguments, calls the library, prints; every command imports only what it needs."""
+
+import atexit
+import gc
+import json
+import math
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from fedsim._version import __version__
+from fedsim.cli.chain import chain
+from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
+from fedsim.cli.sweep import compare, plan, sweep
+from fedsim.cli.trace import app as trace_app
+from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
+from fedsim.common.stderr import never_wait_on_stderr
+
+if TYPE_CHECKING:
+    from fedsim.scenario import Scenario
+
+BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
+
+app = typer.Typer(
+    help="Simulate who takes part, and when, in cross-device federated learning, and what that does to the model.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(trace_app, name="trace")
+for command in (chain, plan, sweep, compare):
+    app.command()(command)
+
+
+def main() -> NoReturn:
+    """Run the command line; errors that a person can put right are shown without a traceback."""
+    never_wait_on_stderr()
+    atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
+    try:
+        code = app(standalone_mode=False)
+    except typer.Exit as stop:  # what a command asked for
+        sys.exit(stop.exit_code)
+    except ScenarioError as error:
+        _complain(str(error))
+        sys.exit(BAD_USAGE)
+    except FedsimError as error:
+        _complain(f"error: {error}")
+        sys.exit(BAD_USAGE if isinstance(error, ChainError | RunError) else CRASHED)
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted")
+        sys.exit(INTERRUPTED)
+    except MemoryError:
+        _complain("error: there is not enough memory; take fewer devices, rounds or clients, or a smaller problem")
+        sys.exit(CRASHED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(CRASHED)
+    except Exception as error:
+        show = getattr(error, "show", None)  # click's usage errors know how to show themselves
+        if show is None:
+            raise
+        show()
+        sys.exit(BAD_USAGE)
+    if code == INTERRUPTED:  # typer's answer to Ctrl-C
+        _complain("interrupted")
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        _say(f"fedsim {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="The scenario file to write.")] = Path("first.fedsim.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
+    from fedsim.common.files import write_text
+    from fedsim.scenario import scenario_schema, starter
+
+    schema_file = path.with_name("fedsim.schema.json")
+    if path.exists() and not force:
+        raise RunError(f"{path} exists; choose another name, or replace it with --force")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, starter(path.name.removesuffix(".yaml").removesuffix(".fedsim")))
+    write_text(schema_file, _as_json(scenario_schema()))
+    _say(str(path))
+    _complain(f"Wrote {path} and {schema_file}. Run it: fedsim run {path}")
+
+
+@app.command()
+def validate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.")],
+    override: Overrides = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+) -> None:
+    """Check scenario files without running them; every mistake is shown with its line and column."""
+    from fedsim.experiment.preflight import preflight, trace_notes
+
+    mistakes: list[Mistake] = []
+    for file in files:
+        try:
+            scenario = load(file, override, None, allow_plugins, allow_outside)
+            preflight(scenario)
+        except ScenarioError as error:
+            mistakes += error.mistakes
+        else:
+            for note in trace_notes(scenario):
+                _complain(f"{file}: note: {note}")
+            _say(f"{file}: ok")
+    if mistakes:
+        raise ScenarioError(mistakes)
+
+
+@app.command()
+def schema(
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to a file.")] = None,
+) -> None:
+    """Print the JSON Schema of the scenario file."""
+    from fedsim.common.files import write_text
+    from fedsim.scenario import scenario_schema
+
+    text = _as_json(scenario_schema())
+    if out is None:
+        _say(text.rstrip("\n"))
+    else:
+        write_text(out, text)
+
+
+@app.command()
+def metrics(as_json: Json = False) -> None:
+    """List the names of all metrics, with their units and meanings."""
+    from fedsim.analysis.catalogue import METRICS
+
+    if as_json:
+        _say(_as_json([vars(metric) for metric in METRICS]).rstrip("\n"))
+        return
+    width = max(len(metric.name) for metric in METRICS)
+    for metric in METRICS:
+        _say(f"{metric.name:<{width}}  {metric.unit:<7}  {metric.meaning}")
+
+
+@app.command()
+def run(
+    file: ScenarioFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run directory to write; by default runs/NAME.")
+    ] = None,
+    override: Overrides = None,
+    seed: Seed = None,
+    engine: Annotated[str | None, typer.Option(help="Override the engine: auto, process or vectorized.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run of this scenario.")] = False,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: Json = False,
+) -> None:
+    """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
+    from fedsim.ci.commands import show_verdict
+    from fedsim.common.progress import on_stderr
+    from fedsim.experiment.preflight import trace_notes
+    from fedsim.experiment.record import record
+    from fedsim.experiment.run_directory import Provenance
+    from fedsim.limits.verdict import judge
+
+    overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
+    scenario = load(file, overrides, seed, allow_plugins, allow_outside)
+    for note in trace_notes(scenario):
+        _complain(f"note: {note}")
+    directory = out if out is not None else _default_directory(scenario, bool(overrides), seed)
+    provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
+    try:
+        with on_stderr() as report:
+            done = record(scenario, directory, provenance, resume=resume, report=report, tell=_complain)
+    except KeyboardInterrupt:
+        _complain(f"To go on: {provenance.command} --out {shlex.quote(str(directory))} --resume")
+        raise
+    verdict = judge(scenario, [done.metrics])
+    if as_json:
+        judged = [judgement.as_dict() for judgement in verdict]
+        figures = {name: value if math.isfinite(value) else None for name, value in done.metrics.items()}
+        shown = {"directory": str(directory), "report": str(done.page), "metrics": figures, "verdict": judged}
+        _say(_as_json(shown).rstrip("\n"))
+    else:
+        _show_figures(done.metrics)
+        _complain(f"Report: {done.page}")
+        _say(str(directory))
+    raise typer.Exit(show_verdict(verdict, str(file)))
+
+
+@app.command()
+def replay(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, and folders to search.")],
+    update: Annotated[bool, typer.Option("--update", help="Bring the lock files up to date.")] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
+    ] = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: Json = False,
+) -> None:
+    """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
+    from fedsim.ci.commands import replay_command
+
+    if update and locked:
+        raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
+    may = permitted(allow_plugins, allow_outside)
+    code = replay_command(
+        paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json, permissions=may
+    )
+    raise typer.Exit(code)
+
+
+def _default_directory(scenario: "Scenario", overridden: bool, seed: int | None) -> Path:
+    import hashlib
+    import re
+
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", scenario.name).strip("-.") or "run"
+    if overridden or seed is not None:
+        resolved = json.dumps(scenario.model_dump(mode="json"), sort_keys=True)
+        name += "-" + hashlib.sha256(resolved.encode()).hexdigest()[:8]
+    return Path("runs") / name
+
+
+def _show_figures(metrics: dict[str, float]) -> None:
+    shown = [
+        ("rounds", "rounds.count", "{:,.0f}"),
+        ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
+        ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
+        ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
+        ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
+    ]
+    for name in metrics:
+        if name.startswith("learning.") and name.endswith(".loss"):
+            settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
+            optimizer = name.removeprefix("learning.").removesuffix(".loss")
+            shown.append((f"loss of {optimizer}{'' if settled else ' (not converged)'}", name, "{:.6f}"))
+    for words, name, form in shown:
+        if name in metrics:
+            _complain(f"{words:<42} {form.format(metrics[name]):>12}")
+
+
+@app.command()
+def report(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="html, png or svg (figures alone), md (a summary).")
+    ] = "html",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
+    ] = None,
+) -> None:
+    """Report on runs and sweeps: a page that mails well, its figures, or a summary in Markdown (on stdout)."""
+    if form not in {"html", "png", "svg", "md"}:
+        raise typer.BadParameter(f"{form!r} is not one of html, png, svg and md", param_hint="--format")
+    from fedsim.report import report_directories
+
+    for line in report_directories(directories, form, out):
+        _say(line)
+
+
+@app.command()
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.")],
+    perfetto: Annotated[
+        Path, typer.Option(metavar="FILE", help="Write a trace for ui.perfetto.dev or chrome://tracing (JSON).")
+    ],
+) -> None:
+    """Export a run to the format of another tool."""
+    from fedsim.bridges.perfetto import export_perfetto
+
+    left_out = export_perfetto(directory, perfetto)
+    if left_out:
+        _complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
+    _say(str(perfetto))
+
+
+def _as_json(data: Any) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

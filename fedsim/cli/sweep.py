@@ -1,0 +1,281 @@
+"""The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedsim.cli.options import AllowOutside, AllowPlugins, Json, ScenarioFile, load
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fedsim.scenario import Scenario
+    from fedsim.sweeps.sweep import Swept
+
+CRASHED = 3
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. sweep.seeds=5; repeatable."),
+]
+Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the sweep count up from it.")]
+Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")
+]
+_SHOWN = (
+    "participation.l1_uniform",
+    "rounds.count",
+    "rounds.per_day",
+    "rounds.duration.mean",
+    "sessions.reported_share",
+    "learning.*.loss",
+)
+
+
+def plan(
+    file: ScenarioFile,
+    override: Overrides = None,
+    seed: Seed = None,
+    out: Out = None,
+    workers: Workers = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: Json = False,
+) -> None:
+    """List the runs of a sweep and how long they are likely to take, without running it."""
+    from fedsim.sweeps.executors import default_workers
+    from fedsim.sweeps.plan import estimate_seconds
+    from fedsim.sweeps.store import complete
+
+    planned, directory = _planned(load(file, override, seed, allow_plugins, allow_outside), override, out)
+    seconds = estimate_seconds(planned)
+    there = complete(directory)
+    at_once = workers or default_workers()
+    to_do = [run for run in planned.runs if run.run_id not in there]
+    known = [each for run in to_do if (each := seconds[run.point]) is not None]
+    total = sum(known) if len(known) == len(to_do) else None
+    about = {
+        "name": planned.scenario.name,
+        "directory": str(directory),
+        "points": [
+            {"point": point.index, "values": point.values, "estimated_s": seconds[point.index]}
+            for point in planned.points
+        ],
+        "seeds": planned.seeds,
+        "runs": [
+            {**vars(run), "estimated_s": seconds[run.point], "status": "complete" if run.run_id in there else "missing"}
+            for run in planned.runs
+        ],
+        "workers": at_once,
+        "estimated_cpu_s": total,
+        "estimated_s": None if total is None else total / min(at_once, max(1, len(to_do))),
+    }
+    if as_json:
+        _say(json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    _say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'status':<8}  values")
+    for run in about["runs"]:
+        took = "?" if run["estimated_s"] is None else f"{run['estimated_s']:.2f}"
+        values = _values(planned.points[run["point"]].values)
+        _say(f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {run['status']:<8}  {values}")
+    time = "unknown" if total is None else f"about {_duration(about['estimated_s'])} with {at_once} workers"
+    _complain(
+        f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
+        f"{_count(len(planned.runs), 'run')}, {len(to_do)} of them to do; estimated time: {time}"
+    )
+
+
+def sweep(
+    file: ScenarioFile,
+    override: Overrides = None,
+    seed: Seed = None,
+    out: Out = None,
+    executor: Annotated[
+        str, typer.Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
+    ] = "process",
+    workers: Workers = None,
+    retries: Annotated[int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")] = 2,
+    compact: Annotated[bool, typer.Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: Json = False,
+) -> None:
+    """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
+    from fedsim.common.progress import on_stderr
+    from fedsim.scenario.imports import import_folders
+    from fedsim.sweeps import store
+    from fedsim.sweeps.executors import backend_of
+    from fedsim.sweeps.sweep import SweepCommand, run_sweep
+
+    backend = backend_of(executor, workers)
+    scenario = load(file, override, seed, allow_plugins, allow_outside)
+    planned, directory = _planned(scenario, override, out)
+    may = scenario.permissions
+    command = SweepCommand(str(file), override or [], seed, import_folders(file, may), may)
+    try:
+        with on_stderr() as report:
+            swept = run_sweep(
+                planned, directory, backend, retries=retries, command=command, report=report, tell=_complain
+            )
+    except KeyboardInterrupt:
+        there = store.complete(directory)
+        done = sum(run.run_id in there for run in planned.runs)
+        _complain(f"interrupted: {done} of {_count(len(planned.runs), 'run')} done; the same command does the rest")
+        raise
+    if compact:
+        store.compact(directory)
+    if as_json:
+        _say(json.dumps(_as_data(swept), indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        _show(directory)
+        done = swept.runs - len(swept.crashed)
+        _complain(
+            f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
+            f"{len(swept.crashed)} crashed; {_duration(swept.seconds)}"
+        )
+        _say(str(directory))
+    if swept.crashed:
+        raise typer.Exit(CRASHED)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A run directory, a sweep directory, or DIR@POINT.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this metric; * stands for anything; repeatable.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(metavar="C", help="Of the intervals.")] = 0.95,
+    as_json: Json = False,
+    report: Annotated[bool, typer.Option("--report", help="Also write a report, into comparisons/A-B.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
+    ] = None,
+) -> None:
+    """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
+    from fnmatch import fnmatchcase
+
+    import polars as pl
+
+    from fedsim.sweeps.compare import compare as compared
+
+    if not 0 < confidence < 1:
+        raise typer.BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
+    found = compared(a, b, confidence=confidence)
+    metrics = found.metrics
+    if metric:
+        names = [name for name in metrics["metric"].unique() if any(fnmatchcase(name, each) for each in metric)]
+        if not names:
+            raise typer.BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
+        metrics = metrics.filter(pl.col("metric").is_in(names))
+    for note in found.notes:
+        _complain(f"note: {note}")
+    if report or out is not None:
+        from fedsim.report import report_comparison
+
+        place = out if out is not None else Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
+        _complain(f"Report: {report_comparison(a, b, place, confidence)}")
+    if as_json:
+        changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
+        data = {"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes}
+        _say(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    for path, ours, theirs in found.configuration:
+        _say(f"{path}: {_word(ours)} -> {_word(theirs)}")
+    if not found.configuration:
+        _say("the configurations are the same")
+    apart = metrics.filter(pl.col("difference") != 0)
+    _say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
+    if len(apart):
+        _table(apart)
+
+
+def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
+    from fedsim.common.errors import Mistake, ScenarioError
+    from fedsim.sweeps.plan import plan_sweep
+    from fedsim.sweeps.sweep import default_directory
+
+    for each in override or []:
+        path = each.partition("=")[0].strip()
+        if scenario.sweep is not None and path in scenario.sweep.paths:
+            raise ScenarioError([Mistake(f"--set {each}", (), f"{path} is swept, so this would have no effect")])
+    return plan_sweep(scenario), out if out is not None else default_directory(scenario)
+
+
+def _show(directory: Path) -> None:
+    """Show how some figures differ from those of the first point."""
+    from fnmatch import fnmatchcase
+
+    import polars as pl
+
+    from fedsim.sweeps.results import paired, read_results
+
+    frame = read_results(directory)
+    names = [
+        name
+        for name in frame["metric"].drop_nulls().unique(maintain_order=True)
+        if any(fnmatchcase(name, each) for each in _SHOWN)
+    ]
+    apart = paired(frame, metrics=names)
+    apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
+    if len(apart):
+        _complain("differences from the first point, paired by seed, with 95 % intervals:")
+        order = pl.col("metric").cast(pl.Enum(names))
+        _table(apart.sort(order, "point", maintain_order=True), _complain)
+
+
+def _table(apart: "pl.DataFrame", say: Any = None) -> None:
+    from fedsim.sweeps.results import parameters_of
+
+    fixed = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
+    parameters = [name for name in parameters_of(apart) if name not in fixed]
+    width = max(len(name) for name in apart["metric"])
+    say = say or _say
+    say(f"{'metric':<{width}}  {'from':>11}  {'to':>11}  {'difference':>11}  {'interval':^25}  {'seeds':>5}  values")
+    for row in apart.iter_rows(named=True):
+        between = "" if row["low"] is None else f"[{row['low']:>+11.5g}, {row['high']:>+11.5g}]"
+        values = _values({name: row[name] for name in parameters})
+        say(
+            f"{row['metric']:<{width}}  {row['baseline_mean']:>11.6g}  {row['mean']:>11.6g}  "
+            f"{row['difference']:>+11.5g}  {between:^25}  {row['seeds']:>5}  {values}".rstrip()
+        )
+
+
+def _as_data(swept: "Swept") -> dict[str, Any]:
+    return {
+        "directory": str(swept.directory),
+        "runs": swept.runs,
+        "complete": swept.runs - len(swept.crashed),
+        "kept": swept.kept,
+        "crashed": [{**vars(run), "error": error} for run, error in swept.crashed.items()],
+        "wall_time_s": round(swept.seconds, 3),
+    }
+
+
+def _values(values: dict[str, Any]) -> str:
+    return ", ".join(f"{path}={_word(value)}" for path, value in values.items())
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(text + "\n")

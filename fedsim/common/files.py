@@ -1,0 +1,63 @@
+"""Files that are whole or absent: written under a temporary name in the same folder, then renamed."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fedsim.common.errors import RunError
+from fedsim.common.row_groups import ROWS
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file at once.
+
+    Raises
+    ------
+    RunError
+        If it cannot be written.
+    """
+    with _whole(path) as partial:
+        partial.write_bytes(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file at once, in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False) -> None:
+    """Write a table as Parquet at once; one that is only passing is compressed with less effort."""
+    with _whole(path) as partial:
+        table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS)
+
+
+def join_tables(path: Path, parts: list[Path]) -> None:
+    """Write a table that lies in several files, in their order, as one: the same bytes as if it had been in memory."""
+    with _whole(path) as partial:
+        pl.scan_parquet(parts, glob=False).sink_parquet(partial, compression="zstd", row_group_size=ROWS)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays as one uncompressed ``.npz`` file at once."""
+    with _whole(path) as partial, partial.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Give the block a temporary name to write to; the file gets its own name when it is safely on the disk."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        partial.unlink(missing_ok=True)
+        raise RunError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None

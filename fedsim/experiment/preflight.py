@@ -1,0 +1,57 @@
+"""All that can be known to be wrong with a scenario before it is run."""
+
+from fedsim.availability.trace.load import open_traces
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.errors import Path as KeyPath
+from fedsim.experiment.budget import check_budget
+from fedsim.limits.expectations import check_study
+from fedsim.population import Population, build_population, check_feasible
+from fedsim.scenario import Scenario
+
+MOST_PROCESSES = 2_000_000
+
+
+def preflight(scenario: Scenario, replicate: int = 0) -> Population:
+    """Return the scenario's population, after checking that everything it names exists and fits together.
+
+    Raises
+    ------
+    ScenarioError
+        With every mistake, each with its place in the file.
+    """
+    if too_much := check_budget(scenario):
+        raise ScenarioError(too_much)
+    mistakes = [*open_traces(scenario).mistakes, *_check_learning(scenario), *check_study(scenario)]
+    try:
+        population = build_population(scenario, replicate)
+    except ScenarioError as error:
+        raise ScenarioError([*error.mistakes, *mistakes]) from None
+    mistakes = [*check_feasible(scenario, population), *mistakes]
+    if scenario.engine == "process" and len(population) > MOST_PROCESSES:
+        message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
+        mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
+    if mistakes:
+        raise ScenarioError(mistakes)
+    return population
+
+
+def trace_notes(scenario: Scenario) -> list[str]:
+    """Say what was repaired in the traces that a scenario names, and what else is worth knowing about them."""
+    return open_traces(scenario).notes
+
+
+def _check_learning(scenario: Scenario) -> list[Mistake]:
+    learning = scenario.learning
+    if learning is None:
+        return []
+    from fedsim.learning import check_optimizer, check_problem
+
+    found: list[tuple[KeyPath, str]] = []
+    problem: KeyPath = ("learning", "problem")
+    found += [
+        (problem + path, message) for path, message in check_problem(learning.problem.kind, learning.problem.options)
+    ]
+    for index, optimizer in enumerate(learning.optimizers):
+        place: KeyPath = ("learning", "optimizers", index)
+        found += [(place + path, message) for path, message in check_optimizer(optimizer.kind, optimizer.options)]
+    return [scenario.mistake(path, message) for path, message in found]

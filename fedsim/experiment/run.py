@@ -1,0 +1,135 @@
+"""The main job: from a scenario to its result, step by step."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.common.progress import Report, readable, silent
+from fedsim.experiment.budget import check_log
+from fedsim.experiment.preflight import preflight
+from fedsim.experiment.result import Result
+from fedsim.log import Recorded
+from fedsim.population import Population, residence
+from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
+from fedsim.simulation import Progress, simulate_log, transitions_table
+from fedsim.theory.prediction import applicable, convergence_table
+
+_SECONDS_BETWEEN = 0.1
+
+
+def setting_of(scenario: Scenario, population: Population) -> Setting:
+    """Return what metrics need to know about a scenario and its population."""
+    living = residence(population)
+    groups = [GroupOf(name, {}) for name in population.group_names]
+    for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
+        groups[group].devices[population.zone_names[zone]] = int(count)
+    server = scenario.server
+    places = server.concurrency if isinstance(server, BufferedServer) else None
+    return Setting(server.wanted, scenario.start, groups, places)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found out from a log: tables as of a `Result`, and metrics."""
+
+    clients: pl.DataFrame
+    learning: pl.DataFrame | None
+    transitions: pl.DataFrame | None
+    convergence: pl.DataFrame | None
+    metrics: dict[str, float]
+
+
+def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent) -> Result:
+    """Simulate a scenario, measure its participation against theory, and train its optimizers.
+
+    Parameters
+    ----------
+    scenario
+        What to run.
+    replicate
+        Which repetition: another one has other draws, the same one the same bytes.
+    report
+        Told what is being done, and how much of it is done.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario cannot work, as far as that can be known beforehand.
+    ChainError
+        If a convergence study asks for a separation that cannot be kept.
+    StalledError
+        If the federation can never make progress again.
+    LearningError
+        If a problem or an optimizer fails.
+    """
+    population = preflight(scenario, replicate)
+    check_log(scenario)
+    log = simulate_log(scenario, population, replicate, telling(scenario, report))
+    found = evaluate(scenario, population, log, replicate, report)
+    return Result(
+        scenario=scenario,
+        replicate=replicate,
+        rounds=log.rounds,
+        participations=log.participations,
+        clients=found.clients,
+        gauges=log.gauges,
+        learning=found.learning,
+        transitions=found.transitions,
+        convergence=found.convergence,
+        metrics=found.metrics,
+        simulated_s=log.ended_s,
+    )
+
+
+def telling(scenario: Scenario, report: Report) -> Progress:
+    """Return what tells a person how far the simulation of a scenario is: simulated time, rounds, and their pace."""
+    stop = scenario.stop
+    of_how_many = f" of {stop.rounds:,}" if stop.rounds else ""
+    first: tuple[int, float] | None = None
+    tenth, said = -1, 0.0
+
+    def simulated(rounds: int, now_s: float) -> None:
+        nonlocal first, tenth, said
+        now = time.monotonic()
+        first = first or (rounds, now)
+        of_rounds = rounds / stop.rounds if stop.rounds else 0.0
+        of_time = now_s / stop.duration if stop.duration else 0.0
+        share = min(1.0, max(of_rounds, of_time))
+        if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # wording it takes longer than many a round
+            return
+        tenth, said = int(share * 10), now
+        pace = (rounds - first[0]) / max(now - first[1], 1e-3)
+        words = [f"{rounds:,}{of_how_many} rounds", f"{readable(now_s)} simulated"]
+        words += [f"{pace:,.{0 if pace >= 10 else 1}f} rounds/s"] if rounds > first[0] else []
+        report("simulating", share, ", ".join(words))
+
+    return simulated
+
+
+def evaluate(
+    scenario: Scenario, population: Population, log: Recorded, replicate: int = 0, report: Report = silent
+) -> Findings:
+    """Measure the participation of a log against theory, and train the scenario's optimizers over it.
+
+    Parameters and errors are those of `simulate`; the participations are read some rows at a time, but training keeps
+    a few numbers of every report.
+    """
+    theory = applicable(scenario, population)
+    pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
+    clients = clients_table(population, log.participations, pi, method)
+    metrics = measure(log, clients, setting_of(scenario, population))
+    chosen = scenario.records.transitions
+    transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate) if chosen else None
+    study = scenario.theory.convergence
+    convergence = None if study is None else convergence_table(scenario, population, study)
+    learning = None
+    if scenario.learning is not None:
+        from fedsim.experiment.training import train
+
+        learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report, pi)
+        metrics |= of_learning
+    return Findings(clients, learning, transitions, convergence, metrics)

@@ -1,0 +1,220 @@
+"""The run directory: made ready to be written, and filled; what it was made from, and what tells two runs apart."""
+
+import hashlib
+import json
+import math
+import platform
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fedsim._version import __version__
+from fedsim.common.errors import RunError, dotted
+from fedsim.common.files import write_table, write_text
+from fedsim.limits.verdict import judge
+from fedsim.log import fingerprint
+from fedsim.scenario import Scenario
+from fedsim.scenario.overrides import override_options
+from fedsim.scenario.permissions import NOTHING, Permissions, named_files
+
+MANIFEST, METRICS = "manifest.json", "metrics.json"
+UNFINISHED = "log.partial"
+"""Folder within a run directory whose run has not ended: its journal, and what it runs."""
+_LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
+_MOST_DIFFERENCES = 3
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a run came about: what its manifest says beside the result.
+
+    Attributes
+    ----------
+    file
+        The scenario file, as it was named.
+    overrides
+        ``path=value`` each.
+    seed
+        The seed given on the command line, if there was one.
+    wall_time_s
+        Seconds that the run took.
+    permissions
+        What the scenario was allowed.
+    """
+
+    file: str = ""
+    overrides: Sequence[str] = ()
+    seed: int | None = None
+    wall_time_s: float | None = None
+    permissions: Permissions = NOTHING
+
+    @property
+    def command(self) -> str:
+        """The command that runs the scenario again."""
+        options = [*override_options(self.overrides, self.seed), *self.permissions.words]
+        return shlex.join(["fedsim", "run", self.file, *options]) if self.file else ""
+
+
+def write_run(
+    folder: Path,
+    scenario: Scenario,
+    replicate: int,
+    tables: Mapping[str, pl.DataFrame | pl.LazyFrame],
+    metrics: Mapping[str, float],
+    simulated_s: float,
+    provenance: Provenance,
+) -> None:
+    """Write tables, metrics, and last the manifest, which says that all is there.
+
+    Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none.
+
+    Parameters
+    ----------
+    folder
+        A run directory that is ready.
+    scenario, replicate
+        What was run.
+    tables
+        By name; for a lazy frame, the file of that name is there already.
+    metrics, simulated_s
+        What came of it.
+    provenance
+        How it came about.
+
+    Raises
+    ------
+    RunError
+        If something cannot be written.
+    """
+    for name, table in tables.items():
+        if isinstance(table, pl.DataFrame):
+            write_table(folder / f"{name}.parquet", table)
+    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    write_text(folder / METRICS, as_json(finite))
+    manifest = {
+        "name": scenario.name,
+        "scenario_file": provenance.file,
+        **identity(scenario, replicate),
+        "overrides": list(provenance.overrides),
+        "seed": scenario.seed,
+        "status": "complete",
+        "platform": platform.platform(),
+        "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
+        "fingerprints": {name: fingerprint(table) for name, table in tables.items()},
+        "command": provenance.command,
+        "wall_time_s": provenance.wall_time_s,
+        "simulated_s": simulated_s,
+    }
+    write_text(folder / MANIFEST, as_json(manifest))
+
+
+def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
+    """Return all that a run's bytes follow from: scenario, replicate, versions, and hashes of the files it reads."""
+    resolved = scenario.model_dump(mode="json")
+    return {
+        "scenario": resolved,
+        "replicate": replicate,
+        "versions": {
+            "fedsim": __version__,
+            "python": platform.python_version(),
+            **{library: metadata.version(library) for library in _LIBRARIES},
+        },
+        "inputs": {name: _hash(scenario.folder / name) for name in sorted(set(named_files(resolved)))},
+    }
+
+
+def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
+    """See that the run that left a file with its `identity` is this one.
+
+    Raises
+    ------
+    RunError
+        If the file cannot be read, or it is another run; the message says what differs.
+    """
+    try:
+        there = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} cannot be read: {error}") from None
+    if not isinstance(there, dict):
+        raise RunError(f"{file} holds no JSON object")
+    here = json.loads(as_json(own))
+    found = [line for key in here for line in _differences(there.get(key), here[key], (key,))]
+    if found:
+        shown = "; ".join(found[:_MOST_DIFFERENCES])
+        more = f"; and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
+        raise RunError(
+            f"{folder} holds another run, which this one cannot go on with: {shown}{more}. Choose another folder with "
+            "--out, or leave out --resume to replace it"
+        )
+
+
+def open_run_directory(directory: str | Path) -> Path:
+    """Make a run directory ready to be written: new, or emptied of an earlier run's files.
+
+    Raises
+    ------
+    RunError
+        If it is not a folder, or holds files but no manifest, so that it is not a run's to replace.
+    """
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        manifest = folder / "manifest.json"
+        if any(folder.iterdir()) and not manifest.exists() and not _only_leftovers(folder):
+            raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
+        manifest.unlink(missing_ok=True)
+        if (folder / UNFINISHED).is_dir():
+            shutil.rmtree(folder / UNFINISHED)
+        for pattern in ("*.parquet", "metrics.json", "report.html", "figures/*", ".*.partial", "figures/.*.partial"):
+            for old in folder.glob(pattern):
+                old.unlink()
+    except OSError as error:
+        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
+    return folder
+
+
+def _only_leftovers(folder: Path) -> bool:
+    """Say whether a folder holds nothing but what a run that was killed left behind."""
+    ours = {"metrics.json", "report.html", "figures"}
+    return all(path.name in ours or path.suffix in {".parquet", ".partial"} for path in folder.iterdir())
+
+
+def as_json(data: Any) -> str:
+    """Return the text of a JSON file."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _differences(there: Any, here: Any, path: tuple[str | int, ...]) -> Iterator[str]:
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in [*here, *(key for key in there if key not in here)]:
+            yield from _differences(there.get(key), here.get(key), (*path, key))
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for index, (left, right) in enumerate(zip(there, here, strict=True)):
+            yield from _differences(left, right, (*path, index))
+    elif there != here:
+        name = dotted(path).removeprefix("scenario.")
+        yield f"{name} is {_short(there)} there and {_short(here)} here"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _hash(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of the files in a folder; None where there is none."""
+    digest = hashlib.sha256()
+    files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if not file.is_file():
+            return None
+        with file.open("rb") as opened:
+            while block := opened.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

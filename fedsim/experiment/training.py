@@ -1,0 +1,175 @@
+"""Trains what a scenario asks for over the log of its run, and over its unbiased twin."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fedsim.common.keyed import Purpose, stream
+from fedsim.common.progress import Report
+from fedsim.experiment.reference import unbiased
+from fedsim.experiment.targets import to_target
+from fedsim.learning import (
+    Course,
+    LearningError,
+    LocalWork,
+    Optimizer,
+    Problem,
+    Trained,
+    biases,
+    build_optimizer,
+    build_problem,
+    frequencies,
+    replay_together,
+    schedules,
+    summarise,
+)
+from fedsim.log import Recorded
+from fedsim.population import Population
+from fedsim.scenario import Scenario
+from fedsim.scenario.learning import (
+    ConstantSchedule,
+    CosineSchedule,
+    Learning,
+    OptimizerChoice,
+    PowerSchedule,
+    Schedule,
+)
+from fedsim.scenario.server import BufferedServer
+
+REFERENCE_SUFFIX = "_uniform"
+
+
+def train(
+    scenario: Scenario,
+    learning: Learning,
+    population: Population,
+    log: Recorded,
+    replicate: int,
+    report: Report,
+    pi: NDArray[np.float64] | None = None,
+) -> tuple[pl.DataFrame, dict[str, float]]:
+    """Return the learning table of a run and its metrics.
+
+    With ``reference: uniform`` the first optimizer is also trained on a twin run: the same devices, chosen uniformly
+    (whole groups, where the scenario selects groups) without any cool-down. Its rows carry the optimizer's name with
+    ``_uniform`` behind it. With a buffered server the twin has the run's own sessions, given to uniform clients.
+
+    Parameters
+    ----------
+    scenario, learning, population, log, replicate
+        What was run, and what came of it.
+    report
+        Told what is being done, and how much of it is done.
+    pi
+        The participation that theory predicts, where it applies.
+
+    Raises
+    ------
+    LearningError
+        If a problem or an optimizer fails.
+    """
+    problem = build_problem(
+        learning.problem.kind,
+        learning.problem.options,
+        clients=len(population),
+        seed=scenario.seed,
+        folder=scenario.folder,
+    )
+    work = LocalWork.checked(problem, learning.local_steps, schedule_of(learning.step_size), learning.batch_size)
+    draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
+    frequency = frequencies(log.participations, len(population))
+    own = {choice.label: _build(choice, pi, frequency) for choice in learning.optimizers}
+    buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
+    courses = [Course(log.rounds, log.participations, own, draws, buffer)]
+    reference = None
+    if learning.reference == "uniform":
+        first = learning.optimizers[0]
+        reference = first.label + REFERENCE_SUFFIX
+        even = np.full(len(population), 1.0 / len(population))
+        twin = unbiased(scenario, population, log, replicate)
+        courses.append(Course(*twin, {reference: _build(first, even, even)}, draws, buffer))
+    longest = max(len(course.rounds) for course in courses)
+    trained = replay_together(
+        courses,
+        work,
+        evaluate_every=learning.evaluate_every,
+        progress=_share_of(longest, "training", report),
+        announce=lambda what: report(what, 0.0),
+    )
+    table = pl.concat([part.table for part in trained])
+    metrics = _metrics(table, reference)
+    for part in trained:
+        metrics |= _of_models(problem, part)
+    metrics |= _excess_of_averages(metrics, own, reference)
+    if learning.target_loss is not None:
+        metrics |= to_target(trained[0].table, log.participations, learning.target_loss)
+    last = work.step_size(max(0, len(log.rounds) - 1))
+    known = frequency if pi is None else pi
+    metrics |= biases(problem, own, trained[0].ends, known, local_steps=work.steps, step_size=last)
+    return table, metrics
+
+
+def schedule_of(step_size: Schedule) -> schedules.Schedule:
+    """Return the function that a scenario's step size means."""
+    if isinstance(step_size, ConstantSchedule):
+        return schedules.Constant(step_size.initial)
+    if isinstance(step_size, PowerSchedule):
+        return schedules.Power(step_size.initial, step_size.exponent, step_size.scale)
+    if isinstance(step_size, CosineSchedule):
+        return schedules.Cosine(step_size.initial, step_size.rounds, step_size.final)
+    return schedules.Stages(step_size.initial, tuple(step_size.milestones), step_size.factor)
+
+
+def _build(choice: OptimizerChoice, pi: NDArray[np.float64] | None, frequency: NDArray[np.float64]) -> Optimizer:
+    try:
+        return build_optimizer(choice.kind, choice.options, pi=pi, frequency=frequency)
+    except LearningError as error:
+        raise LearningError(f"learning.optimizers, {choice.label!r}: {error}") from None
+
+
+def _metrics(table: pl.DataFrame, reference: str | None) -> dict[str, float]:
+    metrics = summarise(table)
+    for name in table["optimizer"].unique(maintain_order=True):
+        if reference is not None and name != reference:
+            excess = metrics[f"learning.{name}.loss"] - metrics[f"learning.{reference}.loss"]
+            metrics[f"learning.{name}.excess_loss"] = excess
+    return metrics
+
+
+def _of_models(problem: Problem, trained: Trained) -> dict[str, float]:
+    """Return what the models that are kept of a run are worth; nothing of those that it did not come to."""
+    metrics: dict[str, float] = {}
+    for name, end in trained.ends.items():
+        if np.isfinite(end.average).all():
+            metrics[f"learning.{name}.average_loss"] = float(_evaluate(problem, end.average)["loss"])
+        if np.isfinite(end.drawn).all():
+            figures = _evaluate(problem, end.drawn)
+            metrics[f"learning.{name}.drawn_loss"] = float(figures["loss"])
+            metrics[f"learning.{name}.drawn_grad_norm"] = float(figures["grad_norm"])
+            metrics[f"learning.{name}.drawn_round"] = float(end.drawn_round)
+    return metrics
+
+
+def _excess_of_averages(metrics: Mapping[str, float], names: Iterable[str], reference: str | None) -> dict[str, float]:
+    losses = {name: metrics.get(f"learning.{name}.average_loss") for name in names}
+    uniform = metrics.get(f"learning.{reference}.average_loss")
+    return {
+        f"learning.{name}.average_excess_loss": loss - uniform
+        for name, loss in losses.items()
+        if loss is not None and uniform is not None
+    }
+
+
+def _evaluate(problem: Problem, model: NDArray[np.float64]) -> Mapping[str, float]:
+    with np.errstate(all="ignore"):
+        return problem.evaluate(model)
+
+
+def _share_of(total: int, what: str, report: Report) -> Callable[[int], None]:
+    def progress(done: int) -> None:
+        if done % 64 == 0 or done == total:
+            report(what, done / total)
+
+    return progress

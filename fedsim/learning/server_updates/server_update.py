@@ -1,0 +1,63 @@
+"""What a server update is: how far and how smoothly the server follows the direction that an optimizer gives."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LongRun, Optimizer, Remembering
+
+
+class ServerUpdate(Protocol):
+    """A rule x_{t+1} = x_t + u(v_0, ..., v_t), v_t being the change of the model that an optimizer asks for.
+
+    Reddi et al., *Adaptive Federated Optimization*, ICLR 2021, arXiv:2003.00295, call -v_t the pseudo-gradient. A
+    server update remembers in its state, not in itself, and knows nothing of clients: it goes with every optimizer.
+    """
+
+    linear: ClassVar[bool]
+    """Whether u is linear in the v, so that it changes how fast a model comes to rest but not where."""
+
+    def init(self, dimension: int, /) -> Any:
+        """Return the state before the first round."""
+
+    def step(self, state: Any, direction: NDArray[np.float64], /) -> tuple[Any, NDArray[np.float64]]:
+        """Return the state, and the change of the model, shape (d,)."""
+
+
+@dataclass(frozen=True)
+class Composed:
+    """An optimizer whose direction v_t = (its next model) - x_t goes through a server update."""
+
+    optimizer: Optimizer
+    server: ServerUpdate
+
+    def init(self, clients: int, dimension: int) -> tuple[Any, Any]:
+        """Return the states of both."""
+        return self.optimizer.init(clients, dimension), self.server.init(dimension)
+
+    def prepare(self, state: tuple[Any, Any], cohort: Cohort) -> tuple[tuple[Any, Any], NDArray[np.float64]]:
+        """Ask the optimizer for its scales."""
+        own, scales = self.optimizer.prepare(state[0], cohort)
+        return (own, state[1]), scales
+
+    def apply(
+        self, state: tuple[Any, Any], model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
+    ) -> tuple[tuple[Any, Any], NDArray[np.float64]]:
+        """Return the model moved as the server update makes of the optimizer's direction."""
+        own, wanted = self.optimizer.apply(state[0], model, cohort, deltas)
+        of_server, change = self.server.step(state[1], wanted - model)
+        return (own, of_server), model + change
+
+    def memory(self, clients: int, dimension: int) -> int:
+        """Return the optimizer's own; the server update needs a few vectors."""
+        return self.optimizer.memory(clients, dimension) if isinstance(self.optimizer, Remembering) else 0
+
+    def long_run(self, pi: NDArray[np.float64]) -> LongRun | None:
+        """Return the optimizer's own, None where it cannot say, or where the server update may shift it."""
+        return (
+            self.optimizer.long_run(pi)
+            if getattr(self.server, "linear", False) and isinstance(self.optimizer, Foreseeable)
+            else None
+        )

@@ -1,0 +1,306 @@
+"""Learning replayed over the participation log: every optimizer sees the same cohorts in the same order.
+
+Who takes part does not depend on the model's values, so training needs the log and nothing of the simulation.
+Several logs (replicates, or a run and its unbiased twin) are walked through side by side: in each step the clients of
+all their rounds, for all their optimizers, train in one array expression.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fedsim.common.keyed import Purpose, Stream, stream
+from fedsim.common.memory import readable
+from fedsim.learning.cohorts import Cohorts
+from fedsim.learning.failures import LearningError, blame
+from fedsim.learning.local_training import LocalWork, require
+from fedsim.learning.memory import require as require_memory
+from fedsim.learning.optimizers import Cohort, Optimizer, Remembering
+from fedsim.learning.problems import Problem
+from fedsim.learning.runs import End, Run
+from fedsim.learning.schedules import Schedule
+from fedsim.learning.table import Table
+
+# The draw of the output belongs to no client; it is kept under an index that no client has.
+_SERVER = 2**63 - 1
+
+_WORTH_SAYING = 2**20
+
+
+def replay(
+    problem: Problem,
+    optimizers: Mapping[str, Optimizer],
+    rounds: pl.DataFrame,
+    participations: pl.DataFrame,
+    *,
+    local_steps: int,
+    step_size: float | Schedule,
+    batch_size: int | None = None,
+    evaluate_every: int = 1,
+    draws: Stream | None = None,
+    buffer: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> pl.DataFrame:
+    """Train every optimizer on the participation that the log records.
+
+    Parameters
+    ----------
+    problem
+        The objectives of the clients; every client of the log is one of its clients.
+    optimizers
+        By the name under which they appear in the result.
+    rounds
+        The log's rounds, columns ``round`` and ``closed_s``.
+    participations
+        The log's participations, columns ``round``, ``client``, ``position``, ``outcome``. Those with the
+        outcome ``reported`` train, in the order of ``position``; a round without any leaves every model as it
+        is.
+    local_steps
+        K >= 1, gradient steps of a client in a round.
+    step_size
+        alpha > 0, their length; or a schedule, which is called with the number of rounds that are over.
+    batch_size
+        Samples of each local step; full local gradients where it is None.
+    evaluate_every
+        Evaluate the models after this many rounds, after twice as many, and so on, and after the last round.
+    draws
+        Where minibatches come from; by default the stream of seed 0.
+    buffer
+        Reports of each step of a buffered server, whose log also has the columns ``staleness`` and ``ended_s``. A
+        report counts for the version ``round + staleness``, in the order of the ends; what its client did began from
+        the model, and with the step size, of version ``round``.
+    progress
+        Called after each round with the number of rounds done.
+
+    Returns
+    -------
+    Columns ``round`` (Int64), ``closed_s`` (Float64, seconds since the start of the simulation),
+    ``optimizer``, and one Float64 column for each entry of the problem's evaluation: ``loss``, ``grad_norm``,
+    ... A row holds the model after the server's step of its round. The rows with ``round = -1`` and
+    ``closed_s = 0`` hold the initial model.
+
+    An optimizer whose model or loss is no longer finite has diverged: its last row says NaN, for the round
+    after which the model was not finite (the loss is looked at in evaluated rounds only), and the others go
+    on.
+
+    Raises
+    ------
+    LearningError
+        When a number is out of its range, the log has a client that the problem has not, the optimizers would need
+        more memory than there is, or the code of a problem or an optimizer fails or returns arrays of a wrong shape;
+        the message names it and the round.
+    """
+    work = LocalWork.checked(problem, local_steps, step_size, batch_size)
+    course = Course(rounds, participations, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER), buffer)
+    return replay_together([course], work, evaluate_every=evaluate_every, progress=progress)[0].table
+
+
+@dataclass(frozen=True)
+class Course:
+    """A log, the optimizers to be trained over it, by name, where their minibatches come from, and the buffer's size.
+
+    The buffer is None where the log is one of synchronous rounds.
+    """
+
+    rounds: pl.DataFrame
+    participations: pl.DataFrame | pl.LazyFrame
+    optimizers: Mapping[str, Optimizer]
+    draws: Stream
+    buffer: int | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a course.
+
+    Attributes
+    ----------
+    table
+        The learning table, as `replay` returns it.
+    ends
+        The models of each optimizer.
+    past_versions
+        How many models beside its own an optimizer kept at a time at most, for reports that were still to come.
+    """
+
+    table: pl.DataFrame
+    ends: Mapping[str, End]
+    past_versions: int
+
+
+def replay_together(
+    courses: Sequence[Course],
+    work: LocalWork,
+    *,
+    evaluate_every: int = 1,
+    progress: Callable[[int], None] | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> list[Trained]:
+    """Train the optimizers of several logs side by side, with the same numbers as one by one.
+
+    Parameters
+    ----------
+    courses
+        The logs, which may be of different lengths.
+    work
+        What a client does; it holds the problem.
+    evaluate_every, progress
+        As in `replay`; rounds are counted in the longest log.
+    announce
+        Told how much memory optimizers are going to take for every client, before they take it.
+
+    Raises
+    ------
+    LearningError
+        As in `replay`.
+    """
+    require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
+    clients = work.problem.clients
+    logs = [Cohorts.read(course.rounds, course.participations, clients, course.buffer) for course in courses]
+    _provide_memory(courses, logs, work.problem, announce)
+    # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
+    with np.errstate(all="ignore"):
+        lanes = [_Lane.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
+        for step in range(max(map(len, logs), default=0)):
+            # 1. The servers announce their cohorts; each optimizer may scale the local steps of its clients.
+            under_way = [lane for lane in lanes if step < len(lane.log)]
+            training = [lane for lane in under_way if lane.announce(step, work)]
+            # 2. The clients train, from every optimizer's model at once.
+            deltas = _train(training, work)
+            # 3. The servers turn their work into their next models.
+            for lane, changes in zip(training, deltas, strict=True):
+                lane.apply(changes)
+            # 4. Now and then, and as soon as an optimizer diverges, the tables take note.
+            for lane in under_way:
+                lane.note(step, evaluate_every)
+            if progress is not None:
+                progress(step + 1)
+        return [lane.trained() for lane in lanes]
+
+
+def _provide_memory(
+    courses: Sequence[Course], logs: Sequence[Cohorts], problem: Problem, announce: Callable[[str], None] | None
+) -> None:
+    needed = [
+        (name, optimizer.memory(problem.clients, problem.dimension))
+        for course in courses
+        for name, optimizer in course.optimizers.items()
+        if isinstance(optimizer, Remembering)
+    ]
+    needed = [(name, size) for name, size in needed if size]
+    names = " and ".join(name for name, _ in needed)
+    what = f"what {names} remember{'s' if len(needed) == 1 else ''} of {problem.clients:,} clients"
+    total = sum(size for _, size in needed)
+    require_memory(
+        f"{what} ({problem.dimension:,} parameters each)",
+        total,
+        "take fewer clients, a smaller model, or an optimizer that does not remember every client's change",
+    )
+    if announce is not None and total >= _WORTH_SAYING:
+        announce(f"allocating {readable(total)} for {what}")
+    models = sum(log.past_versions * len(course.optimizers) for course, log in zip(courses, logs, strict=True))
+    require_memory(
+        f"{models:,} past versions of the model, from which clients still work",
+        total + 8 * models * problem.dimension,
+        "take a smaller model, fewer optimizers, less concurrency or a larger buffer",
+    )
+
+
+@dataclass
+class _Lane:
+    """One log on its way: its optimizers, its table, and the work that is being done in this round."""
+
+    log: Cohorts
+    runs: list[Run]
+    table: Table
+    draws: Stream
+    drawn: int
+    most_kept: int = 0
+    row: int = field(init=False)
+    cohort: Cohort = field(init=False)
+    begun: NDArray[np.intp] = field(init=False)
+    going: list[Run] = field(init=False)
+    step_sizes: NDArray[np.float64] = field(init=False)
+    minibatches: NDArray[np.int64] | None = field(init=False)
+
+    @classmethod
+    def start(cls, course: Course, log: Cohorts, problem: Problem) -> Self:
+        runs = [Run.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
+        table = Table(problem)
+        for run in runs:
+            table.add(-1, 0.0, run)
+            if run.diverged:
+                raise LearningError("problem: the loss of the initial model is not finite")
+        drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
+        return cls(log, runs, table, course.draws, drawn)
+
+    def announce(self, step: int, work: LocalWork) -> bool:
+        """Tell the optimizers who takes part; return whether there is anything to train."""
+        self.row, self.cohort, self.begun = step, self.log.cohort(step), self.log.begun(step)
+        self.going = [run for run in self.runs if not run.diverged]
+        self._keep()
+        if not self.going or not len(self.cohort.clients):
+            return False
+        scales = np.concatenate([run.prepare(self.cohort) for run in self.going])
+        # A client goes by the schedule as it was when it downloaded.
+        versions, which = np.unique(self.begun, return_inverse=True)
+        alpha = np.array([work.step_size(row) for row in versions.tolist()])[which]
+        self.step_sizes = np.tile(alpha, len(self.going)) * scales
+        # Two sessions of a client that began with the same version draw apart: the second as a client past the last.
+        drawing = self.cohort.clients + work.problem.clients * self.log.repeats(step)
+        minibatches = work.minibatches(self.draws, self.log.rounds[self.begun], drawing)
+        self.minibatches = None if minibatches is None else np.tile(minibatches, (1, len(self.going), 1))
+        return True
+
+    def clients(self) -> NDArray[np.int64]:
+        return np.tile(self.cohort.clients, len(self.going))
+
+    def models(self) -> NDArray[np.float64]:
+        return np.concatenate([run.starts(self.row, self.begun) for run in self.going])
+
+    def _keep(self) -> None:
+        """Keep the models from which later reports began, and no others."""
+        for run in self.going:
+            run.past = {row: model for row, model in run.past.items() if self.log.wanted(row, self.row)}
+            self.most_kept = max(self.most_kept, len(run.past))
+            if self.log.wanted(self.row, self.row + 1):
+                run.keep(self.row)
+
+    def apply(self, deltas: NDArray[np.float64]) -> None:
+        each = deltas.reshape(len(self.going), len(self.cohort.clients), -1)
+        for run, changes in zip(self.going, each, strict=True):
+            run.apply(self.cohort, changes)
+
+    def note(self, step: int, evaluate_every: int) -> None:
+        """Write the rows that are due, and keep of the models what the end wants."""
+        done, total = step + 1, len(self.log)
+        due = done % evaluate_every == 0 or done == total
+        for run in self.going:
+            run.remember(late=2 * done > total, drawn=step == self.drawn)
+            if run.diverged or due:
+                self.table.add(self.cohort.round, self.log.closed(step), run)
+
+    def trained(self) -> Trained:
+        number = self.log.number(self.drawn) if len(self.log) else -1
+        return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs}, self.most_kept)
+
+
+def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[NDArray[np.float64]]:
+    """Return the changes that the clients of each lane make, shape (optimizers x cohort, d)."""
+    if not lanes:
+        return []
+    clients = [lane.clients() for lane in lanes]
+    minibatches = [lane.minibatches for lane in lanes if lane.minibatches is not None]
+    rounds = ", ".join(dict.fromkeys(str(lane.cohort.round) for lane in lanes))
+    with blame(f"problem, round {rounds}"):
+        deltas = work.updates(
+            np.concatenate(clients),
+            np.concatenate([lane.models() for lane in lanes]),
+            np.concatenate([lane.step_sizes for lane in lanes]),
+            np.concatenate(minibatches, axis=1) if minibatches else None,
+        )
+    return np.split(deltas, np.cumsum([len(part) for part in clients])[:-1])

@@ -1,0 +1,124 @@
+"""The conditions of a scenario, read and checked against the metrics that it can have."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.errors import Path as KeyPath
+from fedsim.limits.grammar import Condition, ConditionError, parse_condition
+from fedsim.limits.names import UnknownMetricError, find_metric
+from fedsim.scenario import Scenario
+from fedsim.scenario.expect import Expectation
+
+_PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
+_PLAIN_UNITS = ("s", "rounds", "clients", "1/d")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A condition and what the scenario says about it; `place` is its ``FILE:LINE:COLUMN``."""
+
+    condition: Condition
+    expectation: Expectation
+    place: str
+
+
+def expectations(scenario: Scenario) -> list[Expected]:
+    """Return the conditions of a scenario.
+
+    Raises
+    ------
+    ScenarioError
+        With everything that is wrong with `expect`: the place of the very character, where the file shows it.
+    """
+    found: list[Expected] = []
+    mistakes: list[Mistake] = []
+    for index, expectation in enumerate(scenario.expect):
+        path: KeyPath = ("expect", index, "check")
+        place = scenario.mistake(path, "").place
+        try:
+            condition = parse_condition(expectation.check)
+            _check_metric(condition, scenario)
+        except ConditionError as error:
+            mistakes.append(Mistake(_within(place, expectation.check, error.offset), path[:2], str(error)))
+        else:
+            found.append(Expected(condition, expectation, place))
+        if expectation.over != "every" and scenario.replicates == 1:
+            message = f"over: {expectation.over} needs several replicates: give the scenario `replicates: 20`"
+            mistakes.append(scenario.mistake(("expect", index, "over"), message))
+    if mistakes:
+        raise ScenarioError(mistakes)
+    return found
+
+
+def check_study(scenario: Scenario) -> list[Mistake]:
+    """Return what is wrong with the `expect` and `drift` of a scenario."""
+    try:
+        expectations(scenario)
+    except ScenarioError as error:
+        return [*error.mistakes, *_check_drift(scenario)]
+    return list(_check_drift(scenario))
+
+
+def _check_metric(condition: Condition, scenario: Scenario) -> None:
+    try:
+        unit = find_metric(condition.metric, scenario).unit
+    except UnknownMetricError as error:
+        raise ConditionError(str(error), condition.offset) from None
+    for value in condition.values:
+        written = f"{value.number:.6g}"
+        if unit == "s" and value.form == "number" and value.number != 0:
+            message = (
+                f"{condition.metric} is a time, so the limit needs a unit: write {written}s, {written}m or {written}h"
+            )
+            raise ConditionError(message, value.offset)
+        if unit != "s" and value.form == "duration":
+            kind = f"is in {unit}" if unit in _PLAIN_UNITS else "has no unit"
+            raise ConditionError(f"{condition.metric} {kind}, and cannot be compared with a duration", value.offset)
+        if unit in _PLAIN_UNITS and value.form == "percentage":
+            raise ConditionError(
+                f"{condition.metric} is in {unit}, and cannot be compared with a percentage", value.offset
+            )
+
+
+def _check_drift(scenario: Scenario) -> Iterator[Mistake]:
+    drift = scenario.drift
+    if drift is None:
+        return
+    names = [figure.name for figure in drift.figures]
+    for index, name in enumerate(names):
+        path: KeyPath = ("drift", "figures", index)
+        try:
+            find_metric(name, scenario)
+        except UnknownMetricError as error:
+            yield scenario.mistake(path, str(error))
+        if name in names[:index]:
+            yield scenario.mistake(path, f"{name!r} is listed twice")
+    for index, table in enumerate(drift.fingerprint):
+        path = ("drift", "fingerprint", index)
+        if table in drift.fingerprint[:index]:
+            yield scenario.mistake(path, f"{table!r} is listed twice")
+        if table == "transitions" and not scenario.records.transitions:
+            yield scenario.mistake(path, "there is no such table, since records.transitions names no clients")
+        if table == "convergence" and scenario.theory.convergence is None:
+            yield scenario.mistake(path, "there is no such table, since theory.convergence asks for none")
+
+
+def _within(place: str, text: str, offset: int) -> str:
+    """Return the place of a character of a value; the value's, unless the file has it on one line as it is."""
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        return place
+    line, column = int(match["line"]), int(match["column"])
+    try:
+        with Path(match["file"]).open(encoding="utf-8-sig") as file:
+            written = next((each for number, each in enumerate(file, start=1) if number == line), "")
+    except (OSError, UnicodeDecodeError):
+        return place
+    rest = written[column - 1 :]
+    quoted = rest[:1] in {"'", '"'}
+    if not rest[quoted:].startswith(text):
+        return place
+    return f"{match['file']}:{line}:{column + quoted + offset}"

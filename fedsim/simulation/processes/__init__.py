@@ -1,0 +1,1 @@
+"""The engine of processes: one for every device, session and cool-down."""

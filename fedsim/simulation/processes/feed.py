@@ -1,0 +1,87 @@
+"""Feeds one process for each device from intervals that are worked out for all of them at once, a window at a time."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.always import intervals as always
+from fedsim.availability.cells import Cells
+from fedsim.availability.crowd import crowd
+from fedsim.availability.model import Intervals
+from fedsim.common.keyed import Stream
+from fedsim.scenario.availability import Always, Renewal
+
+_WINDOW = 86_400.0
+
+
+class _Window(NamedTuple):
+    """When devices are available before `until`: that of client i from place offsets[i] to offsets[i + 1]."""
+
+    until: float
+    offsets: Sequence[int]
+    starts: Sequence[float]
+    ends: Sequence[float]
+    gone: NDArray[np.bool_]
+
+
+class Feed:
+    """The intervals of all devices, for processes that go through them together.
+
+    Parameters
+    ----------
+    devices
+        Availability models and places.
+    draws
+        The stream for availability.
+    since
+        Instant at which the processes begin.
+    horizon
+        When the run is stopped: no window looks further ahead before that.
+    """
+
+    def __init__(self, devices: Cells, draws: Stream, since: float, horizon: float) -> None:
+        self._since, self._horizon = since, horizon
+        self._crowd = crowd(devices.kinds, devices.places, devices.of_client, draws)
+        kinds = np.array([isinstance(kind, Always) + 2 * isinstance(kind, Renewal) for kind in devices.kinds])
+        of_client = kinds[devices.of_client]
+        self._always, self._renewal = of_client == 1, np.flatnonzero(of_client == 2)
+        self._changing = np.flatnonzero(of_client != 1)
+        self._window: _Window | None = None
+
+    def of(self, client: int) -> Intervals:
+        """Return the intervals of one device, in pieces as told in `base.intervals`.
+
+        The next one must be asked for at the instant at which the last one ends, not before: all devices share the
+        window, and the first one that is through with it has the next worked out for all.
+        """
+        if self._always[client]:
+            yield from always.intervals()
+            return
+        now = self._since
+        while True:
+            window = self._window
+            if window is None or window.until <= now:
+                window = self._window = self._look(now)
+            for place in range(window.offsets[client], window.offsets[client + 1]):
+                yield window.starts[place], window.ends[place]
+            if window.gone[client]:
+                return
+            now = window.until
+            yield now, now
+
+    def _look(self, now: float) -> _Window:
+        until = now + _WINDOW
+        if now < self._horizon <= until:
+            until = math.nextafter(self._horizon, math.inf)
+        self._crowd.at(self._renewal, now)  # so that they are followed from here on, and not from time 0
+        who, starts, ends = self._crowd.spells(self._changing, now, until)
+        order = np.lexsort((starts, who))
+        offsets = np.zeros(len(self._always) + 1, dtype=np.int64)
+        offsets[1:] = np.cumsum(np.bincount(self._changing[who], minlength=len(self._always)))
+        gone = np.zeros(len(self._always), dtype=np.bool_)
+        gone[self._changing] = self._crowd.leaves(self._changing, now, until) <= until
+        # Views of the memory give single numbers faster than arrays do.
+        return _Window(until, offsets.data, starts[order].data, ends[order].data, gone)

@@ -1,1 +1,0 @@
-"""Studies: expectations, drift, replay, sweeps."""

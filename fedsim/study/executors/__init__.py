@@ -1,5 +1,0 @@
-"""Where runs are done: anything that is a `concurrent.futures.Executor`, by name."""
-
-from fedsim.study.executors.base import Backend, SweepError, backend_of, default_workers
-
-__all__ = ["Backend", "SweepError", "backend_of", "default_workers"]

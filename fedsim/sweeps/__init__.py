@@ -1,0 +1,1 @@
+"""Sweeps over what-ifs: their points, plan, store, execution and comparison."""

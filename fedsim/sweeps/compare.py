@@ -1,0 +1,173 @@
+"""Two runs, or two sweeps, side by side: what differs in their configuration, and in their figures."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fedsim.common.errors import RunError
+from fedsim.sweeps.results import differences, parameters_of, read_results
+from fedsim.sweeps.store import SWEEP_FILE, read_sweep
+
+Change = tuple[str, Any, Any]
+ABSENT = "(absent)"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: its configuration, and its figures as `read_results` gives them."""
+
+    name: str
+    scenario: Mapping[str, Any]
+    figures: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs.
+
+    Attributes
+    ----------
+    configuration
+        (path, value in A, value in B) wherever the two differ.
+    metrics
+        Columns as from `fedsim.sweeps.results.paired`, A being the baseline; pairs have the same seed and, in sweeps,
+        the same parameters.
+    notes
+        What makes the comparison weaker than it looks.
+    """
+
+    configuration: list[Change]
+    metrics: pl.DataFrame
+    notes: list[str]
+
+
+def compare(a: str | Path, b: str | Path, *, confidence: float = 0.95) -> Comparison:
+    """Compare two run directories, sweep directories, or points of sweeps (``DIR@3``).
+
+    Raises
+    ------
+    RunError
+        If one of them is neither, or the two have nothing in common that could be compared.
+    """
+    one, other = read_side(a), read_side(b)
+    configuration = list(changes(one.scenario, other.scenario))
+    shared = parameters_of(one.figures)
+    if set(shared) != set(parameters_of(other.figures)):
+        raise RunError(
+            f"{one.name} sweeps {_listed(shared)}, {other.name} {_listed(parameters_of(other.figures))}: "
+            "their points do not correspond; compare two of them, as DIR@POINT"
+        )
+    ours, theirs = _joinable(one.figures, shared), _joinable(other.figures, shared)
+    notes = []
+    keys = ["metric", *(f"key:{name}" for name in shared)]
+    seeds, other_seeds = set(ours["seed"]), set(theirs["seed"])
+    if seeds & other_seeds:
+        keys.append("seed")
+        if seeds != other_seeds:
+            notes.append(f"only the {len(seeds & other_seeds)} seeds that both have are compared")
+    elif len(seeds) == len(other_seeds) == 1:
+        notes.append("the two have different seeds, so different worlds: their figures are not paired")
+    else:
+        raise RunError(f"{one.name} and {other.name} have no seed in common, so nothing can be paired")
+    reference = ours.select(*keys, pl.col("value").alias("baseline"))
+    pairs = theirs.join(reference, on=keys, maintain_order="left", nulls_equal=True)
+    if pairs.is_empty():
+        raise RunError(f"{one.name} and {other.name} have no figure in common")
+    pairs = pairs.select(*other.figures.columns, "baseline")
+    notes += [
+        f"only the values of {name} that both have are compared"
+        for name in shared
+        if set(ours[f"key:{name}"]) != set(theirs[f"key:{name}"])
+    ]
+    return Comparison(configuration, differences(pairs, confidence), notes)
+
+
+def read_side(name: str | Path) -> Side:
+    """Read a run directory, a sweep directory, or ``DIR@POINT``.
+
+    Raises
+    ------
+    RunError
+        If it is none of these.
+    """
+    folder = Path(name)
+    if not folder.exists() and "@" in folder.name:
+        stem, _, point = str(name).rpartition("@")
+        return _point(Path(stem), point, str(name))
+    if (folder / SWEEP_FILE).exists():
+        sweep = read_sweep(folder)
+        return Side(str(name), sweep["scenario"], read_results(folder))
+    manifest, metrics = _json(folder, "manifest.json"), _json(folder, "metrics.json")
+    try:
+        figures = pl.DataFrame(
+            {
+                "point": pl.Series([0] * len(metrics), dtype=pl.Int64),
+                "seed": pl.Series([manifest["seed"]] * len(metrics), dtype=pl.Int64),
+                "metric": pl.Series(list(metrics), dtype=pl.String),
+                "value": pl.Series(list(metrics.values()), dtype=pl.Float64),
+            }
+        )
+        return Side(str(name), manifest["scenario"], figures)
+    except (KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{folder} is not a run directory: {type(error).__name__}: {error}") from None
+
+
+def changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield (path, value in a, value in b) wherever two configurations differ, in the order of a, then of b."""
+    ours, theirs = dict(_leaves(a)), dict(_leaves(b))
+    for path in dict.fromkeys([*ours, *theirs]):
+        pair = ours.get(path, ABSENT), theirs.get(path, ABSENT)
+        if pair[0] != pair[1] or isinstance(pair[0], bool) != isinstance(pair[1], bool):
+            yield path, *pair
+
+
+def _point(folder: Path, text: str, name: str) -> Side:
+    sweep, frame = read_sweep(folder), read_results(folder)
+    known = [entry["point"] for entry in sweep["points"]]
+    if not text.isdigit() or int(text) not in known:
+        raise RunError(f"{folder} has no point {text!r}; its points are {known[0]} to {known[-1]}")
+    values = next(entry["values"] for entry in sweep["points"] if entry["point"] == int(text))
+    scenario = {key: value for key, value in sweep["scenario"].items() if key != "sweep"} | values
+    return Side(name, scenario, frame.filter(pl.col("point") == int(text)).drop(parameters_of(frame)))
+
+
+def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
+    """Add the parameters as JSON, since 4 in one sweep may be 4.0 in the other for the sake of another value."""
+    there = figures.filter(pl.col("value").is_not_null())
+    keys = [
+        pl.Series(f"key:{name}", [json.dumps(_number(value)) for value in there[name]], dtype=pl.String)
+        for name in shared
+    ]
+    return there.with_columns(*keys)
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping) and data:
+        for key, value in data.items():
+            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(data, list) and data and any(isinstance(item, Mapping | list) for item in data):
+        for index, value in enumerate(data):
+            yield from _leaves(value, f"{path}[{index}]")
+    else:
+        yield path, data
+
+
+def _json(folder: Path, name: str) -> Any:
+    try:
+        return json.loads((folder / name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{folder} is neither a run directory nor a sweep directory: it has no {name}") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{folder / name} cannot be read: {error}") from None
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(names) or "nothing"

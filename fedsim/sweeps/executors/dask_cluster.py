@@ -1,0 +1,60 @@
+"""Workers of a Dask cluster, behind `concurrent.futures.Executor`."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import ParamSpec, TypeVar
+
+from distributed import Client
+
+from fedsim.sweeps.executors.executor import SweepError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_CONNECT_S, _PATIENCE_S = 10, 30
+
+
+class DaskExecutor(Executor):
+    """The executor of a Dask client, which it closes when it is shut down."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        # Dask sends a task whose worker died to another one by itself; `retries` would be for tasks that raise.
+        self._inner = client.get_executor(pure=False, retries=0)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Do ``fn(*args, **kwargs)`` on a worker."""
+        future: Future[T] = self._inner.submit(fn, *args, **kwargs)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Cancel or wait for what is left, and leave the cluster."""
+        self._inner.shutdown(wait=wait and not cancel_futures)
+        self.client.close()
+
+
+def connect(address: str, _workers: int | None) -> DaskExecutor:
+    """Connect to a scheduler and wait until it has a worker.
+
+    Raises
+    ------
+    SweepError
+        If there is no scheduler, or no worker within 30 s.
+    OSError, TimeoutError, ValueError
+        If the address cannot be reached or is none.
+    """
+    # What happens to the connection is told in our words; Dask and its event loop would show a traceback each time.
+    for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE_S)
+    except TimeoutError:
+        client.close()
+        raise SweepError(f"the Dask scheduler at {address} has no workers") from None
+    return DaskExecutor(client)
+
+
+def worker_count(executor: DaskExecutor) -> int:
+    """Return how many tasks the cluster does at once now."""
+    return sum(worker["nthreads"] for worker in executor.client.scheduler_info(n_workers=-1)["workers"].values())

@@ -1,0 +1,181 @@
+"""Processes on this machine, each on a pipe of its own, so that one that dies takes only its own run along.
+
+`concurrent.futures.ProcessPoolExecutor` shares its queues between workers: when one is killed, all are lost.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, ParamSpec, TypeVar
+
+from fedsim.sweeps.executors.executor import SweepError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_MOST_FAILED_STARTS = 3
+# One run, one processor: threads of numerical libraries would only get in each other's way.
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "POLARS_MAX_THREADS",
+    ),
+    "1",
+)
+
+
+class WorkerLostError(Exception):
+    """The process that did this task died; the executor goes on."""
+
+
+class LocalProcesses(Executor):
+    """An executor over processes started afresh (``spawn``), one task at a time each."""
+
+    def __init__(self, workers: int) -> None:
+        self._threads = ThreadPoolExecutor(workers, "fedsim-worker", initializer=_hold_interrupts)
+        self._idle: deque[_Worker] = deque()
+        self._starting = threading.Lock()
+        self._failed_starts = 0
+        self._closing = False
+        # Numerical libraries read these when they are loaded, which in a worker may be before any line of ours.
+        self._set = [name for name in ONE_THREAD if name not in os.environ]
+        os.environ.update({name: ONE_THREAD[name] for name in self._set})
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Do ``fn(*args, **kwargs)`` in a worker; the future raises `WorkerLostError` if that worker dies."""
+        return self._threads.submit(self._on_a_worker, fn, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the workers go once they are done."""
+        self._closing = self._closing or cancel_futures
+        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+        self._closing = True
+        while self._idle:
+            self._idle.pop().let_go(wait)
+        for name in self._set:
+            os.environ.pop(name, None)
+        self._set = []
+
+    def _on_a_worker(self, fn: Callable[..., T], args: Any, kwargs: Any) -> T:
+        payload = pickle.dumps((fn, args, kwargs))
+        worker = self._take()
+        if self._closing:
+            worker.let_go()
+            raise WorkerLostError("the executor was closed")
+        try:
+            succeeded, answer = worker.ask(payload)
+        except (EOFError, OSError):
+            worker.process.kill()
+            worker.let_go()
+            raise WorkerLostError(f"its worker process died ({worker.exit})") from None
+        if self._closing:
+            worker.let_go()
+        else:
+            self._idle.append(worker)
+        if not succeeded:
+            raise answer
+        result: T = answer
+        return result
+
+    def _take(self) -> "_Worker":
+        while True:
+            try:
+                worker = self._idle.pop()
+            except IndexError:
+                return self._start()
+            if worker.process.is_alive():
+                return worker
+            worker.let_go()
+
+    def _start(self) -> "_Worker":
+        while not self._closing:
+            with self._starting:
+                worker = _Worker()
+            try:
+                worker.wait_until_ready()
+            except (EOFError, OSError):
+                worker.process.kill()
+                worker.let_go()
+                self._failed_starts += 1
+                if self._failed_starts >= _MOST_FAILED_STARTS:
+                    raise SweepError(
+                        f"worker processes cannot start ({worker.exit}); a script that sweeps must do so "
+                        "under `if __name__ == '__main__':`"
+                    ) from None
+            else:
+                self._failed_starts = 0
+                return worker
+        raise WorkerLostError("the executor was closed")
+
+
+class _Worker:
+    """A process and our end of its pipe."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def wait_until_ready(self) -> None:
+        self._pipe.recv_bytes()
+
+    def ask(self, payload: bytes) -> tuple[bool, Any]:
+        self._pipe.send_bytes(payload)
+        answer: tuple[bool, Any] = pickle.loads(self._pipe.recv_bytes())
+        return answer
+
+    def let_go(self, wait: bool = True) -> None:
+        self._pipe.close()
+        if wait:
+            self.process.join()
+
+    @property
+    def exit(self) -> str:
+        code = self.process.exitcode
+        return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+
+
+def _serve(pipe: Connection) -> None:
+    """Do one task after the other until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the driver's to handle
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    pipe.send_bytes(b"ready")
+    while True:
+        try:
+            payload = pipe.recv_bytes()
+        except (EOFError, OSError):
+            return
+        pipe.send_bytes(_answer(payload))
+
+
+def _answer(payload: bytes) -> bytes:
+    try:
+        fn, args, kwargs = pickle.loads(payload)
+        return pickle.dumps((True, fn(*args, **kwargs)))
+    except Exception as error:  # noqa: BLE001  it is raised again in the driver
+        return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _hold_interrupts() -> None:
+    # A process inherits this from the thread that starts it: Ctrl-C would otherwise hit it before it can say no.
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

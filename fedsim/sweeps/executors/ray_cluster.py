@@ -1,0 +1,87 @@
+"""Workers of a Ray cluster, behind `concurrent.futures.Executor`."""
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
+from typing import Any, ParamSpec, TypeVar
+
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise every start warns of what is to come
+
+import ray
+
+from fedsim.sweeps.executors.local import ONE_THREAD
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_CONNECT_S = 10
+
+
+class RayExecutor(Executor):
+    """Tasks of a Ray cluster, one processor each; the future of a task whose worker died raises Ray's error."""
+
+    def __init__(self) -> None:
+        # Ray's own retries would not be counted, and would go on where we have given up.
+        self._call = ray.remote(max_retries=0, num_cpus=1)(_call)
+        self._running: dict[Future[Any], Any] = {}
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Do ``fn(*args, **kwargs)`` on a worker; the future raises `BrokenExecutor` if this machine's Ray died."""
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        self._running[future] = reference = self._call.remote(fn, args, kwargs)
+
+        def pass_on(done: Future[T]) -> None:
+            self._running.pop(future, None)
+            error = done.exception()
+            if error is None:
+                future.set_result(done.result())
+            else:
+                gone = isinstance(error, ray.exceptions.LocalRayletDiedError)
+                future.set_exception(BrokenExecutor("Ray has died on this machine") if gone else error)
+
+        reference.future().add_done_callback(pass_on)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Cancel or wait for what is left, and leave the cluster."""
+        running = list(self._running.values())
+        if cancel_futures:
+            for reference in running:
+                ray.cancel(reference, force=True)
+        elif wait and running:
+            ray.wait(running, num_returns=len(running))
+        ray.shutdown()
+
+
+def _call(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    return fn(*args, **kwargs)
+
+
+def connect(address: str, workers: int | None) -> RayExecutor:
+    """Connect to a cluster; ``local`` starts one of this machine's own, for as long as it is used.
+
+    Raises
+    ------
+    OSError, ValueError, RuntimeError
+        If there is none at the address.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        # Ray itself would try for minutes.
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+    here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    ray.init(
+        address=address,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        runtime_env={"env_vars": ONE_THREAD},
+        **(here if address == "local" else {}),
+    )
+    return RayExecutor()
+
+
+def worker_count(_executor: RayExecutor) -> int:
+    """Return how many tasks the cluster does at once now."""
+    return int(ray.cluster_resources().get("CPU", 0))

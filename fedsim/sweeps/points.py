@@ -1,0 +1,161 @@
+"""From a scenario with a sweep to its points: values, scenarios, and every mistake in any of them."""
+
+import copy
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fedsim._version import __version__
+from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.experiment.budget import Need, refusals
+from fedsim.experiment.preflight import preflight
+from fedsim.scenario import Scenario
+from fedsim.scenario.sweep import Sweep
+
+MAX_RUNS = 1_000_000
+_MOST_MISTAKES = 100
+_POINT_BYTES, _VALUE_BYTES = 20_000, 1_000  # of a point, and for each key or value that is written
+# What a run says about itself or is compared with: none of it changes a figure.
+_WITHOUT_EFFECT = ("name", "description", "seed", "sweep", "expect", "drift", "replicates")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One what-if of a sweep.
+
+    Attributes
+    ----------
+    index
+        Its number, from 0, in the order of the grid (the last path varies fastest).
+    values
+        What the swept paths are here.
+    scenario
+        The scenario with these values.
+    digest
+        Hash of all that its runs depend on but the seed.
+    """
+
+    index: int
+    values: dict[str, Any]
+    scenario: Scenario
+    digest: str
+
+    def run_id(self, seed: int) -> str:
+        """Return the name of the run with this seed: a hash of configuration, seed and the version of fedsim."""
+        return hashlib.sha256(f"{self.digest}:{seed}:{__version__}".encode()).hexdigest()[:20]
+
+    def with_seed(self, seed: int) -> Scenario:
+        """Return the scenario of the run with this seed."""
+        return self.scenario.model_copy(update={"seed": seed})
+
+
+def seeds_of(scenario: Scenario) -> list[int]:
+    """Return the seeds that every point is run with."""
+    seeds = 1 if scenario.sweep is None else scenario.sweep.seeds
+    return list(range(scenario.seed, scenario.seed + seeds)) if isinstance(seeds, int) else list(seeds)
+
+
+def points_of(scenario: Scenario) -> list[Point]:
+    """Return the points of a scenario's sweep, each checked as `preflight` does; one point without a sweep.
+
+    Raises
+    ------
+    ScenarioError
+        With every mistake in any point, at the place of the value in the sweep that makes it; if all points are
+        excluded; or if there are too many runs.
+    """
+    sweep = scenario.sweep or Sweep()
+    _check_size(scenario, sweep)
+    points: list[Point] = []
+    mistakes: dict[Mistake, None] = {}
+    for values, places in _combinations(scenario, sweep):
+        if sweep.excludes(values):
+            continue
+        put = {path: (copy.deepcopy(value), places[path]) for path, value in values.items()}
+        try:
+            there = scenario.with_values(put)
+            preflight(there)
+        except ScenarioError as error:
+            mistakes |= dict.fromkeys(_at(mistake, values, places) for mistake in error.mistakes)
+            if len(mistakes) >= _MOST_MISTAKES:
+                break
+        else:
+            points.append(Point(len(points), values, there, _digest(there)))
+    if not mistakes and not points:
+        mistakes[scenario.mistake(("sweep", "exclude"), "leaves no point to run")] = None
+    runs = len(points) * len(seeds_of(scenario))
+    if runs > MAX_RUNS:
+        message = f"makes {runs:,} runs with {len(points):,} points; at most {MAX_RUNS:,} are possible"
+        mistakes[scenario.mistake(("sweep", "seeds"), message)] = None
+    if mistakes:
+        raise ScenarioError(list(mistakes))
+    return points
+
+
+def _check_size(scenario: Scenario, sweep: Sweep) -> None:
+    """Refuse more points than can be kept, before the first is made."""
+    size = sweep.count * (_POINT_BYTES + _VALUE_BYTES * scenario.written)
+    mistakes = refusals(scenario, [Need(("sweep",), f"a sweep of {sweep.count:,} points", size)])
+    if mistakes:
+        raise ScenarioError(mistakes)
+
+
+def _combinations(scenario: Scenario, sweep: Sweep) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Yield the values of each combination by path, and the places where they are written."""
+
+    def place(kind: str, path: str, index: int) -> str:
+        return scenario.mistake(("sweep", kind, path, index), "").place
+
+    together = range(max((len(values) for values in sweep.zip.values()), default=1))
+    for *choice, row in itertools.product(*(range(len(values)) for values in sweep.grid.values()), together):
+        at = dict(zip(sweep.grid, choice, strict=True))
+        values = {path: sweep.grid[path][index] for path, index in at.items()}
+        places = {path: place("grid", path, index) for path, index in at.items()}
+        for path, listed in sweep.zip.items():
+            values[path], places[path] = listed[row], place("zip", path, row)
+        yield values, places
+
+
+def _at(mistake: Mistake, values: Mapping[str, Any], places: Mapping[str, str]) -> Mistake:
+    """Say at which point a mistake is made, where its place does not."""
+    if mistake.place in places.values() or not values:
+        return mistake
+    where = ", ".join(f"{path}: {json.dumps(value, ensure_ascii=False)}" for path, value in values.items())
+    return replace(mistake, message=f"{mistake.message} (at {where})")
+
+
+def _digest(scenario: Scenario) -> str:
+    """Hash the resolved configuration and the contents of what it names: files, and modules of the user's own."""
+    resolved = {key: value for key, value in scenario.model_dump(mode="json").items() if key not in _WITHOUT_EFFECT}
+    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
+    for file in sorted(set(_named_files(resolved, scenario.folder))):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _named_files(data: Any, folder: Path) -> Iterator[Path]:
+    if isinstance(data, list):
+        for item in data:
+            yield from _named_files(item, folder)
+    if not isinstance(data, dict):
+        return
+    for key, value in data.items():
+        if not isinstance(value, str):
+            yield from _named_files(value, folder)
+        elif key in {"file", "path"} and (folder / value).is_file():
+            yield folder / value
+        elif key == "kind" and ":" in value:
+            origin = _origin(value.partition(":")[0])
+            if origin is not None:
+                yield origin
+
+
+def _origin(module: str) -> Path | None:
+    spec = find_spec(module)
+    path = Path(spec.origin) if spec is not None and spec.origin else None
+    return path if path is not None and path.is_file() else None

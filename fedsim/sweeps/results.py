@@ -1,0 +1,179 @@
+"""The results of a sweep as one tidy frame, and what they say: means, and paired differences between points.
+
+Every point sees the same seeds, that is the same devices with the same draws, so the difference of a metric between two
+points is taken seed by seed: what the worlds have in common cancels. The interval is Student's t over seeds,
+
+    mean(d) +- t_{n-1, (1+c)/2} s(d) / sqrt(n),
+
+for n differences d with standard deviation s. It is one interval for one comparison: of twenty at 95 %, one is expected
+to miss.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import stdtrit
+
+from fedsim.common.errors import RunError
+from fedsim.sweeps import store
+
+FIXED = ("run_id", "point", "seed", "status", "metric", "value")
+
+
+def read_results(directory: str | Path) -> pl.DataFrame:
+    """Return the results of a sweep: one row for each run and metric, in the order of points and seeds.
+
+    Columns: ``run_id``, ``point``, ``seed``, ``status`` (``complete`` or ``crashed``), one for each swept parameter by
+    its path, ``metric``, ``value`` (null where it is not finite). A run that crashed has one row, without a metric; one
+    that has not been done yet has none. A parameter whose values are not all numbers, all words or all true or false is
+    given as JSON.
+
+    Raises
+    ------
+    RunError
+        If the directory is not a sweep's, or one of its files cannot be read.
+    """
+    folder = Path(directory)
+    sweep = store.read_sweep(folder)
+    parameters = list(sweep["parameters"])
+    plan = _plan_frame(sweep, parameters)
+    done = plan.join(store.read_runs(folder).drop("seed"), on="run_id", how="inner")
+    crashes = plan.filter(pl.col("run_id").is_in(sorted(store.crashed(folder) - set(done["run_id"].unique()))))
+    empty = (pl.lit(None, pl.String).alias("metric"), pl.lit(None, pl.Float64).alias("value"))
+    rows = pl.concat(
+        [
+            done.with_columns(pl.lit("complete").alias("status")),
+            crashes.with_columns(*empty, pl.lit("crashed").alias("status")),
+        ],
+        how="diagonal",
+    )
+    columns = ["run_id", "point", "seed", "status", *parameters, "metric", "value"]
+    # A stable sort: metrics stay in the order in which they were measured.
+    return rows.sort("point", "order", maintain_order=True).select(columns)
+
+
+def parameters_of(frame: pl.DataFrame) -> list[str]:
+    """Return the swept parameters of a frame of results."""
+    return [column for column in frame.columns if column not in FIXED]
+
+
+def estimates(frame: pl.DataFrame, *, confidence: float = 0.95) -> pl.DataFrame:
+    """Return the mean of each metric at each point over seeds, with its interval.
+
+    Columns: ``point``, the parameters, ``metric``, ``seeds`` (how many have a value), ``mean``, ``standard_error``,
+    ``low``, ``high`` (null with fewer than two).
+
+    Raises
+    ------
+    ValueError
+        If the confidence is not between 0 and 1.
+    """
+    keys = ["point", *parameters_of(frame), "metric"]
+    values = frame.filter(pl.col("value").is_not_null())
+    found = values.group_by(keys, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("seeds"),
+        pl.col("value").mean().alias("mean"),
+        (pl.col("value").std() / pl.len().sqrt()).alias("standard_error"),
+    )
+    return _with_interval(found, "mean", confidence)
+
+
+def paired(
+    frame: pl.DataFrame,
+    *,
+    baseline: int | None = None,
+    metrics: Sequence[str] | None = None,
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Return how each metric differs from that at a baseline point, seed by seed.
+
+    Parameters
+    ----------
+    frame
+        From `read_results`.
+    baseline
+        The point to which the others are compared; by default the first.
+    metrics
+        Which ones; by default all.
+    confidence
+        Of the intervals, between 0 and 1.
+
+    Returns
+    -------
+    Columns: ``point``, the parameters, ``metric``, ``seeds`` (pairs in which both have a value), ``baseline_mean`` and
+    ``mean`` over these, ``difference`` (the latter less the former), ``standard_error``, ``low``, ``high`` (null with
+    fewer than two pairs). The baseline itself has no rows.
+
+    Raises
+    ------
+    ValueError
+        If there is no such point, or the confidence is not between 0 and 1.
+    """
+    values = frame.filter(pl.col("value").is_not_null())
+    if metrics is not None:
+        values = values.filter(pl.col("metric").is_in(list(metrics)))
+    points = frame["point"].unique().sort()
+    base = baseline if baseline is not None else (int(points[0]) if len(points) else 0)
+    if baseline is not None and baseline not in points:
+        raise ValueError(f"there is no point {baseline}; the points are {', '.join(map(str, points))}")
+    reference = values.filter(pl.col("point") == base).select("seed", "metric", pl.col("value").alias("baseline"))
+    others = values.filter(pl.col("point") != base)
+    return differences(others.join(reference, on=["seed", "metric"], maintain_order="left"), confidence)
+
+
+def differences(pairs: pl.DataFrame, confidence: float = 0.95) -> pl.DataFrame:
+    """Return mean differences with intervals from pairs: columns ``value``, ``baseline``, and those of results."""
+    keys = ["point", *(name for name in parameters_of(pairs) if name != "baseline"), "metric"]
+    apart = pl.col("value") - pl.col("baseline")
+    found = pairs.group_by(keys, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("seeds"),
+        pl.col("baseline").mean().alias("baseline_mean"),
+        pl.col("value").mean().alias("mean"),
+        apart.mean().alias("difference"),
+        (apart.std() / pl.len().sqrt()).alias("standard_error"),
+    )
+    return _with_interval(found, "difference", confidence)
+
+
+def _with_interval(found: pl.DataFrame, centre: str, confidence: float) -> pl.DataFrame:
+    if not 0 < confidence < 1:
+        raise ValueError(f"the confidence must lie between 0 and 1, not {confidence}")
+    freedom = np.maximum(found["seeds"].to_numpy() - 1, 1)
+    quantile = pl.Series(stdtrit(freedom, (1 + confidence) / 2), dtype=pl.Float64)
+    half = pl.col("standard_error") * quantile
+    return found.with_columns((pl.col(centre) - half).alias("low"), (pl.col(centre) + half).alias("high"))
+
+
+def _plan_frame(sweep: Mapping[str, Any], parameters: Sequence[str]) -> pl.DataFrame:
+    try:
+        values = {entry["point"]: entry["values"] for entry in sweep["points"]}
+        runs = sweep["runs"]
+        order = {run["seed"]: index for index, run in reversed(list(enumerate(runs)))}
+        columns: dict[str, pl.Series] = {
+            "run_id": pl.Series([run["run_id"] for run in runs], dtype=pl.String),
+            "point": pl.Series([run["point"] for run in runs], dtype=pl.Int64),
+            "seed": pl.Series([run["seed"] for run in runs], dtype=pl.Int64),
+            "order": pl.Series([order[run["seed"]] for run in runs], dtype=pl.Int64),
+        }
+        columns |= {path: _column([values[run["point"]][path] for run in runs]) for path in parameters}
+        return pl.DataFrame(columns)
+    except (KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{store.SWEEP_FILE} is not that of a sweep: {type(error).__name__}: {error}") from None
+
+
+def _column(values: Sequence[Any]) -> pl.Series:
+    """Return values of one parameter with the narrowest type that holds them all; mixed ones as JSON."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {str}:
+        return pl.Series(values, dtype=pl.String)
+    if kinds == {bool}:
+        return pl.Series(values, dtype=pl.Boolean)
+    if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
+        return pl.Series(values, dtype=pl.Int64)
+    if kinds <= {int, float}:
+        return pl.Series([None if value is None else float(value) for value in values], dtype=pl.Float64)
+    return pl.Series([value if isinstance(value, str) else json.dumps(value) for value in values], dtype=pl.String)

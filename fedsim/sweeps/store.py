@@ -1,0 +1,181 @@
+"""The sweep directory: one file for each run, what the sweep is, and what crashed."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fedsim.common.errors import RunError
+from fedsim.common.files import write_table, write_text
+
+SWEEP_FILE = "sweep.json"
+MERGED_FILE = "results.parquet"
+RUNS = "runs"
+_LOCK_FILE = ".lock"
+_CRASHED = ".crashed.json"
+RUN_COLUMNS = {"run_id": pl.String, "seed": pl.Int64, "metric": pl.String, "value": pl.Float64}
+
+
+def open_sweep_directory(directory: str | Path) -> Path:
+    """Make a sweep directory ready to be written; what an earlier call has done in it stays.
+
+    Raises
+    ------
+    RunError
+        If it is not a folder, or holds files but no sweep.
+    """
+    folder = Path(directory)
+    try:
+        (folder / RUNS).mkdir(parents=True, exist_ok=True)
+        ours = {SWEEP_FILE, MERGED_FILE, RUNS, _LOCK_FILE}
+        strangers = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".partial"]
+    except OSError as error:
+        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
+    if strangers and not (folder / SWEEP_FILE).exists():
+        raise RunError(f"{folder} holds files that are not a sweep's; choose another folder with --out")
+    return folder
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Refuse a second sweep in the same directory while the block runs; files left half-written are removed.
+
+    Raises
+    ------
+    RunError
+        If another process is at it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where two sweeps would do some runs twice, with the same results
+        yield
+        return
+    with (folder / _LOCK_FILE).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"another sweep is writing to {folder}; wait for it, or choose a folder with --out"
+            ) from None
+        for left in (*folder.glob(".*.partial"), *(folder / RUNS).glob(".*.partial")):
+            left.unlink(missing_ok=True)
+        yield
+
+
+def run_file(folder: Path, run_id: str) -> Path:
+    """Return where the results of a run are kept."""
+    return folder / RUNS / f"{run_id}.parquet"
+
+
+def write_run(folder: Path, run_id: str, seed: int, metrics: Mapping[str, float]) -> None:
+    """Write the results of a run at once: one row for each metric, null where it is not finite."""
+    values = [value if math.isfinite(value) else None for value in map(float, metrics.values())]
+    columns = {"run_id": [run_id] * len(values), "seed": [seed] * len(values), "metric": [*metrics], "value": values}
+    write_table(run_file(folder, run_id), pl.DataFrame(columns, schema=RUN_COLUMNS))
+
+
+def write_crash(folder: Path, run_id: str, attempts: int, error: str) -> None:
+    """Note that a run has crashed for good."""
+    text = json.dumps({"run_id": run_id, "attempts": attempts, "error": error}, indent=2, ensure_ascii=False)
+    write_text(folder / RUNS / f"{run_id}{_CRASHED}", text + "\n")
+
+
+def forget_crashes(folder: Path, run_ids: Iterable[str]) -> None:
+    """Take back what was noted of crashes."""
+    for run_id in crashed(folder).intersection(run_ids):
+        (folder / RUNS / f"{run_id}{_CRASHED}").unlink(missing_ok=True)
+
+
+def complete(folder: Path) -> set[str]:
+    """Return the runs whose results are there, merged or in files of their own."""
+    found = {path.stem for path in (folder / RUNS).glob("[!.]*.parquet")}
+    if (folder / MERGED_FILE).exists():
+        found |= set(read_table(folder / MERGED_FILE)["run_id"].unique())
+    return found
+
+
+def crashed(folder: Path) -> set[str]:
+    """Return the runs that are noted as crashed."""
+    return {path.name.removesuffix(_CRASHED) for path in (folder / RUNS).glob(f"*{_CRASHED}")}
+
+
+def compact(folder: Path) -> Path:
+    """Merge the files of all runs into one, ``results.parquet``, and remove them; resuming takes notice of it.
+
+    Raises
+    ------
+    RunError
+        If a file cannot be read or written.
+    """
+    files = sorted((folder / RUNS).glob("[!.]*.parquet"))
+    merged = folder / MERGED_FILE
+    write_table(merged, read_runs(folder))
+    for file in files:
+        file.unlink(missing_ok=True)
+    return merged
+
+
+def read_runs(folder: Path) -> pl.DataFrame:
+    """Return the results of all complete runs: ``run_id``, ``seed``, ``metric``, ``value``; each run once."""
+    merged = folder / MERGED_FILE
+    parts = [read_table(merged)] if merged.exists() else [pl.DataFrame(schema=RUN_COLUMNS)]
+    known = set(parts[0]["run_id"].unique())
+    files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in known)
+    try:
+        parts += [pl.read_parquet(files, glob=False)] if files else []
+        return pl.concat(parts)
+    except (OSError, pl.exceptions.PolarsError):
+        for file in files:
+            read_table(file)  # says which one it is
+        raise
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """Read a table of runs.
+
+    Raises
+    ------
+    RunError
+        If it is not one.
+    """
+    try:
+        table = pl.read_parquet(path, glob=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{path} cannot be read: {_first_line(error)}; remove it, and run the sweep again") from None
+    if dict(table.schema) != RUN_COLUMNS:
+        raise RunError(f"{path} does not hold the results of runs; remove it, and run the sweep again")
+    return table
+
+
+def write_sweep(folder: Path, sweep: Mapping[str, Any]) -> None:
+    """Write what the sweep is and how it stands."""
+    write_text(folder / SWEEP_FILE, json.dumps(sweep, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_sweep(directory: str | Path) -> dict[str, Any]:
+    """Read ``sweep.json``.
+
+    Raises
+    ------
+    RunError
+        If the directory is not a sweep's.
+    """
+    path = Path(directory) / SWEEP_FILE
+    try:
+        sweep = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{directory} is not a sweep directory: it has no {SWEEP_FILE}") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {_first_line(error)}") from None
+    wanted = {"name", "scenario", "parameters", "points", "runs"}
+    if not isinstance(sweep, dict) or not wanted <= sweep.keys():
+        raise RunError(f"{path} is not that of a sweep")
+    return sweep
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,197 @@
+"""The main job of a sweep: what is missing is run, kept, and accounted for."""
+
+import platform
+import re
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsim._version import __version__
+from fedsim.common.progress import Report, silent
+from fedsim.scenario import Scenario
+from fedsim.scenario.overrides import override_options
+from fedsim.scenario.permissions import NOTHING, Permissions
+from fedsim.sweeps import store
+from fedsim.sweeps.dispatch import Orders, dispatch
+from fedsim.sweeps.executors import Backend, SweepError
+from fedsim.sweeps.plan import Plan, Run
+from fedsim.sweeps.worker import Outcome, Task, work
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SweepCommand:
+    """How a sweep came about: what ``sweep.json`` says beside it.
+
+    Attributes
+    ----------
+    file
+        The scenario file, as it was named.
+    overrides
+        ``path=value`` each.
+    seed
+        The seed given on the command line, if there was one.
+    import_from
+        Folders in which modules of the user's own are found.
+    permissions
+        What the scenario was allowed.
+    """
+
+    file: str = ""
+    overrides: Sequence[str] = ()
+    seed: int | None = None
+    import_from: Sequence[str] = ()
+    permissions: Permissions = NOTHING
+
+    def words(self, directory: Path) -> str:
+        """The command that does what is missing."""
+        options = [*override_options(self.overrides, self.seed), *self.permissions.words]
+        return shlex.join(["fedsim", "sweep", self.file, "--out", str(directory), *options])
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What became of a sweep.
+
+    Attributes
+    ----------
+    directory
+        Where the results are.
+    runs
+        How many runs it has.
+    kept
+        How many of them were there already.
+    crashed
+        Those that failed for good, each with its error.
+    seconds
+        Wall time of this call.
+    """
+
+    directory: Path
+    runs: int
+    kept: int
+    crashed: dict[Run, str]
+    seconds: float
+
+
+def run_sweep(
+    plan: Plan,
+    directory: str | Path,
+    backend: Backend,
+    *,
+    retries: int = 2,
+    command: SweepCommand | None = None,
+    report: Report = silent,
+    tell: Tell = lambda _: None,
+    job: Callable[[Task], Outcome] = work,
+) -> Swept:
+    """Do the runs of a plan that are missing in a directory.
+
+    Parameters
+    ----------
+    plan
+        From `fedsim.sweeps.plan.plan_sweep`.
+    directory
+        New, or that of an earlier call, whose runs are kept; one on a file system that all workers share.
+    backend
+        Where runs are done.
+    retries
+        Further attempts for a run whose worker died, or that failed for a reason that may pass.
+    command
+        How the sweep was asked for.
+    report, tell
+        Told how much is done, and what went wrong with a run.
+    job
+        What a worker does with a task.
+
+    Raises
+    ------
+    RunError
+        If the directory cannot be written, holds something else, or is in use by another sweep.
+    SweepError
+        If the executor cannot go on.
+    """
+    command = command or SweepCommand()
+    folder = store.open_sweep_directory(directory).absolute()
+    began = time.monotonic()
+    with store.sole_writer(folder):
+        there = store.complete(folder)
+        missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
+        kept = sum(run.run_id in there for run in plan.runs)
+        about = _about(plan, Path(directory), command)
+        store.write_sweep(folder, about | {"status": "running"})
+        store.forget_crashes(folder, [run.run_id for run in plan.runs])
+        status, crashed = "interrupted", {}
+        try:
+            crashed = _do(
+                plan, missing, folder, backend, Orders(_tasks(plan, folder, command), retries, job), report, tell
+            )
+            status = "crashed" if crashed else "complete"
+        except SweepError:
+            status = "incomplete"
+            raise
+        finally:
+            seconds = time.monotonic() - began
+            store.write_sweep(folder, about | {"status": status, "wall_time_s": round(seconds, 3)})
+    return Swept(Path(directory), len(plan.runs), kept, crashed, seconds)
+
+
+def _do(
+    plan: Plan, missing: Sequence[Run], folder: Path, backend: Backend, orders: Orders, report: Report, tell: Tell
+) -> dict[Run, str]:
+    crashed: dict[Run, str] = {}
+    if not missing:
+        return crashed
+    over = len(plan.runs) - len(missing)
+    report("sweeping", over / len(plan.runs))
+    with closing(dispatch(missing, backend, orders)) as attempts:
+        for settled in attempts:
+            run, error = settled.run, settled.outcome.error
+            if not error and not store.run_file(folder, run.run_id).exists():
+                raise SweepError(
+                    f"run {run.run_id} is done, but its file is not in {folder}: the workers must share that folder"
+                )
+            if error:
+                what = "trying again" if settled.again else f"given up after attempt {settled.attempts}"
+                tell(f"run {run.run_id} (point {run.point}, seed {run.seed}): {error}; {what}")
+            if settled.again:
+                continue
+            if error:
+                crashed[run] = error
+                store.write_crash(folder, run.run_id, settled.attempts, error)
+            over += 1
+            report("sweeping", over / len(plan.runs))
+    return crashed
+
+
+def _tasks(plan: Plan, folder: Path, command: SweepCommand) -> Callable[[Run], Task]:
+    places = tuple(command.import_from)
+    return lambda run: Task(run.run_id, plan.scenario_of(run), str(folder), places)
+
+
+def _about(plan: Plan, directory: Path, command: SweepCommand) -> dict[str, Any]:
+    scenario = plan.scenario
+    return {
+        "name": scenario.name,
+        "description": scenario.description,
+        "scenario_file": command.file,
+        "scenario": scenario.model_dump(mode="json"),
+        "overrides": list(command.overrides),
+        "parameters": [] if scenario.sweep is None else scenario.sweep.paths,
+        "points": [{"point": point.index, "values": point.values} for point in plan.points],
+        "seeds": plan.seeds,
+        "runs": [vars(run) for run in plan.runs],
+        "versions": {"fedsim": __version__, "python": platform.python_version()},
+        "platform": platform.platform(),
+        "command": command.words(directory),
+    }
+
+
+def default_directory(scenario: Scenario) -> Path:
+    """Return where a sweep is kept unless another folder is asked for: ``sweeps/NAME``."""
+    return Path("sweeps") / (re.sub(r"[^A-Za-z0-9._-]+", "-", scenario.name).strip("-.") or "sweep")

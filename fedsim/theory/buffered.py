@@ -1,0 +1,324 @@
+"""The mean field of a buffered server: how often each client is in a session, in continuous time.
+
+A client's cycle is its session, what then still keeps it out, and its wait for a free place::
+
+    r_i = 1 / (A_i + W_i)                       cycles per second
+    A_i = E[max(S_i, c_i, T (R_i + u))]         rest begins with the selection; S_i its session, c_i its cool-down
+    A_i = E[S_i] + q_i E[max(c_i, T (R_i + u))]   rest begins with a report that was taken, the share q_i
+    T   = B / sum_i q_i r_i                     how long a version lasts
+
+u is the share of the running version that is still to come: of its B reports, as many are missing at a selection as at
+a moment just after a report, uniformly 1..B, and just after the own report 0..B-1.
+
+All C places are taken as long as somebody waits. Places come free at the rate Phi = sum_i r_i, and each is given by
+weight among those who wait: whoever waits is taken with chance a_i = p_i / M_i, M_i being the mean weight of those who
+wait at such an instant, client i among them. The number of such instants until it is taken is geometric; the first
+comes at once where the wait begins at one, as after a session or with a new version, and after 1 / Phi where a
+cool-down on the clock has ended, the share k_i::
+
+    W_i = (1 / a_i - 1 + k_i) / Phi
+    M_i = M + (1 - w_i) p_i - u_i sum_j w_j u_j p_j / sum_j u_j (1 - u_j),         M = sum_j w_j p_j
+    sum_i r_i E[S_i] = C                        Little's law, which gives M
+
+with w_i = r_i / (a_i Phi) the chance that client i is among those who wait at such an instant, and u_i = r_i E[S_i] the
+chance that it is in a session. The second term of M_i is the client's own weight, the third that of the others, of whom
+one more is in a session because it is not: there are always C.
+
+Where everyone together cannot keep C places busy, W_i = 0. So at equal weights a client takes part the more often the
+shorter A_i is: fast devices are over-represented, the more so the less everyone waits.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from fedsim.common.errors import ChainError
+from fedsim.theory.lengths import Lengths, Values
+from fedsim.theory.question import normalised
+from fedsim.theory.result import Stationary
+from fedsim.theory.stationary import stationary
+
+_SWEEPS = 2_000
+_SETTLED = 1e-11
+_STEPS = 16  # of u, where the buffer is larger
+_TOO_FEW = (
+    "with these separations the {buffer} reports of a version cannot come together for ever, for a client makes one in "
+    "R + 1 versions at most: lower the separations or the buffer"
+)
+_FEW = 50  # lengths that are so few come together at one instant
+
+
+@dataclass(frozen=True)
+class Asynchronous:
+    """A buffered server and its clients.
+
+    Attributes
+    ----------
+    weights
+        (N,) p_i; only their ratios matter.
+    separation
+        (N,) R_i in versions.
+    cooldown_s
+        (N,) c_i, seconds.
+    lengths
+        Of sessions.
+    concurrency, buffer
+        C places; B reports make a version.
+    law
+        ``midzuno`` or ``successive``, which agree where one place is given at a time, ``uniform`` or ``cyclic``.
+    rest_from
+        What starts separation and cool-down: ``selected`` or ``reported``.
+    max_staleness
+        Reports that are staler are not taken.
+    """
+
+    weights: Values
+    separation: NDArray[np.int64]
+    cooldown_s: Values
+    lengths: Lengths
+    concurrency: int
+    buffer: int
+    law: str = "midzuno"
+    rest_from: str = "selected"
+    max_staleness: int | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What comes of it in the long run.
+
+    Attributes
+    ----------
+    stationary
+        Shares of the participations, pi_i = r_i / sum_j r_j; its cohort is the concurrency.
+    rate
+        (N,) r_i, participations per second.
+    wait_s
+        (N,) W_i.
+    version_s
+        T.
+    utilisation
+        Share of the places that are taken.
+    """
+
+    stationary: Stationary
+    rate: Values = field(repr=False)
+    wait_s: Values = field(repr=False)
+    version_s: float
+    utilisation: float
+
+
+def asynchronous(question: Asynchronous) -> Flow:
+    """Return the long-run participation of always-available clients under a buffered server.
+
+    Notes
+    -----
+    Sessions that are all of one length stay in step for ever: they are the rounds of a synchronous server with cohorts
+    of C, whose chain is asked then. The mean field leaves out that who waits fluctuates: `error_bound` is an estimate
+    of the largest relative error, no bound: 2 sum_i s_i^2 (1 - w_i), with i's share s_i = w_i p_i / M of the waiting
+    weight; the variance of the rate at which sessions end, sum_i u_i (1 - u_i) (1 / E[S_i] - mean)^2 / Phi^2; and the
+    share of the places that chance alone leaves free or keeps taken where demand and places are close. All three fall
+    as 1 / N or faster.
+
+    Raises
+    ------
+    ChainError
+        If the separations let no version be completed in the long run, or the law is one that the mean field does not
+        know.
+    """
+    if question.lengths.distinct() == 1 and not question.cooldown_s.any():
+        in_step = _in_step(question)
+        if in_step is not None:
+            return in_step
+    shares = normalised(question.weights)
+    if question.law == "uniform":
+        shares = np.full_like(shares, 1.0 / len(shares))
+    idle = _unhindered(question)
+    if idle is not None:
+        return idle
+    few = question.lengths.distinct()
+    if question.law == "cyclic":
+        raise ChainError("the mean field of a buffered server does not know 'cyclic': it gives places by weight")
+    if question.law == "midzuno" and np.ptp(shares) > 0 and few is not None and few < _FEW:
+        raise ChainError(
+            "sessions of so few lengths end together, and of several places 'midzuno' gives one alone by weight, which "
+            "the mean field does not follow: take random lengths or speeds, or the law 'successive'"
+        )
+    return _saturated(question, shares)
+
+
+def _in_step(question: Asynchronous) -> Flow | None:
+    """Return the answer where all sessions begin and end together, if versions do so too."""
+    places, buffer = question.concurrency, question.buffer
+    if places % buffer or (question.rest_from == "reported" and places != buffer) or places > len(question.weights):
+        return None
+    if question.max_staleness is not None and places // buffer > question.max_staleness + 1:
+        return None
+    # A batch of C sessions is C / B versions long, of which R + 1 have to pass.
+    batches = -(-(question.separation + 1) * buffer // places) - 1
+    found = stationary(question.weights, batches, places, question.law)
+    length_s = float(question.lengths.mean()[0])
+    rate = found.pi * places / length_s
+    wait_s = np.asarray(1.0 / rate) - length_s * (batches + 1)
+    return Flow(found, rate, wait_s, length_s * buffer / places, 1.0)
+
+
+def _shares_of_version(question: Asynchronous) -> Values:
+    """Return values of u, equally likely."""
+    steps = min(question.buffer, _STEPS)
+    if question.buffer > _STEPS:
+        return np.asarray((np.arange(steps) + 0.5) / steps)
+    first = 1 if question.rest_from == "selected" else 0
+    return np.asarray((np.arange(steps) + first) / question.buffer)
+
+
+@dataclass(frozen=True)
+class _Away:
+    """A_i; the share q_i of sessions whose report is taken; the share k_i of waits that no end of a session begins."""
+
+    time_s: Values
+    taken: Values
+    by_clock: Values
+
+
+def _away(question: Asynchronous, version_s: float) -> _Away:
+    lengths, cooldown_s = question.lengths, question.cooldown_s
+    taken = lengths.within()
+    if question.max_staleness is not None:
+        # As many versions begin in a session of length L as L / T plus a phase: at most m with chance m + 1 - L / T.
+        fresh = [
+            bound - lengths.mean() / version_s + lengths.beyond(np.full(len(taken), bound * version_s)) / version_s
+            for bound in (question.max_staleness + 1.0, float(question.max_staleness))
+        ]
+        taken = np.minimum(taken, np.clip(fresh[0] - fresh[1], 0.0, 1.0))
+    shares = _shares_of_version(question)
+    time_s, by_clock = np.zeros(len(taken)), np.zeros(len(taken))
+    for share in shares:
+        versions_s = version_s * (question.separation + share)
+        out_s = np.maximum(cooldown_s, versions_s)
+        by_cooldown = cooldown_s > versions_s
+        if question.rest_from == "selected":
+            time_s += (out_s + lengths.beyond(out_s)) / len(shares)
+            by_clock += by_cooldown * lengths.share_up_to(cooldown_s) / len(shares)
+        else:
+            time_s += (lengths.mean() + taken * out_s) / len(shares)
+            by_clock += by_cooldown * taken / len(shares)
+    return _Away(time_s, taken, by_clock)
+
+
+def _unhindered(question: Asynchronous) -> Flow | None:
+    """Return the answer where nobody waits for a place, or None where they do."""
+    from scipy.optimize import brentq
+
+    def too_many(log_s: float) -> float:
+        away = _away(question, float(np.exp(log_s)))
+        return float(np.exp(log_s)) * float((away.taken / away.time_s).sum()) / question.buffer - 1.0
+
+    if float((1.0 / (1.0 + question.separation)).sum()) < question.buffer * (1.0 - 1e-12):
+        raise ChainError(_TOO_FEW.format(buffer=question.buffer))
+    scale = float(np.log(question.lengths.mean().mean() * question.buffer / question.concurrency))
+    low, high = scale - 10.0, scale + 10.0
+    while too_many(low) > 0.0:
+        low -= 10.0
+    while too_many(high) < 0.0:
+        high += 10.0
+        if high > scale + 60.0:
+            raise ChainError(_TOO_FEW.format(buffer=question.buffer))
+    version_s = float(np.exp(brentq(too_many, low, high, xtol=1e-12)))
+    away = _away(question, version_s)
+    rate = 1.0 / away.time_s
+    session_s = question.lengths.mean()
+    busy = float(rate @ session_s)
+    if busy > question.concurrency:
+        return None
+    error = _idle_places(question, rate * session_s)
+    return _flow(question, rate, np.zeros(len(rate)), version_s, error)
+
+
+def _saturated(question: Asynchronous, shares: Values) -> Flow:
+    """Return the answer where places are always taken: sweeps over Phi, T and w, with M solved for in each."""
+    session_s, places = question.lengths.mean(), question.concurrency
+    ends = places / float(session_s.mean())
+    version_s = question.buffer / (ends * max(float(question.lengths.within().mean()), 1e-12))
+    waiting, busy = np.zeros(len(shares)), np.full(len(shares), places / len(shares))
+    for _ in range(_SWEEPS):
+        away = _away(question, version_s)
+        pull = float((waiting * busy) @ shares) / max(float(busy @ (1.0 - busy)), 1e-300)
+        less = waiting + busy * pull / shares - away.by_clock
+        mass = _mass(away, session_s, shares, less, ends, places)
+        wait_s = np.maximum(mass / shares - less, 0.0) / ends
+        rate = 1.0 / (away.time_s + wait_s)
+        # 1 / a_i is one more than the instants that are waited for.
+        among = np.clip(rate * (wait_s * ends + 1.0 - away.by_clock) / float(rate.sum()), 0.0, 1.0)
+        now = (float(rate.sum()), question.buffer / float(rate @ away.taken))
+        change = max(abs(now[0] / ends - 1.0), abs(now[1] / version_s - 1.0), float(np.abs(among - waiting).max()))
+        # Half a step at a time: short versions let clients back sooner, and that makes versions shorter still.
+        ends, version_s, waiting = np.sqrt(ends * now[0]), np.sqrt(version_s * now[1]), 0.5 * (waiting + among)
+        busy = np.minimum(rate * session_s, 1.0)
+        if change < _SETTLED:
+            break
+    else:
+        raise ChainError("the mean field of the buffered server did not settle")
+    share = waiting * shares / max(float(waiting @ shares), 1e-300)
+    error = 2.0 * float((share**2 * (1.0 - waiting)).sum()) + _idle_places(question, session_s / away.time_s)
+    error += _unsteady(busy, session_s) / ends**2
+    return _flow(question, rate, wait_s, version_s, error)
+
+
+def _unsteady(busy: Values, session_s: Values) -> float:
+    """Return the variance of the rate at which sessions end, as their clients change and their number does not."""
+    spread, pace = busy * (1.0 - busy), 1.0 / session_s
+    mean = float(spread @ pace) / max(float(spread.sum()), 1e-300)
+    return float(spread @ (pace - mean) ** 2)
+
+
+def _mass(away: _Away, session_s: Values, shares: Values, less: Values, ends: float, places: int) -> float:
+    """Return M, at which all places are taken; 0 where they are not even if nobody waits for long."""
+    from scipy.optimize import brentq
+
+    def spare(log_mass: float) -> float:
+        wait_s = np.maximum(np.exp(log_mass) / shares - less, 0.0) / ends
+        return float((session_s / (away.time_s + wait_s)).sum()) - places
+
+    low, high = -50.0, 50.0
+    if spare(low) <= 0.0:
+        return 0.0
+    return float(np.exp(brentq(spare, low, high, xtol=1e-13, rtol=1e-13)))
+
+
+def _idle_places(question: Asynchronous, busy: Values) -> float:
+    """Return the share of places that chance leaves free, or that it keeps from those who want them.
+
+    Parameters
+    ----------
+    question
+        Whose places.
+    busy
+        (N,) chance to be in a session if nobody had to wait for a place.
+    """
+    busy = np.minimum(busy, 1.0)
+    spread = float(np.sqrt((busy * (1.0 - busy)).sum()))
+    if spread == 0.0:
+        return 0.0
+    far = abs(question.concurrency - float(busy.sum())) / spread
+    density = np.exp(-far * far / 2.0) / np.sqrt(2.0 * np.pi)
+    return float(spread * (density - far * ndtr(-far)) / question.concurrency)
+
+
+def _flow(question: Asynchronous, rate: Values, wait_s: Values, version_s: float, error: float) -> Flow:
+    separation = question.separation
+    common = int(separation[0]) if (separation == separation[0]).all() else separation
+    found = Stationary(
+        pi=rate / rate.sum(),
+        weights=normalised(question.weights),
+        separation=common,
+        cohort=question.concurrency,
+        law=question.law,
+        method="mean-field",
+        error_bound=min(1.0, error),
+        standard_error=None,
+    )
+    utilisation = min(1.0, float(rate @ question.lengths.mean()) / question.concurrency)
+    return Flow(found, rate, wait_s, float(version_s), utilisation)

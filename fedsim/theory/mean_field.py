@@ -1,0 +1,188 @@
+"""The mean field: every client for itself, in a population whose free mass does not fluctuate.
+
+A client waits R_i rounds after taking part, then is chosen with a fixed chance h_i in every round: its cycle lasts
+R_i + 1 / h_i rounds, so it takes part in a share P_i = h_i / (1 + R_i h_i) of them (renewal theorem), and is ready in
+a share w_i = 1 / (1 + R_i h_i). With F the mean weight of the ready clients, a client that is ready sees F, plus
+its own weight instead of w_i times it, so one draw takes it with chance a_i = p_i / (F + (1 - w_i) p_i). Then
+
+- Midzuno: h_i = a_i + (1 - a_i) (B - 1) / (D - w_i), the second draws being uniform over D ready clients.
+- successive: h_i = 1 - (1 - a_i)^B.
+- bernoulli: h_i = min(1, B a_i).
+
+F is the root of sum_i P_i = B (and D makes the mean number of first draws 1), with the w_i of the previous sweep;
+sweeps repeat until these settle. Every left-hand side is monotone in its unknown and the root is bracketed, so it is
+always found.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsim.theory.question import Question, ask, per_client, reduced
+from fedsim.theory.result import Stationary
+
+_TOLERANCE = 1e-13  # of the logarithm of a mass
+_SWEEPS = 30
+_SETTLED = 1e-12
+
+
+def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
+    """Approximate stationary participation for any separations and selection law, in O(N).
+
+    Parameters
+    ----------
+    weights
+        (N,) positive weights p_i; only their ratios matter.
+    separation
+        Rounds of separation, common or (N,) one per client.
+    cohort
+        Clients per round, B; at most sum_i 1 / (1 + R_i).
+    law
+        Any law.
+
+    Returns
+    -------
+    Stationary
+        Method ``mean-field``. `error_bound` is an estimate of the largest relative error of a client, see
+        Notes.
+
+    Raises
+    ------
+    ChainError
+        If the question makes no sense. Demand above what the separations allow is refused, with the largest
+        feasible cohort named.
+
+    Notes
+    -----
+    What the mean field leaves out is the fluctuation of the free mass. The estimate of the relative error is twice
+    sum_i s_i^2 (1 - w_i), with s_i the larger of pi_i and i's share w_i p_i / F of the ready weight: that fluctuation,
+    in squared relative terms. For ``successive``, h_i is added to 1 - w_i, because weight also leaves during a round;
+    for ``bernoulli``, whose cohorts vary, (1 - w_i) / w_i stands in its place and 4 B in that of 2. It falls as 1/N,
+    and is at most 1, which says nothing. The form was argued and the constants were set by comparison with exact
+    results, so it is an estimate and no bound: ``docs/chain.md`` tells how often it was exceeded. Without separation it
+    is 0 and the mean field exact for ``midzuno`` and ``bernoulli``. Shortages are not modelled: the answer is for the
+    chain while it does not stall.
+    """
+    return solve(ask(weights, separation, cohort, law))
+
+
+def solve(question: Question) -> Stationary:
+    """Answer a question that was checked already."""
+    units = reduced(question)
+    taken = participation(units)
+    return Stationary(
+        pi=per_client(question, taken / taken.sum()),
+        weights=question.weights,
+        separation=question.separation,
+        cohort=question.cohort,
+        law=question.law,
+        method="mean-field",
+        error_bound=_error(units, taken),
+        standard_error=None,
+    )
+
+
+def participation(units: Question) -> NDArray[np.float64]:
+    """Return the share of rounds in which each unit takes part, P_i, with sum B."""
+    rounds = units.separations.astype(np.float64)
+    most = 1.0 / (1.0 + rounds)
+    if units.law == "cyclic":
+        return np.full(units.clients, units.cohort / units.clients)
+    if units.cohort >= most.sum() * (1.0 - 1e-12):
+        return most  # everyone takes part as often as the separations allow
+    ready = np.ones(units.clients)
+    for _ in range(_SWEEPS):
+        before = ready
+        chances = _CHANCES[units.law](units.weights, rounds, units.cohort, before)
+        ready = 1.0 / (1.0 + rounds * chances)
+        if float(np.abs(ready - before).max()) < _SETTLED:
+            break
+    return chances * ready
+
+
+def _taken(chances: NDArray[np.float64], rounds: NDArray[np.float64]) -> float:
+    return float((chances / (1.0 + rounds * chances)).sum())
+
+
+def _one_draw(p: NDArray[np.float64], mass: float, ready: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Chance of a ready client in one draw, from a mean free mass."""
+    return np.asarray(np.minimum(1.0, p / (mass + (1.0 - ready) * p)))
+
+
+def _mass(excess: Callable[[float], float]) -> float:
+    """Return the root of a decreasing function of the free mass; the bracket widens until it holds it."""
+    from scipy.optimize import brentq
+
+    low, high = -1.0, 1.0
+    while excess(float(np.exp(low))) < 0.0:
+        low -= 4.0
+    while excess(float(np.exp(high))) > 0.0:
+        high += 4.0
+    return float(np.exp(brentq(lambda x: excess(float(np.exp(x))), low, high, xtol=_TOLERANCE, rtol=_TOLERANCE)))
+
+
+def _midzuno(
+    p: NDArray[np.float64], rounds: NDArray[np.float64], cohort: int, ready: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    from scipy.optimize import brentq
+
+    def second(share: float) -> NDArray[np.float64]:
+        """(B - 1) / (D - w_i), at most 1, with share = (B - 1) / D."""
+        return np.asarray(share / np.maximum(1.0 - ready * share / (cohort - 1), share))
+
+    def chances(first: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+        return first if cohort == 1 else first + (1.0 - first) * second(share)
+
+    def first_at(share: float) -> NDArray[np.float64]:
+        mass = _mass(lambda mass: _taken(chances(_one_draw(p, mass, ready), share), rounds) - cohort)
+        return _one_draw(p, mass, ready)
+
+    if cohort == 1:
+        return first_at(0.0)
+
+    def firsts(share: float) -> float:
+        """First draws per round, minus the one that there is."""
+        first = first_at(share)
+        return float((first / (1.0 + rounds * chances(first, share))).sum()) - 1.0
+
+    # where second draws alone would fill the cohort, no first draws are left
+    alone = float(brentq(lambda share: _taken(second(share), rounds) - cohort, 0.0, 1.0, xtol=_TOLERANCE))
+    share = float(brentq(firsts, 0.0, alone * (1.0 - 1e-9), xtol=_TOLERANCE, rtol=_TOLERANCE))
+    return chances(first_at(share), share)
+
+
+def _successive(
+    p: NDArray[np.float64], rounds: NDArray[np.float64], cohort: int, ready: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    def chances(mass: float) -> NDArray[np.float64]:
+        return np.asarray(1.0 - (1.0 - _one_draw(p, mass, ready)) ** cohort)
+
+    return chances(_mass(lambda mass: _taken(chances(mass), rounds) - cohort))
+
+
+def _bernoulli(
+    p: NDArray[np.float64], rounds: NDArray[np.float64], cohort: int, ready: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    def chances(mass: float) -> NDArray[np.float64]:
+        return np.asarray(np.minimum(1.0, cohort * p / (mass + (1.0 - ready) * p)))
+
+    return chances(_mass(lambda mass: _taken(chances(mass), rounds) - cohort))
+
+
+_CHANCES = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli}
+
+
+def _error(units: Question, taken: NDArray[np.float64]) -> float:
+    supply = float((1.0 / (1.0 + units.separations)).sum())
+    if units.law == "cyclic" or (units.law != "bernoulli" and units.cohort >= supply * (1.0 - 1e-12)):
+        return 0.0
+    ready = np.maximum(1.0 - units.separations * taken, 1e-12)
+    first = ready * units.weights / float((ready * units.weights).sum())
+    share = np.maximum(first, taken / taken.sum())
+    away, factor = 1.0 - ready, 2.0
+    if units.law == "successive":
+        away = away + taken / ready
+    elif units.law == "bernoulli":
+        away, factor = away / ready, 4.0 * units.cohort
+    return min(1.0, factor * float((share**2 * away).sum()))

@@ -1,0 +1,137 @@
+"""Monte Carlo: participation counted over many independent replicas, with standard errors."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
+from fedsim.theory.replicas import rounds_of
+from fedsim.theory.result import Stationary
+
+REPLICAS = 64
+
+_STEPS = 50_000_000  # replicas x rounds x clients, by default
+_CELLS = 1 << 21  # replicas x clients advanced at once
+
+
+def monte_carlo(
+    weights: ArrayLike,
+    separation: ArrayLike,
+    cohort: int = 1,
+    law: str = "midzuno",
+    *,
+    seed: int = 0,
+    replicas: int = REPLICAS,
+    rounds: int | None = None,
+    burn_in: int | None = None,
+) -> Stationary:
+    """Estimate stationary participation by simulation, for any question.
+
+    Parameters
+    ----------
+    weights
+        (N,) positive weights p_i; only their ratios matter.
+    separation
+        Rounds of separation, common or (N,) one per client.
+    cohort
+        Clients per round, B.
+    law
+        Any law.
+    seed
+        Seed of all draws: the same seed gives the same answer.
+    replicas
+        Independent chains, at least 2.
+    rounds
+        Rounds counted in each, at least 1; by default what makes 5e7 steps of one client, within 500 and 20,000.
+    burn_in
+        Rounds played before counting, from "all ready"; by default a quarter of `rounds`, and at least four
+        times the longest separation. What it leaves of the start is not part of the standard error.
+
+    Returns
+    -------
+    Stationary
+        Method ``monte-carlo``. `standard_error` is the spread of the replicas' shares over the square root of
+        their number: replicas are independent, so it holds whatever the correlation between rounds. It is
+        never below the share of one single participation, which is all that is known of a client that was
+        never seen.
+
+    Raises
+    ------
+    ChainError
+        If the question makes no sense, or a replica stalls.
+
+    Notes
+    -----
+    Cost O(replicas x rounds x N), memory O(N): replicas are advanced in batches.
+    """
+    return solve(ask(weights, separation, cohort, law), seed, replicas=replicas, rounds=rounds, burn_in=burn_in)
+
+
+def solve(
+    question: Question,
+    seed: int = 0,
+    *,
+    replicas: int = REPLICAS,
+    rounds: int | None = None,
+    burn_in: int | None = None,
+) -> Stationary:
+    """Answer a question that was checked already."""
+    units = reduced(question)
+    replicas = whole_number(replicas, "the number of replicas", least=2)
+    if rounds is None:
+        rounds = int(np.clip(_STEPS // (replicas * units.clients), 500, 20_000))
+    rounds = whole_number(rounds, "the number of rounds", least=1)
+    longest = int(question.separations.max())
+    skip = max(rounds // 4, 4 * (longest + 1)) if burn_in is None else whole_number(burn_in, "the burn-in")
+
+    sums = _Sums(units.clients)
+    batch = max(1, _CELLS // units.clients)
+    for first in range(0, replicas, batch):
+        sums.add(_counts(units, seed, range(first, min(first + batch, replicas)), skip, rounds))
+    shares, error = sums.shares(replicas)
+    return Stationary(
+        pi=per_client(question, shares),
+        weights=question.weights,
+        separation=question.separation,
+        cohort=question.cohort,
+        law=question.law,
+        method="monte-carlo",
+        error_bound=None,
+        standard_error=per_client(question, error),
+    )
+
+
+def _counts(units: Question, seed: int, replicas: range, skip: int, rounds: int) -> NDArray[np.float64]:
+    """Return the participations of each client in each replica."""
+    counts = np.zeros((len(replicas), units.clients))
+    play = rounds_of(units, replicas, seed)
+    for now in range(skip + rounds):
+        chosen = next(play).chosen
+        if now >= skip:
+            counts += chosen
+    return counts
+
+
+class _Sums:
+    """First and second moments over replicas of each client's count and of the total; exact, being integers."""
+
+    def __init__(self, clients: int) -> None:
+        self.counts = np.zeros(clients)
+        self.squares = np.zeros(clients)
+        self.products = np.zeros(clients)
+        self.total = 0.0
+        self.total_square = 0.0
+
+    def add(self, counts: NDArray[np.float64]) -> None:
+        total = counts.sum(axis=1)
+        self.counts += counts.sum(axis=0)
+        self.squares += (counts**2).sum(axis=0)
+        self.products += (counts * total[:, None]).sum(axis=0)
+        self.total += float(total.sum())
+        self.total_square += float((total**2).sum())
+
+    def shares(self, replicas: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ratio of sums, and its standard error by the delta method (the total varies with bernoulli)."""
+        shares = self.counts / self.total
+        residual = self.squares - 2.0 * shares * self.products + shares**2 * self.total_square
+        spread = np.sqrt(np.maximum(residual, 0.0) / (replicas - 1.0) * replicas)
+        return shares, np.maximum(spread, 1.0) / self.total

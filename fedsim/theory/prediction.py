@@ -1,0 +1,114 @@
+"""What theory has to say about a scenario's participation, where it applies."""
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fedsim.common.errors import ChainError
+from fedsim.population import Population
+from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
+from fedsim.scenario.theory import ConvergenceStudy
+from fedsim.theory import Stationary, convergence, stationary
+from fedsim.theory.buffered_prediction import flow_of
+
+_MOST = 100_000
+
+
+def law_of(scenario: Scenario) -> str:
+    """Return the chain's name of the scenario's selection law."""
+    return scenario.server.selection.kind
+
+
+def predicted(
+    scenario: Scenario,
+    population: Population,
+    separation: int | NDArray[np.int64] | None = None,
+    method: str = "auto",
+    law: str | None = None,
+) -> Stationary:
+    """Return the long-run participation of always-available clients under the scenario's selection law.
+
+    Parameters
+    ----------
+    scenario, population
+        Whose weights, cohort and law are taken.
+    separation
+        Instead of the population's own.
+    method
+        As in `fedsim.theory.stationary`.
+    law
+        Instead of the scenario's own selection law.
+
+    Raises
+    ------
+    ChainError
+        If the chain has no answer, for instance because the separation cannot be kept.
+    """
+    if isinstance(scenario.server, BufferedServer):
+        return flow_of(scenario, scenario.server, population, separation, method, law).stationary
+    if separation is None:
+        common = population.common_separation
+        separation = population.separation if common is None else common
+    wanted = scenario.server.wanted
+    return stationary(population.weight, separation, wanted, law or law_of(scenario), method, seed=scenario.seed)
+
+
+def applicable(scenario: Scenario, population: Population) -> Stationary | None:
+    """Return what theory predicts for the log of a scenario, or None where its assumptions do not hold.
+
+    The chain knows always-available clients that wait in synchronous rounds, with a full cohort in every round and
+    every participation counted. The mean field of a buffered server knows always-available clients alone; beyond
+    100,000 of them a run does not wait for it.
+    """
+    server = scenario.server
+    if isinstance(server, BufferedServer):
+        if not scenario.always_available or len(population) > _MOST:
+            return None
+        try:
+            return predicted(scenario, population)
+        except ChainError:
+            return None
+    in_rounds = not population.cooldown_s.any()
+    counted = server.cooldown_from == "selected" or (server.wanted == server.cohort and server.deadline is None)
+    if not (scenario.always_available and in_rounds and counted):
+        return None
+    try:
+        return predicted(scenario, population)
+    except ChainError:
+        return None
+
+
+def convergence_table(scenario: Scenario, population: Population, study: ConvergenceStudy) -> pl.DataFrame:
+    """Return how fast the law of the participants approaches its limit, for several common separations.
+
+    Columns: ``separation``; ``round``; ``tv``, the TV distance between the law of a participant of that round, all
+    clients being ready at round 0, and the stationary one; ``noise_floor``, what sampling noise alone would give (null
+    where the law was computed exactly); ``method``.
+
+    Raises
+    ------
+    ChainError
+        If a separation cannot be kept.
+    """
+    parts = []
+    for separation in study.separations:
+        found = convergence(
+            population.weight,
+            separation,
+            scenario.server.wanted,
+            law_of(scenario),
+            rounds=study.rounds,
+            replicas=study.replicas,
+            seed=scenario.seed,
+        )
+        floor = [None] * study.rounds if found.noise_floor is None else found.noise_floor.tolist()
+        columns = {
+            "separation": [separation] * study.rounds,
+            "round": list(range(study.rounds)),
+            "tv": found.tv.tolist(),
+            "noise_floor": pl.Series(floor, dtype=pl.Float64),
+            "method": [found.method] * study.rounds,
+        }
+        parts.append(pl.DataFrame(columns))
+    return pl.concat(parts)

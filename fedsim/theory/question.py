@@ -1,0 +1,224 @@
+"""What is asked of the chain: weights, separation, cohort and law, checked before anything is computed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsim.common.errors import ChainError
+
+LAWS = ("midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli")
+
+_SMALLEST_WEIGHT = 1e-300
+
+
+@dataclass(frozen=True)
+class Question:
+    """A chain whose numbers make sense: see `ask`."""
+
+    weights: NDArray[np.float64]
+    separation: int | NDArray[np.int64]
+    cohort: int
+    law: str
+
+    @property
+    def clients(self) -> int:
+        """Number of clients, N."""
+        return int(self.weights.size)
+
+    @property
+    def separations(self) -> NDArray[np.int64]:
+        """(N,) the separation of every client, also where it is common."""
+        return np.broadcast_to(np.asarray(self.separation, dtype=np.int64), self.weights.shape)
+
+
+def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str = "midzuno") -> Question:
+    """Check a question, and put it in normal form.
+
+    Parameters
+    ----------
+    weights
+        (N,) positive finite numbers, normalised here to sum 1.
+    separation
+        One non-negative integer, or (N,) of them. All equal counts as one common separation.
+    cohort
+        Clients wanted per round, an integer between 1 and N.
+    law
+        One of `LAWS`.
+
+    Raises
+    ------
+    ChainError
+        If a number makes no sense, or the clients cannot fill a cohort every round: a common R must be at
+        most floor(N / B) - 1, and always-available clients of separations R_i can supply at most sum_i 1 / (1
+        + R_i) participations a round.
+    """
+    if law not in LAWS:
+        raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(LAWS)}")
+    shares = normalised(weights)
+    size = _cohort(cohort, shares.size)
+    rounds = _separation(separation, shares.size)
+    if law == "groups" and shares.size % size:
+        raise ChainError(
+            f"{shares.size} clients do not divide into groups of {size}: with law 'groups' the number of "
+            f"clients must be a multiple of the cohort"
+        )
+    if law == "groups" and not isinstance(rounds, int):
+        blocks = rounds.reshape(-1, size)
+        mixed = np.flatnonzero(np.ptp(blocks, axis=1))
+        if mixed.size:
+            raise ChainError(
+                f"the separations in group {mixed[0]} are {blocks[mixed[0]].tolist()}: a group takes part as "
+                f"a whole, so give its clients one separation"
+            )
+    question = Question(weights=shares, separation=rounds, cohort=size, law=law)
+    _check_supply(question)
+    return question
+
+
+def ask_common(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str = "midzuno") -> Question:
+    """Check a question, as `ask` does, that must have one common separation."""
+    question = ask(weights, separation, cohort, law)
+    if not isinstance(question.separation, int):
+        raise ChainError(
+            f"the closed form needs one common separation, and these run from {question.separation.min()} to "
+            f"{question.separation.max()}: use the method 'exact', 'mean-field' or 'monte-carlo'"
+        )
+    return question
+
+
+def normalised(weights: ArrayLike) -> NDArray[np.float64]:
+    """Return weights with sum 1, after checking that they are one list of positive finite numbers."""
+    try:
+        values = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ChainError(f"the weights are not numbers ({error}): give one positive number per client") from None
+    if values.ndim != 1:
+        raise ChainError(f"the weights have shape {values.shape}: give one list, with one number per client")
+    if values.size == 0:
+        raise ChainError("the population is empty: give at least one client")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
+    if bad.size:
+        more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
+        raise ChainError(
+            f"the weight of client {bad[0]} is {values[bad[0]]}{more}: weights must be positive and finite; "
+            f"leave out a client that can never be chosen"
+        )
+    values = np.asarray(values / values.max())
+    values /= values.sum()
+    least = int(values.argmin())
+    if values[least] < _SMALLEST_WEIGHT:
+        raise ChainError(
+            f"the weight of client {least} is {values[least]:g} of the total, less than "
+            f"{_SMALLEST_WEIGHT:g}: too little to compute with; raise it or leave that client out"
+        )
+    return values
+
+
+def reduced(question: Question) -> Question:
+    """Return the same chain on what is chosen.
+
+    Its law is ``midzuno``, ``successive``, ``bernoulli`` or ``cyclic``: groups become single units,
+    ``uniform`` becomes ``midzuno`` at equal weights, and successive draws of one client are Midzuno draws
+    too.
+    """
+    weights, rounds, cohort, law = question.weights, question.separation, question.cohort, question.law
+    if law == "groups":
+        weights = weights.reshape(-1, cohort).sum(axis=1)
+        rounds = rounds if isinstance(rounds, int) else rounds[::cohort]
+        cohort, law = 1, "midzuno"
+    elif law == "uniform":
+        weights, law = np.full_like(weights, 1.0 / weights.size), "midzuno"
+    elif law == "successive" and cohort == 1:
+        law = "midzuno"
+    return Question(weights=weights, separation=rounds, cohort=cohort, law=law)
+
+
+def per_client(question: Question, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share what the units of `reduced` take among the clients: equally inside a group."""
+    if question.law == "groups":
+        return np.repeat(shares / question.cohort, question.cohort)
+    return shares
+
+
+def largest_separation(clients: int, cohort: int) -> int:
+    """Return the largest common separation that always-available clients can keep: floor(N / B) - 1."""
+    return clients // cohort - 1
+
+
+def _cohort(cohort: object, clients: int) -> int:
+    size = whole_number(cohort, "the cohort", least=1)
+    if size > clients:
+        raise ChainError(
+            f"the cohort is {size}, more than the {clients} clients there are: it must be at most {clients}"
+        )
+    return size
+
+
+def _separation(separation: ArrayLike, clients: int) -> int | NDArray[np.int64]:
+    try:
+        values = np.asarray(separation)
+    except (TypeError, ValueError):
+        raise ChainError(f"the separation {separation!r} is neither a number nor a list of numbers") from None
+    if values.ndim == 0:
+        rounds = _integer(values.item(), "the separation")
+        if rounds < 0:
+            raise ChainError(f"the separation is {rounds}: it counts rounds of waiting, 0 or more")
+        return rounds
+    if values.shape != (clients,):
+        raise ChainError(
+            f"the separations have shape {values.shape} and there are {clients} clients: give one number per "
+            f"client, or one for all"
+        )
+    for client, value in enumerate(values.tolist()) if values.dtype.kind not in "iu" else ():
+        _integer(value, f"the separation of client {client}")
+    if (values < 0).any():
+        client = int(np.flatnonzero(values < 0)[0])
+        raise ChainError(
+            f"the separation of client {client} is {values[client]}: it counts rounds of waiting, 0 or more"
+        )
+    each = values.astype(np.int64)
+    return int(each[0]) if (each == each[0]).all() else each
+
+
+def whole_number(value: object, what: str, least: int = 0) -> int:
+    """Return `value` as an integer of at least `least`, or raise an error that calls it `what`."""
+    number = _integer(value, what)
+    if number < least:
+        raise ChainError(f"{what} is {number}: it must be at least {least}")
+    return number
+
+
+def _integer(value: object, what: str) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return int(value)
+    raise ChainError(f"{what} is {value!r}: it must be a whole number")
+
+
+def _check_supply(question: Question) -> None:
+    clients, cohort, rounds = question.clients, question.cohort, question.separation
+    most = largest_separation(clients, cohort)
+    if isinstance(rounds, int):
+        if rounds > most:
+            fits = clients // (rounds + 1)
+            smaller = f", or the cohort to {fits}" if fits else ""
+            raise ChainError(
+                f"the separation is {rounds}, but {clients} clients in cohorts of {cohort} can wait at most "
+                f"{most} rounds each: lower the separation to {most}{smaller}"
+            )
+        return
+    if question.law == "cyclic" and rounds.max() > most:
+        client = int(rounds.argmax())
+        raise ChainError(
+            f"the separation of client {client} is {rounds[client]}, but in turn, in cohorts of {cohort}, "
+            f"each of {clients} clients comes round again after {most} rounds of waiting: lower it to {most}"
+        )
+    supply = float((1.0 / (1.0 + rounds)).sum())
+    if cohort > supply * (1.0 + 1e-12):
+        remedy = f"lower the cohort to {int(supply)}" if supply >= 1.0 else "no cohort is small enough"
+        raise ChainError(
+            f"the cohort is {cohort}, but with these separations the clients can supply at most {supply:.6g} "
+            f"participations a round (the sum of 1 / (1 + R_i)): {remedy}, or lower the separations"
+        )

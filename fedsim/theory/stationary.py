@@ -1,0 +1,117 @@
+"""The best answer to a question, and its form as JSON."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from fedsim.common.errors import ChainError
+from fedsim.theory.closed_form import has_closed_form
+from fedsim.theory.closed_form import solve as solve_closed_form
+from fedsim.theory.cohorts import TooLargeError
+from fedsim.theory.exact import solve as solve_exact
+from fedsim.theory.mean_field import solve as solve_mean_field
+from fedsim.theory.monte_carlo import solve as solve_monte_carlo
+from fedsim.theory.question import Question, ask
+from fedsim.theory.result import Stationary
+
+METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
+
+_EXACT_UP_TO = 20_000  # states that `auto` enumerates
+_GOOD_ENOUGH = 0.02  # relative error that `auto` accepts of the mean field
+
+
+def stationary(
+    weights: ArrayLike,
+    separation: ArrayLike,
+    cohort: int = 1,
+    law: str = "midzuno",
+    method: str = "auto",
+    *,
+    seed: int = 0,
+) -> Stationary:
+    """Stationary participation of every client, by the best method or by the one that is named.
+
+    Parameters
+    ----------
+    weights
+        (N,) positive weights p_i; only their ratios matter.
+    separation
+        Rounds of separation: one common R, or (N,) one R_i per client.
+    cohort
+        Clients per round, B.
+    law
+        ``midzuno``, ``uniform``, ``successive``, ``groups``, ``cyclic`` or ``bernoulli``.
+    method
+        ``closed-form``, ``exact``, ``mean-field``, ``monte-carlo``, or ``auto``: the closed form where there
+        is one; else exact up to 20,000 states; else the mean field if it expects a relative error of at most
+        2 %; else Monte Carlo.
+    seed
+        Seed of Monte Carlo.
+
+    Returns
+    -------
+    Stationary
+        With the method that was used and how wrong it can be.
+
+    Raises
+    ------
+    ChainError
+        If the question makes no sense, or the method that is named cannot answer it.
+    """
+    if method not in METHODS:
+        raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
+    question = ask(weights, separation, cohort, law)
+    if method == "closed-form":
+        return solve_closed_form(question)
+    if method == "exact":
+        return solve_exact(question)
+    if method == "mean-field":
+        return solve_mean_field(question)
+    if method == "monte-carlo":
+        return solve_monte_carlo(question, seed)
+    return _best(question, seed)
+
+
+def _best(question: Question, seed: int) -> Stationary:
+    if has_closed_form(question):
+        return solve_closed_form(question)
+    try:
+        return solve_exact(question, _EXACT_UP_TO)
+    except TooLargeError:
+        approximate = solve_mean_field(question)
+    if approximate.error_bound is not None and approximate.error_bound <= _GOOD_ENOUGH:
+        return approximate
+    return solve_monte_carlo(question, seed)
+
+
+def answer(result: Stationary) -> dict[str, Any]:
+    """Return one result as the object that ``fedsim chain`` prints: strict JSON, no NaN or infinity.
+
+    Parameters
+    ----------
+    result
+        Any result of this package.
+
+    Returns
+    -------
+    dict
+        ``separation`` (an integer, or one per client), ``method``, ``clients``, ``cohort``, ``law``, ``pi``
+        (sums to 1), ``l1_uniform``, ``tv_uniform``, ``ratio`` (largest over smallest pi, null when that is
+        infinite), ``error_bound`` (null for Monte Carlo), ``standard_error`` (null but for Monte Carlo),
+        ``period`` (null unless computed).
+    """
+    rounds = result.separation
+    return {
+        "separation": rounds if isinstance(rounds, int) else rounds.tolist(),
+        "method": result.method,
+        "clients": result.clients,
+        "cohort": result.cohort,
+        "law": result.law,
+        "pi": result.pi.tolist(),
+        "l1_uniform": result.l1_uniform,
+        "tv_uniform": result.tv_uniform,
+        "ratio": result.ratio if result.pi.min() > 0.0 else None,
+        "error_bound": result.error_bound,
+        "standard_error": None if result.standard_error is None else result.standard_error.tolist(),
+        "period": result.period,
+    }

@@ -1,0 +1,93 @@
+"""The share of devices that is available in each hour of the day: of a trace, and of a model beside it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.habits.intervals import available_at
+from fedsim.availability.place import Place
+from fedsim.availability.trace.pattern import DAY_S
+from fedsim.availability.trace.unions import Spans
+from fedsim.common.keyed import Purpose, stream
+from fedsim.scenario.habits import Habits
+
+_PERSONS, _DAYS = 400, 14
+_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """How far a model's curve of 24 hours is from the trace's.
+
+    Attributes
+    ----------
+    mean, largest
+        Mean and largest absolute difference of the shares.
+    share, of_trace
+        Share of all time available, in the model and in the trace.
+    """
+
+    mean: float
+    largest: float
+    share: float
+    of_trace: float
+
+
+def hourly_shares(spans: Spans, begin: float, end: float) -> NDArray[np.float64]:
+    """Return the share of device time that is available in each of the 24 hours; NaN for hours never seen.
+
+    Parameters
+    ----------
+    spans
+        Positions in civil time, 0 being midnight.
+    begin, end
+        What was observed.
+
+    Notes
+    -----
+    The time available before t, over all devices, is sum (t - start)+ - (t - end)+, which is looked up at every full
+    hour in the sorted starts and ends: exact, and O((n + hours) log n).
+    """
+    edges = np.arange(np.floor(begin / 3600), np.ceil(end / 3600) + 1) * 3600.0
+    inside = np.clip(edges, begin, end)
+    seen = np.diff(inside) * len(spans)
+    held = np.diff(_passed(spans.starts, inside) - _passed(spans.ends, inside))
+    hours = ((edges[:-1] // 3600) % 24).astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        shares: NDArray[np.float64] = np.bincount(hours, held, 24) / np.bincount(hours, seen, 24)
+    return shares
+
+
+def _passed(times: NDArray[np.float64], instants: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sum (instant - time)+ over the times, for each instant."""
+    ordered = np.sort(times)
+    sums = np.concatenate([[0.0], np.cumsum(ordered)])
+    before = np.searchsorted(ordered, instants)
+    passed: NDArray[np.float64] = before * instants - sums[before]
+    return passed
+
+
+def habits_shares(habits: Habits) -> NDArray[np.float64]:
+    """Return the same for a model of habits: 400 persons, looked at every half hour for two weeks."""
+    draws, place = stream(0, 0, Purpose.AVAILABILITY), Place(_MONDAY, ZoneInfo("UTC"))
+    counts = np.zeros(24)
+    for half in range(48 * _DAYS):
+        mask = available_at(habits, np.arange(_PERSONS), half * 1800.0 + 900.0, place, draws)
+        counts[half // 2 % 24] += mask.sum()
+    return counts / (2 * _DAYS * _PERSONS)
+
+
+def misfit(model: NDArray[np.float64], trace: NDArray[np.float64]) -> Misfit:
+    """Compare two curves in the hours that the trace has."""
+    seen = np.isfinite(trace)
+    apart = np.abs(model - trace)[seen]
+    means = float(model[seen].mean()), float(trace[seen].mean())
+    return Misfit(float(apart.mean()), float(apart.max()), *means)
+
+
+def observed_days(begin: float, end: float) -> NDArray[np.int64]:
+    """Return the numbers of the days that were observed from midnight to midnight."""
+    return np.arange(np.ceil(begin / DAY_S - 1e-9), np.floor(end / DAY_S + 1e-9)).astype(np.int64)

@@ -1,0 +1,155 @@
+"""Habits estimated from a trace: night sessions and top-ups on the charger, and the use of the screen.
+
+Only what the trace shows is estimated; everything else keeps its default. A night session is the longest one that is
+plugged in between 18:00 and 06:00 and lasts at least three hours; all other sessions are top-ups.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.trace.pattern import DAY_S
+from fedsim.availability.trace.unions import Spans
+from fedsim.scenario.civil import format_clock
+from fedsim.scenario.units import format_duration
+from fedsim.traces.curves import observed_days
+
+Floats = NDArray[np.float64]
+_HOUR = 3600.0
+_SHORTEST_NIGHT, _MOST_DEVIATION = 3 * _HOUR, 3 * _HOUR
+_FEWEST = 10
+
+
+def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dict[str, Any]:
+    """Estimate the habits of charging, as they are written in a scenario.
+
+    Parameters
+    ----------
+    spans
+        When each device is on a charger, in civil time from midnight of day 0.
+    begin, end
+        What was observed.
+    weekday
+        Of day 0, Monday being 0.
+
+    Raises
+    ------
+    ValueError
+        If less than two whole days, or too few sessions, were observed.
+    """
+    days = observed_days(begin, end)
+    if len(days) < 2:
+        raise ValueError(f"{len(days)} whole days are too few to tell habits from; at least two are needed")
+    whole = (spans.starts > begin) & (spans.ends < end)
+    starts, lengths, devices = spans.starts[whole], (spans.ends - spans.starts)[whole], spans.devices[whole]
+    # A night belongs to the day in which it begins, up to noon of the next.
+    day = np.floor((starts - DAY_S / 2) / DAY_S).astype(np.int64)
+    evening = starts - day * DAY_S
+    candidate = np.flatnonzero((lengths >= _SHORTEST_NIGHT) & (evening >= 18 * _HOUR) & (evening < 30 * _HOUR))
+    order = candidate[np.lexsort((-lengths[candidate], day[candidate], devices[candidate]))]
+    new = np.append(True, (np.diff(devices[order]) != 0) | (np.diff(day[order]) != 0))[: len(order)]
+    night = order[new]
+    if len(night) < _FEWEST:
+        raise ValueError(f"{len(night)} nights on the charger are too few to tell habits from")
+    rest = np.ones(len(starts), dtype=np.bool_)
+    rest[night] = False
+    nights_seen = len(days) - 1
+    free = (weekday + day[night] + 1) % 7 >= 5
+    evenings, slept = evening[night], lengths[night]
+    usual, usual_length = _usual(evenings, free), _usual(slept, free)
+    persons, daily = _deviations(evenings - np.where(free, usual[1], usual[0]), devices[night])
+    persons_length, daily_length = _deviations(slept - np.where(free, usual_length[1], usual_length[0]), devices[night])
+    inside = np.isin(day[night], days[:-1])
+    found: dict[str, Any] = {
+        "night": {
+            "chance": round(min(1.0, float(inside.sum()) / (nights_seen * len(spans))), 3),
+            "plug_in": _clock(usual[0]),
+            "plug_in_weekend": _clock(usual[1]),
+            "length": _minutes(min(usual_length[0], 16 * _HOUR)),
+            "length_weekend": _minutes(min(usual_length[1], 16 * _HOUR)),
+            "between_persons": _minutes(persons),
+            "between_days": _minutes(daily),
+            "length_between_persons": _minutes(persons_length),
+            "length_between_days": _minutes(daily_length),
+        }
+    }
+    found["top_up"] = _top_ups(starts[rest], lengths[rest], days, len(spans), weekday)
+    return found
+
+
+def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
+    """Estimate the use of the screen from the times in which a device is idle; parameters as in `charging_habits`.
+
+    Raises
+    ------
+    ValueError
+        If too few uses were observed.
+    """
+    devices = spans.devices
+    same = devices[1:] == devices[:-1]
+    starts, lengths, users = spans.ends[:-1][same], (spans.starts[1:] - spans.ends[:-1])[same], devices[1:][same]
+    if len(starts) < _FEWEST:
+        raise ValueError(f"{len(starts)} uses of the screen are too few to tell habits from")
+    days = (end - begin) / DAY_S
+    per_day = np.bincount(users, minlength=len(spans)) / days
+    logs = np.log(per_day[per_day > 0])
+    return {
+        "uses_per_day": round(min(float(per_day.mean()), 250.0), 2),
+        "use": _lognormal(lengths),
+        "by_hour": _weights(starts),
+        "settle": "0s",  # the trace's idle times are taken as they are
+        "spread": round(min(float(logs.std()), 5.0), 3),
+    }
+
+
+def _top_ups(starts: Floats, lengths: Floats, days: NDArray[np.int64], devices: int, weekday: int) -> dict[str, Any]:
+    day = np.floor(starts / DAY_S).astype(np.int64)
+    inside = np.isin(day, days)
+    free = (weekday + day) % 7 >= 5
+    free_days = (weekday + days) % 7 >= 5
+    rates = []
+    for side in (False, True):
+        seen = int((free_days == side).sum()) * devices
+        rates.append(float((inside & (free == side)).sum()) / seen if seen else np.nan)
+    rates = [next(rate for rate in (own, *rates) if np.isfinite(rate)) for own in rates]
+    found: dict[str, Any] = {"per_day": round(min(rates[0], 4.0), 3), "per_day_weekend": round(min(rates[1], 4.0), 3)}
+    if len(starts) >= _FEWEST:
+        found |= {"length": _lognormal(lengths), "by_hour": _weights(starts)}
+    return found
+
+
+def _usual(values: Floats, free: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the medians before working days and before others; the common one where a kind of day is missing."""
+    medians = [float(np.median(values[side] if side.any() else values)) for side in (~free, free)]
+    return medians[0], medians[1]
+
+
+def _deviations(values: Floats, persons: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the standard deviations between persons and from day to day, by the analysis of variance."""
+    counts = np.bincount(persons)
+    means = np.bincount(persons, values) / np.maximum(counts, 1)
+    within = ((values - means[persons]) ** 2).sum() / max(len(values) - int((counts > 0).sum()), 1)
+    several = counts > 1
+    between = means[several].var() - (within / counts[several]).mean() if several.sum() > 1 else 0.0
+    return float(min(np.sqrt(max(between, 0.0)), _MOST_DEVIATION)), float(min(np.sqrt(within), _MOST_DEVIATION))
+
+
+def _lognormal(lengths: Floats) -> dict[str, Any]:
+    logs = np.log(lengths)
+    median = format_duration(max(float(round(np.exp(np.median(logs)))), 1.0))
+    return {"kind": "lognormal", "median": median, "sigma": round(min(float(logs.std()), 10.0), 3)}
+
+
+def _weights(starts: Floats) -> list[float]:
+    """Return relative weights of the hours; half a count more for each, so that no hour is impossible."""
+    counts = np.bincount((starts // _HOUR % 24).astype(np.int64), minlength=24) + 0.5
+    return [round(float(weight), 2) for weight in 100 * counts / counts.sum()]
+
+
+def _clock(seconds: float) -> str:
+    return format_clock(60.0 * round(seconds / 60) % DAY_S)
+
+
+def _minutes(seconds: float) -> str:
+    return format_duration(60.0 * round(seconds / 60))

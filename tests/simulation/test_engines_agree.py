@@ -1,0 +1,277 @@
+"""The two engines write identical tables: random scenarios over every feature, and cases that are easily missed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.analysis import clients_table, measure
+from fedsim.common.errors import StalledError
+from fedsim.experiment.run import setting_of
+from fedsim.log import fingerprint
+from fedsim.population import build_population
+from fedsim.scenario import Scenario
+from fedsim.simulation import simulate_log
+from fedsim.simulation.engine import engine_of
+from tests.scenarios import buffered_scenarios, scenarios
+
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
+# Around changes of the clocks, and in a week without any.
+STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z", "2026-04-04T06:00:00.25Z"]
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a recorded trace of 40 devices over nine days, some of them never or always available."""
+    folder = tmp_path_factory.mktemp("traces")
+    rng = np.random.default_rng(7)
+    rows: list[tuple[str, float, float]] = []
+    for device in range(40):
+        now = 0.0
+        while now < 9 * 86_400 and device > 1:
+            start = now + rng.integers(60, 20_000)
+            now = float(start + rng.integers(30, 20_000))
+            rows.append((f"d{device}", float(start), now))
+    rows.append(("d1", 0.0, 9 * 86_400.0))
+    pl.DataFrame(rows, schema=["device", "start_s", "end_s"], orient="row").write_csv(folder / "trace.csv")
+    return folder
+
+
+@st.composite
+def lengths(draw: st.DrawFn) -> Any:
+    """Lengths of a renewal process: long ones, and laws whose shortest lengths are too short for the clock."""
+    mean = draw(st.sampled_from(["20s", "5m", "2h"]))
+    law = draw(st.sampled_from(["exponential", "weibull", "pareto", "lognormal"]))
+    return {
+        "exponential": mean,
+        "weibull": {"kind": "weibull", "mean": mean, "shape": 0.1},
+        "pareto": {"kind": "pareto", "mean": mean, "shape": 1.2},
+        "lognormal": {"kind": "lognormal", "median": mean, "sigma": 2},
+    }[law]
+
+
+@st.composite
+def availabilities(draw: st.DrawFn) -> Any:
+    """Every kind of availability, with settings that make coincidences likely."""
+    match draw(st.sampled_from(["always", "renewal", "habits", "habits", "trace"])):
+        case "always":
+            return "always"
+        case "renewal":
+            return {"kind": "renewal", "on": draw(lengths()), "off": draw(lengths())}
+        case "habits":
+            required = draw(
+                st.sampled_from([["charging", "network", "idle"], ["idle"], ["network"], ["charging", "idle"]])
+            )
+            use = draw(st.sampled_from(["0s", "30s", {"kind": "lognormal", "median": "40s", "sigma": 1.5}]))
+            idle = {"uses_per_day": draw(st.sampled_from([0, 57, 200])), "use": use}
+            idle["settle"] = draw(st.sampled_from(["0s", "17m"]))
+            drop_outs = {"per_hour": draw(st.sampled_from([0, 0.1, 10]))}
+            return {"kind": "habits", "require": required, "idle": idle, "network": {"drop_outs": drop_outs}}
+    return {
+        "kind": "trace",
+        "file": "trace.csv",
+        "base": draw(st.sampled_from(["2026-01-05T00:00:00Z", "2025-10-24T00:00:00+02:00"])),
+        "repeat": draw(st.sampled_from(["week", "day", "none"])),
+        "time_zone": draw(st.sampled_from([None, "Europe/Berlin"])),
+        "assign": draw(st.sampled_from(["with_replacement", "without_replacement", "in_order"])),
+        "without_intervals": draw(st.sampled_from(["drop", "keep"])),
+    }
+
+
+def time_zones(devices: int) -> st.SearchStrategy[Any]:
+    """One time zone for all devices of a group, one for each, or a mixture."""
+    one = st.sampled_from(ZONES)
+    mixture = st.lists(one, min_size=2, max_size=4).map(
+        lambda names: {"kind": "mixture", "parts": [{"share": 1 + len(name), "source": name} for name in names]}
+    )
+    return st.one_of(one, mixture, st.lists(one, min_size=devices, max_size=devices))
+
+
+def rests(devices: int) -> st.SearchStrategy[Any]:
+    """Cool-downs that differ from client to client."""
+    sources: list[Any] = [
+        {"kind": "lognormal", "median": "2m", "sigma": 1.5},
+        {"kind": "mixture", "parts": [{"share": 1, "source": "0s"}, {"share": 1, "source": "40s"}]},
+        {"kind": "zipf", "largest": "5m", "exponent": 1},
+        ["50s"] * devices,
+    ]
+    return st.sampled_from(sources)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> dict[str, Any]:
+    """Scenarios of `tests.scenarios` in which the devices live by every kind of availability, all over the world."""
+    data: dict[str, Any] = draw(scenarios() if of is None else of).model_dump(mode="json")
+    data["start"] = draw(st.sampled_from(STARTS))
+    for group in data["population"]:
+        group["time_zone"] = draw(time_zones(group["devices"]))
+        if draw(st.integers(0, 3)):
+            group["availability"] = draw(availabilities())
+        # The trace has 38 devices that are sometimes available; more clients than that cannot have one each.
+        if isinstance(group["availability"], dict) and sum(each["devices"] for each in data["population"]) > 38:
+            group["availability"] |= {"assign": "with_replacement"} if "assign" in group["availability"] else {}
+        if draw(st.booleans()):
+            group["cooldown"] = draw(rests(group["devices"]))
+        if not draw(st.integers(0, 5)):
+            group["cooldown"] = "2h"  # longer than a waiting server looks ahead at first
+        if draw(st.booleans()):
+            group["session"]["speed"] = {"kind": "uniform", "low": 0.5, "high": 2}
+    if any(
+        group["availability"]["kind"] != "renewal"
+        for group in data["population"]
+        if isinstance(group["availability"], dict)
+    ):
+        data["stop"] = draw(st.sampled_from([{"rounds": 25}, {"rounds": 25, "duration": "3h"}, {"duration": "20h"}]))
+        if data["server"]["mode"] == "sync":
+            data["server"]["pause"] = draw(st.sampled_from(["7s", "30m", "2h"]))
+        data["records"] = {
+            "gauges": draw(st.sampled_from(["1h", "47m", None])),
+            "gauge_sample": draw(st.sampled_from([None, 3, 50_000])),
+            "eligible": draw(st.booleans()),
+        }
+    return data
+
+
+def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
+    """Return the fingerprints of all tables and the metrics, or what the error says."""
+    folder.joinpath("case.fedsim.yaml").write_text(json.dumps({**data, "engine": engine}))
+    scenario = Scenario.load(folder / "case.fedsim.yaml")
+    population = build_population(scenario)
+    try:
+        log = simulate_log(scenario, population)
+    except StalledError as error:
+        return {"error": str(error)}
+    clients = clients_table(population, log.participations, None, None)
+    metrics = measure(log, clients, setting_of(scenario, population))
+    tables = {"rounds": log.rounds, "participations": log.participations, "clients": clients, "gauges": log.gauges}
+    return {
+        **{name: fingerprint(table) for name, table in tables.items()},
+        "ended_s": log.ended_s,
+        "metrics": repr(metrics),
+    }
+
+
+def check(data: dict[str, Any], folder: Path) -> None:
+    assert outcome(data, folder, "vectorized") == outcome(data, folder, "process")
+
+
+@settings(max_examples=8)
+@given(data=worlds())
+def test_both_engines_write_the_same_tables(data: dict[str, Any], traces: Path) -> None:
+    check(data, traces)
+
+
+@settings(max_examples=8)
+@given(scenario=scenarios())
+def test_coincidences(scenario: Scenario, traces: Path) -> None:
+    """Constant session lengths, so that ends, cool-downs, deadlines, gauges and the stop fall on one instant."""
+    data = scenario.model_dump(mode="json")
+    data["server"]["patience"] = "1h"  # what waits longest takes longest
+    check(data, traces)
+
+
+@settings(max_examples=5)
+@given(data=worlds(buffered_scenarios()))
+def test_both_engines_write_the_same_tables_of_a_buffered_server(data: dict[str, Any], traces: Path) -> None:
+    check(data, traces)
+
+
+@settings(max_examples=15)
+@given(scenario=buffered_scenarios())
+def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> None:
+    check(scenario.model_dump(mode="json"), traces)
+
+
+@pytest.mark.long
+@settings(max_examples=250)
+@given(
+    data=st.one_of(worlds(buffered_scenarios()), buffered_scenarios().map(lambda case: case.model_dump(mode="json")))
+)
+def test_both_engines_write_the_same_tables_of_a_buffered_server_many_times(data: dict[str, Any], traces: Path) -> None:
+    check(data, traces)
+
+
+@pytest.mark.long
+@settings(max_examples=250)
+@given(data=worlds())
+def test_both_engines_write_the_same_tables_many_times(data: dict[str, Any], traces: Path) -> None:
+    check(data, traces)
+
+
+@pytest.mark.long
+@settings(max_examples=200)
+@given(scenario=scenarios())
+def test_coincidences_many_times(scenario: Scenario, traces: Path) -> None:
+    check(scenario.model_dump(mode="json"), traces)
+
+
+LAWS = ["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_thousands_of_devices_that_are_seldom_available(law: str, traces: Path) -> None:
+    """So few of many are eligible that proposals run out, and that rounds wait."""
+    data = {
+        "stop": {"rounds": 12},
+        "population": [
+            {
+                "devices": 3000,
+                "weight": {"kind": "zipf", "exponent": 1.2},
+                "separation": 2,
+                "cooldown": "10m",
+                "availability": {"kind": "renewal", "on": "1m", "off": "30m" if law != "groups" else "2m"},
+            }
+        ],
+        "server": {"cohort": 40 if law != "groups" else 4, "selection": law, "patience": "20h"},
+    }
+    check(data, traces)
+
+
+def test_everyone_rests_longer_than_the_engine_looks_ahead_at_first(traces: Path) -> None:
+    """For some time nobody can become eligible, whatever the devices do."""
+    renewal = {"kind": "renewal", "on": "30m", "off": "3m"}
+    data = {
+        "stop": {"rounds": 9},
+        "population": [{"devices": 6, "cooldown": "2h", "availability": renewal}],
+        "server": {"cohort": 3},
+    }
+    check(data, traces)
+
+
+def test_everyone_leaves_for_good(traces: Path) -> None:
+    """A trace that is not repeated: both engines say so as soon as too few are left."""
+    trace = {"kind": "trace", "file": "trace.csv", "base": "2026-01-05T00:00:00Z", "repeat": "none"}
+    data = {
+        "stop": {"rounds": 5000},
+        "population": [{"devices": 30, "availability": trace}],
+        "server": {"cohort": 3, "pause": "4h"},
+    }
+    assert "never available again" in str(outcome(data, traces, "vectorized"))
+    check(data, traces)
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_patience_ends_at_the_very_instant(engine: str) -> None:
+    """The instant at which patience ends is opened_s + patience, whatever their difference is in floating point."""
+    data = {
+        "engine": engine,
+        "stop": {"rounds": 3},
+        "population": [{"devices": 2, "cooldown": "30d", "session": {"train": {"kind": "exponential", "mean": "77s"}}}],
+        "server": {"cohort": 2, "patience": "1h"},
+    }
+    scenario = Scenario.model_validate(data)
+    with pytest.raises(StalledError, match="has waited 1h, which is the server's patience; of 2 clients: 2 in their"):
+        simulate_log(scenario, build_population(scenario))
+
+
+def test_auto_goes_by_the_number_of_devices() -> None:
+    data = {"stop": {"rounds": 1}, "population": [{"devices": 2000}], "server": {"cohort": 1}}
+    assert engine_of(Scenario.model_validate(data)) == "process"
+    data["population"] = [{"devices": 2001}]
+    assert engine_of(Scenario.model_validate(data)) == "vectorized"
+    assert engine_of(Scenario.model_validate({**data, "engine": "process"})) == "process"

@@ -1,0 +1,84 @@
+"""What workers of the tests do instead of a run, or before it."""
+
+import os
+import signal
+import time
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from fedsim.sweeps.store import write_run
+from fedsim.sweeps.worker import Outcome, Task, work
+
+
+def dies_once(task: Task) -> Outcome:
+    """Kill the worker at the first attempt at seed 1, then do the run."""
+    _note(task)
+    mark = Path(task.folder) / ".died.partial"
+    if task.scenario.seed == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return work(task)
+
+
+def always_dies(task: Task) -> Outcome:
+    """Kill the worker at every attempt at seed 1; do all other runs."""
+    _note(task)
+    if task.scenario.seed == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return work(task)
+
+
+def fails(task: Task) -> Outcome:
+    """Fail for a reason that may pass at seed 0, for one that will not at seed 1."""
+    _note(task)
+    if task.scenario.seed == 0:
+        return Outcome("out of luck")
+    return Outcome("a bad idea", final=True) if task.scenario.seed == 1 else work(task)
+
+
+def writes_elsewhere(_task: Task) -> Outcome:
+    """Say that all went well, as a worker on another machine would."""
+    return Outcome()
+
+
+def nothing(task: Task) -> Outcome:
+    """Write a result at once."""
+    write_run(Path(task.folder), task.run_id, task.scenario.seed, {"nothing": 0.0})
+    return Outcome()
+
+
+def _note(task: Task) -> None:
+    with (Path(task.folder) / "attempts.partial").open("a") as file:
+        file.write(f"{task.scenario.seed} {task.run_id}\n")
+
+
+def attempts(folder: Path, seed: int) -> int:
+    """How many attempts there were at runs with this seed."""
+    return sum(line.split()[0] == str(seed) for line in (folder / "attempts.partial").read_text().splitlines())
+
+
+def pool(workers: int) -> Executor:
+    """An executor that breaks as a whole when a worker dies."""
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def raise_value_error() -> None:
+    raise ValueError("odd")

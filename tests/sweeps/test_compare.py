@@ -1,0 +1,121 @@
+"""Two runs or sweeps side by side."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedsim.common.errors import RunError
+from fedsim.experiment.run import simulate
+from fedsim.scenario import Scenario
+from fedsim.sweeps.compare import ABSENT, changes, compare
+from fedsim.sweeps.executors import backend_of
+from fedsim.sweeps.plan import plan_sweep
+from fedsim.sweeps.results import paired, read_results
+from fedsim.sweeps.sweep import run_sweep
+from tests.conftest import SMALL, Write
+from tests.sweeps.sweeping import fedsim
+
+PAIR = SMALL + "sweep: {seeds: 3, grid: {population.*.separation: [0, 2]}}\n"
+
+
+@pytest.fixture
+def folders(write: Write, tmp_path: Path) -> tuple[Path, Path]:
+    """Two sweeps that differ in the cohort."""
+    for name, text in (("a", PAIR), ("b", PAIR.replace("cohort: 3", "cohort: 2"))):
+        plan = plan_sweep(Scenario.load(write(text, f"{name}.yaml")))
+        run_sweep(plan, tmp_path / name, backend_of("concurrent.futures:ThreadPoolExecutor", 2))
+    return tmp_path / "a", tmp_path / "b"
+
+
+def test_sweeps_are_compared_point_by_point_and_seed_by_seed(folders: tuple[Path, Path]) -> None:
+    """Compared with differences taken by hand."""
+    a, b = map(read_results, folders)
+    found = compare(*folders)
+    assert ("server.cohort", 3, 2) in found.configuration
+    assert [path for path, *_ in found.configuration] == ["name", "server.cohort"]
+    assert found.notes == []
+    row = found.metrics.filter((found.metrics["metric"] == "participation.l1_uniform") & (found.metrics["point"] == 1))
+    ours, theirs = (
+        frame.filter((frame["metric"] == "participation.l1_uniform") & (frame["point"] == 1))["value"]
+        for frame in (a, b)
+    )
+    assert row["seeds"].item() == 3
+    assert row["difference"].item() == pytest.approx((theirs - ours).mean())
+    assert row["low"].item() < row["difference"].item() < row["high"].item()
+
+
+def test_points_of_one_sweep_are_compared_as_paired_does(folders: tuple[Path, Path]) -> None:
+    found = compare(f"{folders[0]}@0", f"{folders[0]}@1")
+    assert found.configuration == [("population.*.separation", 0, 2)]
+    expected = paired(read_results(folders[0]))
+    assert found.metrics["difference"].to_list() == expected["difference"].to_list()
+    assert found.metrics["low"].to_list() == expected["low"].to_list()
+
+
+def test_a_sweep_is_the_same_as_itself(folders: tuple[Path, Path]) -> None:
+    found = compare(folders[0], folders[0])
+    assert found.configuration == []
+    assert set(found.metrics["difference"]) == {0.0}
+
+
+def test_runs_are_compared_and_different_worlds_are_told(write: Write, tmp_path: Path) -> None:
+    path = write(SMALL)
+    for name, overrides, seed in (("a", [], 0), ("b", ["server.cohort=2"], 0), ("c", [], 1)):
+        simulate(Scenario.load(path, overrides, seed)).save(tmp_path / name)
+    found = compare(tmp_path / "a", tmp_path / "b")
+    assert found.configuration == [("server.cohort", 3, 2)]
+    assert found.notes == []
+    metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
+    same = compare(tmp_path / "a", tmp_path / "a").metrics
+    assert dict(zip(same["metric"], same["mean"], strict=True)) == {k: v for k, v in metrics.items() if v is not None}
+    assert "different worlds" in compare(tmp_path / "a", tmp_path / "c").notes[0]
+
+
+def test_what_cannot_be_compared_is_said(folders: tuple[Path, Path], write: Write, tmp_path: Path) -> None:
+    simulate(Scenario.load(write(SMALL))).save(tmp_path / "run")
+    with pytest.raises(
+        RunError, match=r"sweeps population\.\*\.separation, .* nothing: their points do not correspond"
+    ):
+        compare(folders[0], tmp_path / "run")
+    assert len(compare(f"{folders[0]}@1", tmp_path / "run").metrics)
+    with pytest.raises(RunError, match="neither a run directory nor a sweep"):
+        compare(folders[0], tmp_path)
+    with pytest.raises(RunError, match="has no point '2'; its points are 0 to 1"):
+        compare(folders[0], f"{folders[0]}@2")
+    (tmp_path / "run" / "metrics.json").write_text("[]")
+    with pytest.raises(RunError, match="not a run directory"):
+        compare(tmp_path / "run", tmp_path / "run")
+
+
+def test_changes_of_configurations() -> None:
+    a = {"x": 1, "list": [1, 2], "groups": [{"n": 1}, {"n": 2}], "gone": {"deep": 0}}
+    b = {"x": True, "list": [1, 3], "groups": [{"n": 1}, {"n": 3}], "new": None}
+    assert list(changes(a, b)) == [
+        ("x", 1, True),
+        ("list", [1, 2], [1, 3]),
+        ("groups[1].n", 2, 3),
+        ("gone.deep", 0, ABSENT),
+        ("new", ABSENT, None),
+    ]
+    assert list(changes(a, a)) == []
+
+
+def test_the_command(folders: tuple[Path, Path]) -> None:
+    done = fedsim("compare", *folders, "--metric", "participation.l1*")
+    assert done.returncode == 0, done.stderr
+    assert "server.cohort: 3 -> 2" in done.stdout
+    assert "participation.l1_uniform " in done.stdout
+    assert "rounds.count" not in done.stdout
+    data = json.loads(fedsim("compare", *folders, "--json").stdout)
+    assert {"path": "server.cohort", "a": 3, "b": 2} in data["configuration"]
+    assert {"metric", "difference", "low", "high", "seeds"} <= data["metrics"][0].keys()
+    for arguments, complaint in (
+        ([folders[0], "nowhere"], "it has no manifest.json"),
+        ([*folders, "--metric", "participation.l2"], "no metric that both have"),
+        ([*folders, "--confidence", "95"], "must lie between 0 and 1"),
+    ):
+        wrong = fedsim("compare", *arguments)
+        assert (wrong.returncode, wrong.stdout) == (2, "")
+        assert complaint in " ".join(wrong.stderr.split())
+        assert "Traceback" not in wrong.stderr

@@ -1,0 +1,161 @@
+"""Every run exactly once, whatever happens to workers: against executors that fail on purpose."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.sweeps.dispatch import Orders, Settled, dispatch
+from fedsim.sweeps.executors import Backend, SweepError
+from fedsim.sweeps.plan import Run
+from fedsim.sweeps.worker import Outcome, Task
+
+RUNS = [Run(f"run-{seed}", 0, seed) for seed in range(12)]
+NO_SCENARIO: Any = None
+
+
+def task_of(run: Run) -> Task:
+    return Task(run.run_id, NO_SCENARIO, "")
+
+
+class Fragile(Executor):
+    """Runs tasks in place, or never; breaks as a whole when it meets one of the poisonous ones."""
+
+    def __init__(self, poison: Counter[str], calls: Counter[str], delay: int) -> None:
+        self._poison, self._calls, self._delay = poison, calls, delay
+        self._held: list[tuple[Future[Any], Callable[..., Any], Task]] = []
+        self._broken = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
+        if self._broken:
+            raise BrokenProcessPool("broken before")
+        future: Future[Any] = Future()
+        self._held.append((future, fn, args[0]))
+        while len(self._held) > self._delay and not self._broken:
+            self._do()
+        # What is held back would be done by others in the meantime.
+        future_of_last = self._held[-1][0] if self._held else future
+        if not self._broken and future_of_last is future:
+            while self._held and not self._broken:
+                self._do()
+        return future
+
+    def _do(self) -> None:
+        future, fn, task = self._held.pop(0)
+        self._calls[task.run_id] += 1
+        if self._poison[task.run_id] > 0:
+            self._poison[task.run_id] -= 1
+            self._broken = True
+            for each in (future, *(held for held, _, _ in self._held)):
+                each.set_exception(BrokenProcessPool("a child process died"))
+            self._held.clear()
+        else:
+            future.set_result(fn(task))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        pass
+
+
+def ok(_task: Task) -> Outcome:
+    return Outcome()
+
+
+def settle(backend: Backend, retries: int = 2, job: Callable[[Task], Outcome] = ok) -> list[Settled]:
+    return list(dispatch(RUNS, backend, Orders(task_of, retries, job)))
+
+
+def final(settled: list[Settled]) -> dict[str, Settled]:
+    ends = [each for each in settled if not each.again]
+    assert sorted(each.run.run_id for each in ends) == sorted(run.run_id for run in RUNS)
+    return {each.run.run_id: each for each in ends}
+
+
+@given(
+    poison=st.dictionaries(st.sampled_from([run.run_id for run in RUNS]), st.integers(1, 9), max_size=4),
+    workers=st.integers(1, 4),
+    retries=st.integers(0, 3),
+)
+def test_only_the_culprit_of_a_broken_executor_is_charged(poison: dict[str, int], workers: int, retries: int) -> None:
+    """A run that breaks its executor often enough is given up; every other one is done, in one charged attempt."""
+    calls: Counter[str] = Counter()
+    left = Counter(poison)
+    backend = Backend("fragile", lambda: Fragile(left, calls, workers), lambda _: workers)
+    for run_id, end in final(settle(backend, retries)).items():
+        times = poison.get(run_id, 0)
+        if times == 0:
+            assert (end.outcome.error, end.attempts) == ("", 1)
+        elif end.outcome.error:
+            assert end.attempts == retries + 1 <= times
+            assert "BrokenProcessPool" in end.outcome.error
+        else:
+            assert end.attempts <= retries + 1
+
+
+def test_a_run_that_fails_for_a_reason_of_its_own_is_not_tried_again() -> None:
+    def job(task: Task) -> Outcome:
+        return Outcome("never", final=True) if task.run_id == "run-3" else Outcome()
+
+    settled = settle(Backend("threads", lambda: ThreadPoolExecutor(2), lambda _: 2), job=job)
+    assert final(settled)["run-3"].attempts == 1
+    assert len(settled) == len(RUNS)
+
+
+def test_a_task_that_raises_is_tried_again_and_then_given_up() -> None:
+    calls: Counter[str] = Counter()
+
+    def job(task: Task) -> Outcome:
+        calls[task.run_id] += 1
+        if task.run_id == "run-3" or (task.run_id == "run-5" and calls[task.run_id] < 3):
+            raise OSError("lost on the way")
+        return Outcome()
+
+    ends = final(settle(Backend("threads", lambda: ThreadPoolExecutor(2), lambda _: 2), retries=2, job=job))
+    assert (ends["run-3"].attempts, ends["run-3"].outcome.error) == (3, "OSError: lost on the way")
+    assert (ends["run-5"].attempts, ends["run-5"].outcome.error) == (3, "")
+    assert calls == Counter({run.run_id: 1 for run in RUNS}) + Counter({"run-3": 2, "run-5": 2})
+
+
+def test_an_executor_that_always_breaks_ends_with_every_run_given_up() -> None:
+    backend = Backend("fragile", lambda: Fragile(Counter({r.run_id: 99 for r in RUNS}), Counter(), 2), lambda _: 2)
+    assert all(end.outcome.error for end in final(settle(backend, retries=1)).values())
+
+
+def test_an_executor_that_takes_nothing_is_an_error() -> None:
+    class Broken(Executor):
+        def submit(self, _fn: Callable[..., Any], /, *_args: Any, **_: Any) -> Future[Any]:
+            raise BrokenProcessPool("no children")
+
+    with pytest.raises(SweepError, match="broke 6 times in a row"):
+        settle(Backend("broken", Broken, lambda _: 2))
+
+
+def test_closing_early_cancels_what_has_not_begun() -> None:
+    calls: Counter[str] = Counter()
+
+    def job(task: Task) -> Outcome:
+        calls[task.run_id] += 1
+        return Outcome()
+
+    attempts = dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), Orders(task_of, 0, job))
+    next(iter(attempts))
+    attempts.close()
+    assert sum(calls.values()) < len(RUNS)
+
+
+def test_tasks_are_made_when_they_are_needed() -> None:
+    """A sweep of a million runs holds a few scenarios at a time."""
+    made: list[str] = []
+
+    def task(run: Run) -> Task:
+        made.append(run.run_id)
+        return task_of(run)
+
+    attempts = iter(dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), Orders(task, 0, ok)))
+    next(attempts)
+    assert len(made) <= 3
+    assert len(list(attempts)) == len(RUNS) - 1

@@ -1,0 +1,186 @@
+"""The exact method: reachable windows, classes and periods, against the closed form and against brute force."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.common.errors import ChainError
+from fedsim.theory import closed_form, exact
+from fedsim.theory.cohorts import bernoulli_chances, cohorts
+from fedsim.theory.question import ask
+from fedsim.theory.windows import enumerate_windows
+
+
+@pytest.mark.parametrize(
+    ("clients", "cohort", "separation"),
+    [(n, b, r) for n in range(1, 8) for b in (1, 2, 3) if b <= n for r in range(n // b)] + [(30, 1, 2), (10, 2, 2)],
+)
+def test_equals_the_closed_form_wherever_both_apply(clients: int, cohort: int, separation: int) -> None:
+    weights = np.random.default_rng([clients, cohort, separation]).uniform(0.05, 1.0, clients)
+    found = exact(weights, separation, cohort)
+    np.testing.assert_allclose(found.pi, closed_form(weights, separation, cohort).pi, rtol=1e-11)
+    assert found.error_bound is not None
+    assert found.error_bound < 1e-10
+
+
+def test_keeps_relative_precision_over_twelve_orders_of_magnitude() -> None:
+    weights = 10.0 ** np.linspace(-12.0, 0.0, 6)
+    for separation in range(5):
+        np.testing.assert_allclose(exact(weights, separation).pi, closed_form(weights, separation).pi, rtol=1e-11)
+
+
+@pytest.mark.parametrize(("clients", "cohort"), [(4, 1), (6, 2), (6, 3), (5, 1)])
+def test_taking_turns_is_periodic_and_reducible_and_says_so(clients: int, cohort: int) -> None:
+    """R = M - 1 with N = M B: after one pass the order repeats for ever, so it has period M and (M - 1)! B-orders."""
+    turns = clients // cohort
+    weights = np.random.default_rng(clients).random(clients)
+    found = exact(weights, turns - 1, cohort)
+    assert found.period == turns
+    orders = len(set(permutations(np.repeat(np.arange(turns), cohort))))
+    assert found.recurrent_classes == orders // turns
+    np.testing.assert_allclose(found.pi, 1.0 / clients, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("clients", "cohort", "separation"), [(5, 1, 3), (5, 2, 1), (7, 3, 1), (6, 2, 1), (7, 2, 2)])
+def test_shorter_separations_are_irreducible_and_aperiodic(clients: int, cohort: int, separation: int) -> None:
+    """R <= M - 2, and R = M - 1 when N is not a multiple of B."""
+    found = exact(np.arange(1.0, clients + 1.0), separation, cohort)
+    assert (found.period, found.recurrent_classes) == (1, 1)
+
+
+def test_counts_the_windows() -> None:
+    """Recurrent windows are ordered lists of R cohorts; those of fewer cohorts are passed on the way."""
+    assert exact(np.arange(1.0, 6.0), 2).states == 1 + 5 + 5 * 4
+    assert exact(np.arange(1.0, 8.0), 1, 3).states == 1 + 35
+
+
+def test_two_alternating_clients_have_period_two() -> None:
+    """Clients of separation 1 and a cohort of 1 alternate, whatever their weights."""
+    found = exact([5.0, 1.0], 1)
+    assert (found.period, found.recurrent_classes, found.pi.tolist()) == (2, 1, [0.5, 0.5])
+
+
+def _by_hand(weights: list[float]) -> list[float]:
+    """Client 0 waits one round, the others none: alternate between "all ready" and "all but client 0"."""
+    p = np.array(weights) / sum(weights)
+    away = p[0] / (1.0 + p[0])  # share of rounds after client 0 took part
+    pi = (1.0 - away) * p + away * np.r_[0.0, p[1:] / (1.0 - p[0])]
+    return [float(x) for x in pi]
+
+
+@pytest.mark.parametrize("law", ["midzuno", "successive"])
+def test_one_waiting_client_can_be_solved_by_hand(law: str) -> None:
+    weights = [3.0, 1.0, 2.0, 0.5]
+    np.testing.assert_allclose(exact(weights, [1, 0, 0, 0], 1, law).pi, _by_hand(weights), rtol=1e-13)
+
+
+def test_successive_draws_without_separation_follow_plackett_luce() -> None:
+    weights = np.array([4.0, 2.0, 1.0, 3.0]) / 10.0
+    pair = {(i, j): weights[i] * weights[j] / (1.0 - weights[i]) for i in range(4) for j in range(4) if i != j}
+    expected = [sum(chance for drawn, chance in pair.items() if i in drawn) / 2.0 for i in range(4)]
+    np.testing.assert_allclose(exact(weights, 0, 2, "successive").pi, expected, rtol=1e-13)
+
+
+def test_bernoulli_without_separation_gives_capped_weights() -> None:
+    weights = np.array([10.0, 1.0, 1.0, 1.0])
+    expected = np.array([1.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]) / 2.0
+    np.testing.assert_allclose(exact(weights, 0, 2, "bernoulli").pi, expected, rtol=1e-13)
+
+
+def test_uniform_law_with_different_separations_ignores_the_weights() -> None:
+    rounds = [0, 1, 2, 1, 0]
+    found = exact([9.0, 1.0, 5.0, 2.0, 1.0], rounds, 2, "uniform")
+    np.testing.assert_allclose(found.pi, exact(np.ones(5), rounds, 2).pi, rtol=1e-13)
+    assert found.pi[0] == pytest.approx(found.pi[4])
+    assert found.pi[0] > found.pi[1] > found.pi[2]
+
+
+def test_groups_of_different_separations_are_the_chain_on_groups() -> None:
+    weights = np.random.default_rng(8).random(8)
+    found = exact(weights, np.repeat([0, 1, 2, 0], 2), 2, "groups")
+    of_groups = exact(weights.reshape(4, 2).sum(axis=1), [0, 1, 2, 0])
+    np.testing.assert_allclose(found.pi, np.repeat(of_groups.pi / 2.0, 2), rtol=1e-13)
+    with pytest.raises(ChainError, match=r"group 1 are \[1, 0\]"):
+        exact(weights, [0, 0, 1, 0, 0, 0, 0, 0], 2, "groups")
+
+
+def test_cyclic_is_deterministic_with_the_length_of_its_turn_as_period() -> None:
+    found = exact(np.ones(6), 1, 2, "cyclic")
+    assert (found.period, found.states, found.l1_uniform) == (3, 3, 0.0)
+    assert exact(np.ones(5), 0, 2, "cyclic").period == 5
+
+
+def test_a_chain_that_can_stall_is_refused_naming_who_waits() -> None:
+    """Two of three clients wait three rounds: both may be away when two are wanted."""
+    with pytest.raises(
+        ChainError, match=r"stalls: .* 1 of 4 clients are ready and a cohort takes 2.*client 1 for 1, client 2 for 1"
+    ):
+        exact(np.ones(4), [0, 2, 1, 1], 2)
+    assert exact(np.ones(4), [0, 2, 1, 1], 2, "bernoulli").pi.sum() == pytest.approx(1.0)
+
+
+def test_too_many_states_are_refused_with_their_number_and_what_to_use() -> None:
+    with pytest.raises(ChainError, match=r"9\.0345e\+09 states or more, and 100000 is the limit.*'mean-field'"):
+        exact(np.ones(100), 5)
+    with pytest.raises(ChainError, match="7 states or more, and 6 is the limit"):
+        exact(np.ones(6), [1, 1, 1, 1, 1, 2], limit=6)
+    with pytest.raises(ChainError, match="transitions or more"):
+        exact(np.ones(60), [1] * 59 + [0], 30)
+    with pytest.raises(ChainError, match=r"10\^3130 transitions or more"):
+        exact(np.ones(1_000_000), np.arange(1_000_000) % 7, 900)
+    with pytest.raises(ChainError, match=r"9\.99994e\+23 states or more"):
+        exact(np.ones(1_000_000), 900_000)
+    with pytest.raises(ChainError, match=r"2\^20 cohorts"):
+        exact(np.ones(20), 0, 2, "bernoulli")
+    with pytest.raises(ChainError, match="cohort of 13"):
+        exact(np.ones(14), 0, 13, "successive")
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    weights=st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6),
+    size=st.integers(1, 6),
+    law=st.sampled_from(["midzuno", "successive", "bernoulli"]),
+)
+def test_cohort_laws_are_probabilities_of_the_right_size(weights: list[float], size: int, law: str) -> None:
+    p = np.array(weights)
+    size = min(size, p.size)
+    members, chances = cohorts(law, p, size)
+    assert chances.sum() == pytest.approx(1.0)
+    assert (chances >= 0.0).all()
+    assert len(np.unique(members, axis=0)) == len(members)
+    assert float(chances @ members.sum(axis=1)) == pytest.approx(size)
+    if law == "bernoulli":
+        np.testing.assert_allclose(chances @ members, bernoulli_chances(p, size), rtol=1e-9)
+    else:
+        assert (members.sum(axis=1) == size).all()
+
+
+def test_transition_matrix_is_stochastic_and_waits_count_down() -> None:
+    windows = enumerate_windows(ask(np.arange(1.0, 6.0), [0, 1, 2, 1, 0], 2))
+    np.testing.assert_allclose(windows.matrix().sum(axis=1), 1.0, rtol=1e-14)
+    rounds = np.array([0, 1, 2, 1, 0])
+    before, after = windows.waits[windows.source], windows.waits[windows.target]
+    members = windows.members[windows.cohort]
+    assert (before[members] == 0).all()
+    np.testing.assert_array_equal(after, np.where(members, rounds, np.maximum(before - 1, 0)))
+
+
+def test_long_waits_are_counted_in_full() -> None:
+    """One client waits 400 rounds, two take turns or not meanwhile: it is drawn after 400 + 3 rounds on average."""
+    found = exact([1.0, 1.0, 1.0], [400, 0, 0])
+    assert found.states == 401
+    np.testing.assert_allclose(found.pi, [1.0 / 403.0, 201.0 / 403.0, 201.0 / 403.0], rtol=1e-12)
+    windows = enumerate_windows(ask(np.ones(3), [40_000, 0, 0]))
+    assert (windows.count, windows.waits.max()) == (40_001, 40_000)
+
+
+def test_cohorts_too_unlikely_for_a_double_are_left_out() -> None:
+    weights = np.array([1.0, 1e-290, 1e-295, 1.0])
+    members, chances = cohorts("successive", weights, 2)
+    assert (chances > 0.0).all()
+    assert len(members) < 6
+    assert exact(weights, [0, 1, 0, 0], 2, "successive").pi[[0, 3]].tolist() == pytest.approx([0.5, 0.5])

@@ -1,0 +1,141 @@
+"""Models fitted to traces that such models made: the parameters come back, and the fit says how good it is."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedsim.availability import Place, between, conditions
+from fedsim.availability.trace import CONDITIONS, Pattern, Rows, TraceError, build_pattern, clean, read_rows
+from fedsim.availability.trace.unions import union
+from fedsim.common.keyed import Purpose, stream
+from fedsim.scenario.availability import Renewal
+from fedsim.scenario.habits import Habits
+from fedsim.traces.curves import hourly_shares
+from fedsim.traces.fit import fit
+from fedsim.traces.fit_renewal import Lengths, fit_laws
+
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+DAY = 86_400.0
+
+
+def recorded(kind: Habits | Renewal, devices: int, days: float) -> Pattern:
+    """Lay out the trace that a model makes."""
+    place, draws = Place(MONDAY, ZoneInfo("UTC")), stream(3, 0, Purpose.AVAILABILITY)
+    rows = [
+        (device, start, end, CONDITIONS.index(condition))
+        for device in range(devices)
+        for condition, pieces in conditions(kind, device, place, draws).items()
+        for start, end in between(pieces, 0.0, days * DAY)
+    ]
+    owners, starts, ends, codes = (np.array(column) for column in zip(*rows, strict=True))
+    names = tuple(map(str, range(devices)))
+    return build_pattern(
+        clean(Rows(names, owners, starts, ends, codes.astype(np.int8))), MONDAY, repeat="none", keep_empty=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "off"),
+    [
+        ({"kind": "exponential", "mean": "2h"}, {"kind": "weibull", "mean": "5h", "shape": 0.6}),
+        ({"kind": "lognormal", "median": "1h", "sigma": 0.9}, {"kind": "pareto", "mean": "6h", "shape": 2.5}),
+        ({"kind": "weibull", "mean": "3h", "shape": 2.0}, {"kind": "exponential", "mean": "9h"}),
+    ],
+)
+def test_a_renewal_model_comes_back(on: Mapping[str, Any], off: Mapping[str, Any]) -> None:
+    """About 5,000 lengths each, some cut by the end of the week: the law is found and its mean is 10 % right."""
+    kind = Renewal.model_validate({"kind": "renewal", "on": on, "off": off})
+    found = fit(recorded(kind, 300, 7), "renewal")
+    for name, law in (("on", on), ("off", off)):
+        best = found.laws[name][0]
+        assert best.source["kind"] in {law["kind"], "weibull"}  # an exponential law is a Weibull law too
+        fitted = getattr(Renewal.model_validate(found.availability), name)
+        assert fitted.kind == best.source["kind"]
+        again = next(each for each in found.laws[name] if each.source["kind"] == law["kind"])
+        expected = getattr(kind, name)
+        mean = expected.median * np.exp(expected.sigma**2 / 2) if law["kind"] == "lognormal" else expected.mean
+        assert again.mean == pytest.approx(mean, rel=0.1)
+        assert best.ks < 0.04 < max(each.ks for each in found.laws[name])
+    assert found.hours.mean < 0.03
+
+
+def test_censored_lengths_count() -> None:
+    """Cutting half of the exponential lengths short does not make their mean shorter."""
+    lengths = stats.expon(scale=100).rvs(4000, random_state=1)
+    cuts = stats.uniform(0, 200).rvs(4000, random_state=2)
+    laws = fit_laws(Lengths(lengths[lengths < cuts], cuts[lengths >= cuts]))
+    exponential = next(law for law in laws if law.source["kind"] == "exponential")
+    assert exponential.mean == pytest.approx(100, rel=0.08)
+    assert exponential.ks < 0.04
+    with pytest.raises(ValueError, match="3 whole lengths are too few"):
+        fit_laws(Lengths(lengths[:3], cuts))
+
+
+def test_habits_come_back() -> None:
+    """From two weeks of 200 persons: usual times within 20 minutes, chances within a tenth, curves within 6 %."""
+    written = {
+        "kind": "habits",
+        "require": ["charging", "idle"],
+        "charging": {"night": {"plug_in": "21:30", "length": "6h30m", "chance": 0.8}, "top_up": {"per_day": 0.7}},
+        "idle": {"settle": "0s", "uses_per_day": 20},
+    }
+    kind = Habits.model_validate(written)
+    found = fit(recorded(kind, 200, 14), "habits")
+    back = Habits.model_validate(found.availability)
+    night, top_up = back.charging.night, back.charging.top_up
+    assert back.require == ["charging", "idle"]
+    assert night.plug_in == pytest.approx(kind.charging.night.plug_in, abs=1200)
+    assert night.length == pytest.approx(kind.charging.night.length, abs=1200)
+    assert night.chance == pytest.approx(0.8, abs=0.1)
+    assert top_up.per_day == pytest.approx(0.7, abs=0.25)
+    assert back.idle.uses_per_day == pytest.approx(20, rel=0.15)
+    assert found.hours.largest < 0.06
+    assert set(found.conditions) == {"charging", "idle"}
+
+
+def test_a_renewal_model_misses_the_time_of_day_and_says_so() -> None:
+    trace = clean(read_rows(Path("scenarios/studies/phones.parquet")), keep_empty=True)
+    pattern = build_pattern(trace, datetime(2020, 2, 3, tzinfo=UTC), repeat="none", keep_empty=True)
+    renewal, habits = fit(pattern, "renewal"), fit(pattern, "habits")
+    assert renewal.hours.largest > 0.3
+    assert habits.hours.largest < 0.15
+    assert any("25 devices are never available" in note for note in renewal.notes)
+    assert any("being on a network are not estimated" in note for note in habits.notes)
+
+
+def test_a_trace_that_is_too_short_cannot_be_fitted() -> None:
+    rows = Rows(("a",), np.zeros(2, np.int64), np.array([0.0, 50]), np.array([9.0, 99]), np.zeros(2, np.int8))
+    pattern = build_pattern(clean(rows), MONDAY, repeat="none")
+    with pytest.raises(TraceError, match="cannot be fitted by renewal: on: 0 whole lengths are too few"):
+        fit(pattern, "renewal")
+    with pytest.raises(TraceError, match="cannot be fitted by habits: 0 whole days are too few"):
+        fit(pattern, "habits")
+
+
+minutes = st.integers(0, 3000).map(lambda minute: minute * 60.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), minutes, minutes), min_size=1, max_size=10), minutes, minutes)
+def test_shares_by_hour_equal_a_count_of_minutes(
+    written: list[tuple[int, float, float]], one: float, two: float
+) -> None:
+    begin, end = min(one, two), max(one, two) + 60
+    good = [(device, max(s, begin), min(e, end)) for device, s, e in written if max(s, begin) < min(e, end)]
+    columns = np.array(good, dtype=np.float64).reshape(-1, 3)
+    spans, _ = union(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], 2)
+    seen, held = np.zeros(24), np.zeros(24)
+    for minute in np.arange(begin, end, 60.0):
+        hour = int(minute // 3600) % 24
+        seen[hour] += 2
+        held[hour] += sum(any(own == d and s <= minute < e for own, s, e in good) for d in range(2))
+    with np.errstate(invalid="ignore"):
+        expected = held / seen
+    np.testing.assert_allclose(hourly_shares(spans, begin, end), expected, atol=1e-9)
