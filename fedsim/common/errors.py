@@ -6,6 +6,7 @@
     |- ScenarioError     the scenario file (or an override) is wrong: one `Mistake` or several
     |- StalledError      the federation can never make progress again
     |- ChainError        a question to the theory that has no answer, or none by the method asked for
+    |- PluginError       something that a person brought (a law, a model, a metric, ...) that is incomplete or fails
     |- LearningError     a problem or an optimizer that fails (in `fedsim.learning`)
     `- RunError          a run directory that cannot be written or read
 
@@ -68,6 +69,10 @@ class StalledError(FedsimError):
 
 class ChainError(FedsimError):
     """A question to the theory that has no answer, or none by the method asked for."""
+
+
+class PluginError(FedsimError):
+    """Something that a person brought that is incomplete, or fails; the message says what and how."""
 
 
 class RunError(FedsimError):

@@ -1,0 +1,331 @@
+"""What people bring, by name: the one door for laws, models, metrics, charts, optimizers and the like.
+
+A ``kind`` is a registered name (``fedavg``), the name of an entry point that an installed package has in the group
+``fedsim.plugins``, or a class of the user's own (``my_package.my_module:MyOptimizer``), which is imported. Its options
+are the arguments of its constructor; they are checked against the annotations there, in pydantic's strict mode:
+``Annotated[int, Field(ge=1)]`` refuses 0, "3" and 2.5, each with the value that was found. A class may look further by
+a static method ``check_options``, which takes the options and returns pairs (path, message).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cache, partial
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
+
+from fedsim.common.errors import FedsimError, Path, PluginError, dotted
+
+Findings: TypeAlias = list[tuple[Path, str]]
+"""Mistakes in a choice: pairs (path, message), the path relative to the choice's mapping: ``("kind",)``."""
+
+GROUP = "fedsim.plugins"
+"""Entry points of installed packages in this group are known by their names."""
+
+T = TypeVar("T")
+_C = TypeVar("_C", bound=type)
+
+
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """All implementations of one role, by name; a mapping from the names that are known without ``module:Class``.
+
+    Parameters
+    ----------
+    noun
+        What it is, with its article: ``an optimizer``.
+    protocol
+        What an implementation must have: methods, and properties for attributes.
+    builtin
+        ``module:Class`` by name; imported when they are first used.
+    given, offered
+        Names of the arguments that the scenario gives to every constructor, and to those that have such an argument.
+    error
+        Raised where something is wrong.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        protocol: type,
+        builtin: Mapping[str, str],
+        *,
+        given: Iterable[str] = (),
+        offered: Iterable[str] = (),
+        error: type[FedsimError] = PluginError,
+    ) -> None:
+        self.article, _, self.noun = noun.partition(" ")
+        self.protocol, self.error = protocol, error
+        self._builtin, self._registered = dict(builtin), dict[str, type[T]]()
+        self._given, self._offered = frozenset(given), frozenset(offered)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._builtin, *self._registered, *_entry_points()]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._builtin or name in self._registered or name in _entry_points()
+
+    def __getitem__(self, name: str) -> type[T]:
+        if name in self._builtin:
+            module, _, cls = self._builtin[name].partition(":")
+            found: type[T] = getattr(import_module(module), cls)
+            return found
+        if name in self._registered:
+            return self._registered[name]
+        return self._loaded(name)
+
+    def register(self, name: str) -> Callable[[_C], _C]:
+        """Return a decorator that makes a class known by a name in this process.
+
+        Raises
+        ------
+        ValueError
+            Where a class is decorated whose name is taken, or holds a colon.
+        """
+
+        def known_as(cls: _C) -> _C:
+            if ":" in name or name in self._builtin:
+                raise ValueError(f"{name!r} cannot be the name of {self.article} {self.noun} of your own")
+            self._complete(cls, name)
+            self._registered[name] = cls
+            return cls
+
+        return known_as
+
+    def find(self, kind: object) -> type[T]:
+        """Return the class that `kind` names.
+
+        Raises
+        ------
+        FedsimError
+            Of this registry's kind, for every way in which it names none.
+        """
+        if not isinstance(kind, str):
+            raise self.error(f"must be the name of {self.article} {self.noun}, got {kind!r}")
+        if ":" in kind:
+            return self._imported(kind)
+        if kind in self:
+            return self[kind]
+        raise self.error(
+            f"unknown {self.noun} {kind!r}{_did_you_mean(kind, self)}; "
+            f"{_listing('known are', self)}, and your own as my_package.my_module:MyClass"
+        )
+
+    def check(self, kind: object, options: Mapping[str, object]) -> Findings:
+        """Return every mistake in a choice, without building it."""
+        return self._inspect(kind, options)[2]
+
+    def build(self, kind: str, options: Mapping[str, object], **given: object) -> T:
+        """Return what a choice means.
+
+        Parameters
+        ----------
+        kind, options
+            The name, and what the scenario says beside it.
+        given
+            What the scenario gives.
+
+        Raises
+        ------
+        FedsimError
+            Of this registry's kind, when `check` finds a mistake or the constructor fails.
+        """
+        where = f"{self.noun} {kind!r}"
+        cls, values, findings = self._inspect(kind, options)
+        if cls is None or findings:
+            raise self.error(told(where, findings))
+        accepted = self._parameters(cls)
+        with self.blame(where):
+            built = cls(**values, **{name: x for name, x in given.items() if name in self._given or name in accepted})
+            # Touching them inside the block: a property may fail as well as be missing.
+            for name in _attributes(self.protocol):
+                getattr(built, name)
+        return built
+
+    @contextmanager
+    def blame(self, where: str) -> Iterator[None]:
+        """Turn any exception of the block into this registry's error, with a message that begins with `where`."""
+        try:
+            yield
+        except FedsimError as error:
+            raise self.error(f"{where}: {error}") from error
+        except Exception as error:
+            raise self.error(f"{where}: {type(error).__name__}: {error}") from error
+
+    def _inspect(
+        self, kind: object, options: Mapping[str, object]
+    ) -> tuple[type[T] | None, dict[str, object], Findings]:
+        """Return the class, the options as their types want them, and what is wrong."""
+        try:
+            cls = self.find(kind)
+            parameters = self._parameters(cls)
+        except FedsimError as error:
+            return None, {}, [(("kind",), str(error))]
+        findings: Findings = []
+        open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
+        named = {
+            name: parameter
+            for name, parameter in parameters.items()
+            if parameter.kind in {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
+        }
+        if missing := sorted(self._given - named.keys()) if not open_ended else []:
+            wanted = " and ".join(f"{name}=" for name in missing)
+            findings.append((("kind",), f"the constructor of {kind!r} must accept {wanted}"))
+        provided = self._given | self._offered
+        known = [name for name in named if name not in provided]
+        checks = _checks(cls)
+        values: dict[str, object] = {}
+        for name, value in options.items():
+            if name in provided & named.keys() or name in self._given:
+                findings.append(((name,), f"{name!r} is not an option: the scenario gives it to every {self.noun}"))
+            elif name in known:
+                values[name] = _checked(name, value, checks.get(name), findings)
+            elif open_ended:
+                values[name] = value
+            else:
+                choice = _listing("known are", known) if known else f"{self.noun} {kind!r} has no options"
+                findings.append(((name,), f"unknown option {name!r}{_did_you_mean(name, known)}; {choice}"))
+        findings += [
+            ((name,), f"missing; {self.noun} {kind!r} needs it")
+            for name in known
+            if named[name].default is Parameter.empty and name not in options
+        ]
+        further: Callable[[Mapping[str, object]], Findings] | None = getattr(cls, "check_options", None)
+        if further is not None and not findings:
+            findings += further(values)
+        return cls, values, findings
+
+    def _imported(self, kind: str) -> type[T]:
+        module_name, _, class_name = kind.partition(":")
+        if not class_name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
+            raise self.error(f"{kind!r} is not of the form my_package.my_module:MyClass")
+        try:
+            module = import_module(module_name)
+        except ModuleNotFoundError as error:
+            ours = error.name == module_name.partition(".")[0]
+            hint = "; is its folder on PYTHONPATH, or is it installed?" if ours else ""
+            raise self.error(f"cannot import {module_name!r}: {error}{hint}") from error
+        except Exception as error:
+            raise self.error(f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
+        if not hasattr(module, class_name):
+            raise self.error(f"module {module_name!r} has no {class_name!r}{_did_you_mean(class_name, vars(module))}")
+        return self._complete(getattr(module, class_name), kind)
+
+    def _loaded(self, name: str) -> type[T]:
+        try:
+            entry = _entry_points()[name]
+        except KeyError:
+            raise KeyError(name) from None
+        try:
+            found = entry.load()
+        except Exception as error:
+            raise self.error(
+                f"the plugin {name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
+        return self._complete(found, name)
+
+    def _complete(self, cls: object, kind: str) -> type[T]:
+        """Return the class, if it has all that this role needs."""
+        if not isinstance(cls, type):
+            raise self.error(f"{kind!r} must be a class, got {cls!r}")
+        if missing := [name for name in _methods(self.protocol) if not callable(getattr(cls, name, None))]:
+            raise self.error(
+                f"{kind!r} cannot be the {self.noun}: it lacks {_listing('the methods', missing)}; "
+                f"see {self.protocol.__module__}.{self.protocol.__name__}"
+            )
+        return cls
+
+    def _parameters(self, cls: type) -> Mapping[str, Parameter]:
+        try:
+            return signature(cls).parameters
+        except (TypeError, ValueError) as error:
+            raise self.error(f"the constructor of {cls.__name__!r} cannot be inspected: {error}") from error
+
+
+def told(where: str, findings: Findings) -> str:
+    """Write findings as lines that begin with `where`."""
+    return "\n".join(f"{where}: {dotted(path)}: {message}" for path, message in findings)
+
+
+@cache
+def _entry_points() -> Mapping[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _methods(protocol: type) -> list[str]:
+    return [name for name, member in vars(protocol).items() if name[0] != "_" and callable(member)]
+
+
+def _attributes(protocol: type) -> list[str]:
+    return [name for name, member in vars(protocol).items() if isinstance(member, property)]
+
+
+def _checks(cls: type) -> dict[str, Callable[[object], object]]:
+    """Return a strict validator for each annotated argument of the constructor.
+
+    An annotation that cannot be resolved, or that pydantic has no validator for, is not checked: what is
+    wrong then shows when the object is built.
+    """
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        hints = get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
+    except (NameError, TypeError):
+        return {}
+    checks: dict[str, Callable[[object], object]] = {}
+    for name, hint in hints.items():
+        try:
+            adapter = TypeAdapter(hint)
+        except (PydanticUserError, NameError):
+            continue
+        checks[name] = partial(adapter.validate_python, strict=True)
+    return checks
+
+
+def _checked(name: str, value: object, check: Callable[[object], object] | None, findings: Findings) -> object:
+    """Return the option as its type wants it; add what is wrong with it to `findings`."""
+    from pydantic import ValidationError
+
+    if check is None:
+        return value
+    try:
+        return check(value)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            path = (name, *_within(value, detail["loc"]))
+            if detail["type"] in {"extra_forbidden", "missing"}:
+                key = str(detail["loc"][-1])
+                unknown = detail["type"] == "extra_forbidden"
+                findings.append(((name, key), "unknown option") if unknown else ((name,), f"needs {key!r}"))
+                continue
+            message = detail["msg"].replace("Input should be", "must be", 1)
+            findings.append((path, f"{message}, got {detail['input']!r}"))
+        return value
+
+
+def _within(value: object, steps: Iterable[str | int]) -> Path:
+    """Return the steps that lead into the value; pydantic adds others, which name the member of a union."""
+    path: Path = ()
+    inner: Any = value
+    for step in steps:
+        try:
+            inner = inner[step]
+        except (TypeError, KeyError, IndexError):
+            continue
+        path += (step,)
+    return path
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _listing(intro: str, names: Iterable[str]) -> str:
+    return f"{intro} {', '.join(sorted(names))}"
