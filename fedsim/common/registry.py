@@ -23,6 +23,8 @@ Findings: TypeAlias = list[tuple[Path, str]]
 GROUP = "fedsim.plugins"
 """Entry points of installed packages in this group are known by their names."""
 
+_REGISTERED: set[str] = set()  # names that this process registered, whatever for
+
 T = TypeVar("T")
 _C = TypeVar("_C", bound=type)
 
@@ -91,6 +93,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 raise ValueError(f"{name!r} cannot be the name of {self.article} {self.noun} of your own")
             self._complete(cls, name)
             self._registered[name] = cls
+            _REGISTERED.add(name)
             return cls
 
         return known_as
@@ -243,6 +246,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             return signature(cls).parameters
         except (TypeError, ValueError) as error:
             raise self.error(f"the constructor of {cls.__name__!r} cannot be inspected: {error}") from error
+
+
+def brought(kind: str) -> bool:
+    """Say whether a kind is somebody's own: ``module:Class``, or a name that a package or this process registered."""
+    return ":" in kind or kind in _REGISTERED or kind in _entry_points()
 
 
 def told(where: str, findings: Findings) -> str:

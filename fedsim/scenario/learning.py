@@ -2,25 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
+from fedsim.scenario.component import Component
 from fedsim.scenario.model import Model, short_kind
 
 Positive = Annotated[float, Field(gt=0)]
-
-
-class Component(Model):
-    """A problem or an optimizer: a name that fedsim knows or ``package.module:Name``, and its own options."""
-
-    model_config = ConfigDict(extra="allow")
-
-    kind: Annotated[str, Field(min_length=1)]
-    """A known name, or ``package.module:Name`` for one of your own."""
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys beside `kind` (and, for an optimizer, `name`)."""
-        return dict(self.model_extra or {})
 
 
 class OptimizerChoice(Component):

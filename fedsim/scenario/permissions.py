@@ -9,9 +9,23 @@ from typing import Any
 
 from fedsim.common.errors import Path as KeyPath
 
-# Where the loader of components imports what a word such as `my_module:MyOptimizer` names.
-_IMPORTED = {"kind", "module", "loss", "problem", "optimizers", "server", "selection", "availability"}
-_FILES = {"file", "path"}
+# Where a word such as `my_module:MyOptimizer` is imported, as keys from the root: under `kind`, or as a bare word.
+_DOORS = {
+    *(("learning", key) for key in ("problem", "optimizers")),
+    ("learning", "optimizers", "server"),
+    ("learning", "problem", "module"),
+    ("learning", "problem", "loss"),
+    ("server", "selection"),
+    *(("population", key) for key in ("availability", "weight", "separation", "cooldown")),
+    *(("population", "session", key) for key in ("download", "train", "upload", "speed")),
+    *(("population", "availability", key) for key in ("on", "off")),
+    ("population", "availability", "charging", "top_up", "length"),
+    ("population", "availability", "network", "drop_outs", "length"),
+    ("population", "availability", "idle", "use"),
+    ("metrics",),
+    ("charts",),
+}
+_FILES = {("file",), ("path",)}
 _LONGEST_SHOWN = 200
 _WORD = re.compile(r"[^.\[\]\d*][^.\[\]*]*")
 
@@ -80,14 +94,14 @@ def locate(home: Path, name: str, permissions: Permissions, folder: Path | None 
 
 def refused(data: Any, home: Path, permissions: Permissions) -> Iterator[tuple[KeyPath, str]]:
     """Yield what a scenario's plain data ask for and may not have, and why; those of its sweep included."""
-    for path, key, word in _words(data, (), ""):
-        if key in _IMPORTED and ":" in word and not permissions.plugins:
+    for path, keys, word in _words(data, (), ()):
+        if ":" in word and not permissions.plugins and _is_door(keys):
             yield (
                 path,
                 f"{word!r} would run code; if you trust this scenario, give --allow-plugins "
                 "(in Python allow_plugins=True)",
             )
-        elif key in _FILES and not permissions.outside:
+        elif keys[-1:] in _FILES and not permissions.outside:
             try:
                 _check_inside(home, word)
             except ValueError as error:
@@ -96,7 +110,7 @@ def refused(data: Any, home: Path, permissions: Permissions) -> Iterator[tuple[K
 
 def named_files(data: Any) -> Iterator[str]:
     """Yield the files that a scenario's plain data name."""
-    return (word for _, key, word in _words(data, (), "") if key in _FILES)
+    return (word for _, keys, word in _words(data, (), ()) if keys[-1:] in _FILES)
 
 
 def _check_inside(home: Path, name: str) -> None:
@@ -108,14 +122,23 @@ def _check_inside(home: Path, name: str) -> None:
             locate(home, link, NOTHING, there)
 
 
-def _words(data: Any, path: KeyPath, key: str) -> Iterator[tuple[KeyPath, str, str]]:
-    """Yield every text with its path and the key that says what it means: `file` in ``population.0.weight.file``."""
+def _is_door(keys: tuple[str, ...]) -> bool:
+    """Say whether what stands at these keys names what is imported; a part of a mixture is as its whole."""
+    keys = keys[:-1] if keys[-1:] == ("kind",) else keys
+    while keys[-2:] == ("parts", "source"):
+        keys = keys[:-2]
+    return keys in _DOORS
+
+
+def _words(data: Any, path: KeyPath, keys: tuple[str, ...]) -> Iterator[tuple[KeyPath, tuple[str, ...], str]]:
+    """Yield every text with its path and its keys from the root: those that a sweep's values would have, in a sweep."""
     if isinstance(data, str):
-        yield path, key, data
+        yield path, keys, data
     elif isinstance(data, list):
         for index, item in enumerate(data):
-            yield from _words(item, (*path, index), key)
+            yield from _words(item, (*path, index), keys)
     elif isinstance(data, dict):
+        swept = len(keys) == 2 and keys[0] == "sweep"
         for name, value in data.items():
             parts = _WORD.findall(str(name))
-            yield from _words(value, (*path, name), parts[-1] if parts else key)
+            yield from _words(value, (*path, name), tuple(parts) if swept else (*keys, *parts))

@@ -37,6 +37,11 @@ def learning(problem: str = "robust_regression", optimizers: str = "[fedavg]") -
         (learning(optimizers="[{kind: fedavg, server: 'no_such:Thing'}]"), "optimizers[0].server: 'no_such:Thing'"),
         (learning("{kind: torch, module: 'no_such:Thing'}"), "5:43: error: learning.problem.module: 'no_such:Thing'"),
         (learning("{kind: torch, loss: 'no_such:Thing'}"), "learning.problem.loss: 'no_such:Thing'"),
+        (SMALL.replace("cohort: 3", "cohort: 3, selection: 'no_such:Thing'"), "server.selection: 'no_such:Thing'"),
+        (SMALL.replace("separation: 2", "availability: 'no_such:Thing'"), "[0].availability: 'no_such:Thing'"),
+        (SMALL.replace("separation: 2", "separation: {kind: 'no_such:Thing'}"), "separation.kind: 'no_such:Thing'"),
+        (SMALL + "metrics: ['no_such:Thing']\n", "metrics[0]: 'no_such:Thing'"),
+        (SMALL + "charts: [{kind: 'no_such:Thing'}]\n", "charts[0].kind: 'no_such:Thing'"),
         (SMALL + "sweep: {grid: {'learning.problem': ['no_such:Thing']}}\n", "learning.problem[0]: 'no_such:Thing'"),
         (SMALL + "sweep: {zip: {'learning.optimizers[0].kind': ['no_such:Thing']}}\n", "5:47: error: sweep.zip"),
     ],
@@ -54,6 +59,16 @@ def test_code_is_refused_in_overrides_and_in_files_that_are_extended(write: Writ
     assert told.startswith(f"{base}:5:21: error: learning.problem: 'no_such:Thing' would run code")
     override = "learning.problem=no_such:Thing"
     assert f"--set {override}: error: " in refusal(write(learning()), override)
+
+
+@pytest.mark.parametrize(
+    "text", ["name: 'no_such:Thing'\n", "stop: {kind: 'no_such:Thing'}\n", "records: {problem: 'no_such:Thing'}\n"]
+)
+def test_no_permission_is_asked_for_where_there_is_no_door(write: Write, text: str) -> None:
+    path = write(SMALL.replace("stop: {rounds: 60}\n", "") + text)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(path)
+    assert "would run code" not in str(caught.value)
 
 
 def test_points_of_a_sweep_may_no_more_than_their_scenario(write: Write) -> None:
