@@ -114,7 +114,7 @@ def train(
 def schedule_of(step_size: Schedule) -> schedules.Schedule:
     """Return the function that a scenario's step size means."""
     if isinstance(step_size, ConstantSchedule):
-        return schedules.Constant(step_size.initial)
+        return schedules.ConstantStep(step_size.initial)
     if isinstance(step_size, PowerSchedule):
         return schedules.Power(step_size.initial, step_size.exponent, step_size.scale)
     if isinstance(step_size, CosineSchedule):

@@ -19,10 +19,10 @@ from fedsim.learning.optimizers import (
 )
 from fedsim.learning.prediction import biases
 from fedsim.learning.problems import PROBLEMS, Problem, Quadratic, RobustRegression, SoftmaxRegression, TorchModule
-from fedsim.learning.runs import End
 from fedsim.learning.server_updates import SERVER_UPDATES, Adam, Composed, Momentum, ServerUpdate, Sgd
 from fedsim.learning.summary import converged, summarise
 from fedsim.learning.train import Course, Trained, replay, replay_together
+from fedsim.learning.trajectory import End
 
 __all__ = [
     "OPTIMIZERS",

@@ -24,7 +24,7 @@ class Cohorts:
         (T + 1,) where each row's reports begin.
     clients
         (n,) whose report it is.
-    flights
+    downloads
         What the reports of a buffered server have beside; None for synchronous rounds.
     """
 
@@ -32,7 +32,7 @@ class Cohorts:
     closed_s: NDArray[np.float64]
     first: NDArray[np.intp]
     clients: NDArray[np.int64]
-    flights: "Flights | None" = None
+    downloads: "Downloads | None" = None
 
     @classmethod
     def read(
@@ -73,8 +73,8 @@ class Cohorts:
             raise LearningError(f"round {strangers[0]} has participations, and no row in the table of rounds")
         first = np.searchsorted(step, np.append(numbers, np.iinfo(np.int64).max))
         closed_s = ordered["closed_s"].to_numpy().astype(np.float64)
-        flights = None if buffer is None else Flights.read(taken, numbers, step)
-        return cls(numbers, closed_s, first, client, flights)
+        downloads = None if buffer is None else Downloads.read(taken, numbers, step)
+        return cls(numbers, closed_s, first, client, downloads)
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -95,26 +95,26 @@ class Cohorts:
     def begun(self, row: int) -> NDArray[np.intp]:
         """Return the rows of the versions from which the work of a row began."""
         own = slice(self.first[row], self.first[row + 1])
-        return np.full(own.stop - own.start, row) if self.flights is None else self.flights.begun[own]
+        return np.full(own.stop - own.start, row) if self.downloads is None else self.downloads.begun[own]
 
     def repeats(self, row: int) -> NDArray[np.int64]:
         """Return how many reports that began with the same version its client had made before, of each report."""
         own = slice(self.first[row], self.first[row + 1])
         none = np.zeros(own.stop - own.start, dtype=np.int64)
-        return none if self.flights is None else self.flights.repeats[own]
+        return none if self.downloads is None else self.downloads.repeats[own]
 
     def wanted(self, version: int, row: int) -> bool:
         """Say whether work that began with the version of one row is taken in another row or after it."""
-        return self.flights is not None and bool(self.flights.needed[version] >= row)
+        return self.downloads is not None and bool(self.downloads.needed[version] >= row)
 
     @property
     def past_versions(self) -> int:
         """How many versions, beside the server's own, have to be kept at a time at most."""
-        return 0 if self.flights is None else self.flights.past_versions
+        return 0 if self.downloads is None else self.downloads.past_versions
 
 
 @dataclass(frozen=True)
-class Flights:
+class Downloads:
     """From where the reports of a buffered server began.
 
     Attributes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsim.common.keyed import Stream
 from fedsim.learning.failures import LearningError, shaped
 from fedsim.learning.problems.problem import Gradients, Problem, Sampled
-from fedsim.learning.schedules import Constant, Schedule
+from fedsim.learning.schedules import ConstantStep, Schedule
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LocalWork:
         require("local_steps", local_steps, local_steps >= 1, "at least 1")
         if not callable(step_size):
             require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
-            step_size = Constant(step_size)
+            step_size = ConstantStep(step_size)
         sampled = problem if isinstance(problem, Sampled) else None
         if batch_size is not None:
             require("batch_size", batch_size, batch_size >= 1, "at least 1")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedsim.learning.optimizers import Foreseeable, Optimizer
 from fedsim.learning.problems import Problem, Solved
-from fedsim.learning.runs import End
+from fedsim.learning.trajectory import End
 
 
 def biases(

@@ -10,7 +10,7 @@ Schedule: TypeAlias = Callable[[int], float]
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantStep:
     """alpha_t = initial."""
 
     initial: float

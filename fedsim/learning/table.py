@@ -7,10 +7,10 @@ import polars as pl
 
 from fedsim.learning.failures import LearningError, blame
 from fedsim.learning.problems import Problem
-from fedsim.learning.runs import Run
+from fedsim.learning.trajectory import Trajectory
 
 
-class Table:
+class LearningTable:
     """Evaluates models and keeps the figures."""
 
     def __init__(self, problem: Problem) -> None:
@@ -18,7 +18,7 @@ class Table:
         self._keys: list[tuple[int, float, str]] = []
         self._values: dict[str, list[float]] = {"loss": [], "grad_norm": []}
 
-    def add(self, number: int, closed_s: float, run: Run) -> None:
+    def add(self, number: int, closed_s: float, run: Trajectory) -> None:
         """Evaluate a run's model and add the row; a model that is not finite is not shown to the problem."""
         values: Mapping[str, float] = {}
         if not run.diverged:

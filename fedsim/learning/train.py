@@ -21,9 +21,9 @@ from fedsim.learning.local_training import LocalWork, require
 from fedsim.learning.memory import require as require_memory
 from fedsim.learning.optimizers import Cohort, Optimizer, Remembering
 from fedsim.learning.problems import Problem
-from fedsim.learning.runs import End, Run
 from fedsim.learning.schedules import Schedule
-from fedsim.learning.table import Table
+from fedsim.learning.table import LearningTable
+from fedsim.learning.trajectory import End, Trajectory
 
 # The draw of the output belongs to no client; it is kept under an index that no client has.
 _SERVER = 2**63 - 1
@@ -215,22 +215,22 @@ class _Lane:
     """One log on its way: its optimizers, its table, and the work that is being done in this round."""
 
     log: Cohorts
-    runs: list[Run]
-    table: Table
+    runs: list[Trajectory]
+    table: LearningTable
     draws: Stream
     drawn: int
     most_kept: int = 0
     row: int = field(init=False)
     cohort: Cohort = field(init=False)
     begun: NDArray[np.intp] = field(init=False)
-    going: list[Run] = field(init=False)
+    going: list[Trajectory] = field(init=False)
     step_sizes: NDArray[np.float64] = field(init=False)
     minibatches: NDArray[np.int64] | None = field(init=False)
 
     @classmethod
     def start(cls, course: Course, log: Cohorts, problem: Problem) -> Self:
-        runs = [Run.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
-        table = Table(problem)
+        runs = [Trajectory.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
+        table = LearningTable(problem)
         for run in runs:
             table.add(-1, 0.0, run)
             if run.diverged:

@@ -9,7 +9,7 @@ MOST_NODES = 300_000
 MOST_DEEP = 100
 
 
-class TooLargeError(Exception):
+class DocumentTooLargeError(Exception):
     """The file is too large to be kept in memory; `mark` is where it gets so."""
 
     def __init__(self, message: str, mark: Any) -> None:
@@ -31,11 +31,11 @@ class BoundedComposer(Composer):
         self._deep += 1
         mark = self.parser.peek_event().start_mark
         if self._nodes > MOST_NODES:
-            raise TooLargeError(
+            raise DocumentTooLargeError(
                 f"has more than {MOST_NODES:,} keys and values; long lists fit in a file's column", mark
             )
         if self._deep > MOST_DEEP:
-            raise TooLargeError(f"is nested too deeply: more than {MOST_DEEP} levels", mark)
+            raise DocumentTooLargeError(f"is nested too deeply: more than {MOST_DEEP} levels", mark)
         node: Node = super().compose_node(parent, index)
         self._deep -= 1
         return node

@@ -12,7 +12,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.errors import Path as KeyPath
-from fedsim.scenario.composer import MOST_NODES, BoundedComposer, TooLargeError
+from fedsim.scenario.composer import MOST_NODES, BoundedComposer, DocumentTooLargeError
 from fedsim.scenario.permissions import TRUSTED, Permissions
 
 _LARGEST_FILE = 16 * 2**20
@@ -135,7 +135,7 @@ def _compose(text: str, source: str) -> Node:
         yaml = YAML(typ="safe", pure=True)
         yaml.Composer = BoundedComposer
         root: Node | None = yaml.compose(text)
-    except TooLargeError as error:
+    except DocumentTooLargeError as error:
         raise refuse(str(error), error.mark.line + 1, error.mark.column + 1) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedsim.common.errors import ChainError
 
 
-class TooLargeError(ChainError):
+class ChainTooLargeError(ChainError):
     """The chain is too large to enumerate: see the message for what to use instead."""
 
 
@@ -57,7 +57,7 @@ def cohorts(law: str, weights: NDArray[np.float64], size: int) -> tuple[NDArray[
 
     Raises
     ------
-    TooLargeError
+    ChainTooLargeError
         If there are too many cohorts to enumerate.
     """
     members, chances = _bernoulli(weights, size) if law == "bernoulli" else _of_size(law, weights, size)
@@ -79,7 +79,7 @@ def _plackett_luce(
     """P(S) by recursion over the sets of members drawn first; the mass left is summed, never subtracted."""
     size = own.shape[1]
     if size > _LARGEST_ORDERED:
-        raise TooLargeError(
+        raise ChainTooLargeError(
             f"a cohort of {size} can be drawn in too many orders: the exact law of successive draws goes up "
             f"to {_LARGEST_ORDERED}; use the method 'mean-field' or 'monte-carlo'"
         )
@@ -100,7 +100,7 @@ def _bernoulli(weights: NDArray[np.float64], size: int) -> tuple[NDArray[np.bool
     chances = bernoulli_chances(weights, size)
     free = np.flatnonzero(chances < 1.0)
     if free.size > _LARGEST_FREE:
-        raise TooLargeError(
+        raise ChainTooLargeError(
             f"with {free.size} clients that may or may not take part there are 2^{free.size} cohorts a round: "
             f"the exact method goes up to 2^{_LARGEST_FREE}; use the method 'mean-field' or 'monte-carlo'"
         )

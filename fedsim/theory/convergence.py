@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.errors import ChainError
-from fedsim.theory.cohorts import TooLargeError
+from fedsim.theory.cohorts import ChainTooLargeError
 from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
 from fedsim.theory.replicas import rounds_of
 from fedsim.theory.result import Stationary
@@ -115,7 +115,7 @@ def convergence(
     if method != "monte-carlo":
         try:
             eta = _exact(reduced(question), count, of_units)
-        except TooLargeError:
+        except ChainTooLargeError:
             if method == "exact":
                 raise
     if eta is None:

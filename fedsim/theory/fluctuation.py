@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
-from fedsim.theory.cohorts import TooLargeError
+from fedsim.theory.cohorts import ChainTooLargeError
 from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
 from fedsim.theory.replicas import rounds_of
 from fedsim.theory.stationary import stationary
@@ -92,7 +92,7 @@ def asymptotic_variance(
         return _renewal(question, seed)
     try:
         return _exact(question)
-    except TooLargeError:
+    except ChainTooLargeError:
         if method == "exact":
             raise
         return _renewal(question, seed)
@@ -142,7 +142,7 @@ def _exact(question: Question) -> Fluctuation:
     found = []
     for states in recurrent.recurrent_classes(matrix):
         if len(states) > _LARGEST:
-            raise TooLargeError(
+            raise ChainTooLargeError(
                 f"the chain has {len(states)} recurrent states, more than {_LARGEST}: too many for the exact "
                 f"variance; use the method 'mean-field' or 'monte-carlo'"
             )

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
-from fedsim.theory.cohorts import TooLargeError
+from fedsim.theory.cohorts import ChainTooLargeError
 from fedsim.theory.question import ask, reduced
 from fedsim.theory.windows import enumerate_windows
 
@@ -85,7 +85,7 @@ def mixing(
     if len(classes) > 1 or cycle > 1:
         return Mixing(None, level, 0.0, cycle, len(classes), states)
     if states > limit:
-        raise TooLargeError(
+        raise ChainTooLargeError(
             f"the chain has {states} recurrent states, more than {limit}: too many for the exact mixing time; look "
             f"at the law of the participants from one start instead (fedsim.theory.convergence)"
         )

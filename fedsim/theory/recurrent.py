@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.theory.cohorts import TooLargeError
+from fedsim.theory.cohorts import ChainTooLargeError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -67,7 +67,7 @@ def stationary_vector(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vecto
 
     Raises
     ------
-    TooLargeError
+    ChainTooLargeError
         If a large chain mixes too slowly to iterate.
     """
     count = matrix.shape[0]
@@ -75,7 +75,7 @@ def stationary_vector(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vecto
         return _eliminated(matrix.toarray())
     try:
         return _iterated(matrix)
-    except TooLargeError:
+    except ChainTooLargeError:
         if count <= _DENSE_AT_MOST:
             return _eliminated(matrix.toarray())
         raise
@@ -86,7 +86,7 @@ def _eliminated(p: NDArray[np.float64]) -> Vector:
     for k in range(count - 1, 0, -1):
         leaving = p[k, :k].sum()
         if leaving <= 0.0:
-            raise TooLargeError(
+            raise ChainTooLargeError(
                 "the chain has transitions less likely than 1e-300: the weights span too many orders of magnitude for "
                 "the exact method; use the method 'mean-field' or 'monte-carlo'"
             )
@@ -117,7 +117,7 @@ def _iterated(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vector:
                 return Vector(after, relative=1e-15, absolute=error)
             checked = change
         law = after
-    raise TooLargeError(
+    raise ChainTooLargeError(
         f"the chain of {matrix.shape[0]} states mixes too slowly to find its stationary law: after {most} iterations "
         f"it still changes by {checked:.3g}; use the method 'monte-carlo' or 'mean-field'"
     )

@@ -16,7 +16,7 @@ from fedsim.theory.question import Question
 
 
 @dataclass(frozen=True)
-class Round:
+class ReplicaRound:
     """One round of every replica.
 
     Parameters
@@ -32,7 +32,9 @@ class Round:
     chosen: NDArray[np.bool_]
 
 
-def rounds_of(units: Question, replicas: range, seed: int, start: NDArray[np.int64] | None = None) -> Iterator[Round]:
+def rounds_of(
+    units: Question, replicas: range, seed: int, start: NDArray[np.int64] | None = None
+) -> Iterator[ReplicaRound]:
     """Yield the rounds 0, 1, 2, ... of the replicas named.
 
     Parameters
@@ -86,7 +88,7 @@ class _Draws:
         )
 
 
-def _midzuno(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Round:
+def _midzuno(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
     """One client in proportion to its weight, then B - 1 uniformly among the others that are ready."""
     mass = np.where(ready, units.weights, 0.0)
     total = mass.cumsum(axis=1)
@@ -101,16 +103,16 @@ def _midzuno(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Round:
         fill = (units.cohort - 1) / (ready.sum(axis=1, keepdims=True) - 1.0)
         first = np.where(ready, first + (1.0 - first) * fill, 0.0)
     chosen[rows, leader] = True
-    return Round(first, chosen)
+    return ReplicaRound(first, chosen)
 
 
-def _successive(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Round:
+def _successive(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
     """Take the B first of independent exponential clocks of rates p_i: Plackett-Luce (Efraimidis-Spirakis 2006)."""
     clocks = np.where(ready, -np.log(draws.each()) / units.weights, np.inf)
-    return Round(None, _smallest(clocks, units.cohort))
+    return ReplicaRound(None, _smallest(clocks, units.cohort))
 
 
-def _bernoulli(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Round:
+def _bernoulli(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
     """Each with probability min(1, s p_i): in order of weight, client j is certain when s p_j would reach 1."""
     order = np.argsort(-units.weights, kind="stable")
     here = ready[:, order]
@@ -126,13 +128,13 @@ def _bernoulli(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Roun
     chances = np.where(few, here.astype(np.float64), np.minimum(chances, 1.0))
     in_order = np.empty_like(chances)
     in_order[:, order] = chances
-    return Round(in_order, draws.each() < in_order)
+    return ReplicaRound(in_order, draws.each() < in_order)
 
 
-def _cyclic(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Round:
+def _cyclic(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
     chosen = np.zeros_like(ready)
     chosen[:, (draws.now * units.cohort + np.arange(units.cohort)) % units.clients] = True
-    return Round(chosen.astype(np.float64), chosen)
+    return ReplicaRound(chosen.astype(np.float64), chosen)
 
 
 _LAWS = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli, "cyclic": _cyclic}

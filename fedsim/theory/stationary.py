@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from fedsim.common.errors import ChainError
 from fedsim.theory.closed_form import has_closed_form
 from fedsim.theory.closed_form import solve as solve_closed_form
-from fedsim.theory.cohorts import TooLargeError
+from fedsim.theory.cohorts import ChainTooLargeError
 from fedsim.theory.exact import solve as solve_exact
 from fedsim.theory.mean_field import solve as solve_mean_field
 from fedsim.theory.monte_carlo import solve as solve_monte_carlo
@@ -77,7 +77,7 @@ def _best(question: Question, seed: int) -> Stationary:
         return solve_closed_form(question)
     try:
         return solve_exact(question, _EXACT_UP_TO)
-    except TooLargeError:
+    except ChainTooLargeError:
         approximate = solve_mean_field(question)
     if approximate.error_bound is not None and approximate.error_bound <= _GOOD_ENOUGH:
         return approximate

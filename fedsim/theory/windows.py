@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.theory.cohorts import TooLargeError, cohorts
+from fedsim.theory.cohorts import ChainTooLargeError, cohorts
 from fedsim.theory.question import Question
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _numbered(
 
 def _refuse_above(limit: int, log_states: float) -> None:
     if log_states > log10(limit) + 1e-9:
-        raise TooLargeError(
+        raise ChainTooLargeError(
             f"the chain has {_shown(log_states)} states or more, and {limit} is the limit of the exact method: "
             f"{_INSTEAD}"
         )
@@ -223,7 +223,7 @@ def _refuse_above(limit: int, log_states: float) -> None:
 def _refuse_transitions_above(limit: int, log_transitions: float) -> None:
     most = limit * _TRANSITIONS_PER_STATE
     if log_transitions > log10(most) + 1e-9:
-        raise TooLargeError(
+        raise ChainTooLargeError(
             f"the chain has {_shown(log_transitions)} transitions or more, and {most} is the limit of the exact "
             f"method: {_INSTEAD}"
         )

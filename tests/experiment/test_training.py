@@ -51,7 +51,7 @@ def test_mistakes_in_a_server_update_have_places() -> None:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("0.2", schedules.Constant(0.2)),
+        ("0.2", schedules.ConstantStep(0.2)),
         ("{kind: power, initial: 0.2, scale: 5}", schedules.Power(0.2, 0.5, 5.0)),
         ("{kind: cosine, initial: 0.2, final: 0.1, rounds: 9}", schedules.Cosine(0.2, 9, 0.1)),
         ("{kind: stages, initial: 0.2, milestones: [3, 5]}", schedules.Stages(0.2, (3, 5), 0.1)),

@@ -9,7 +9,7 @@ from .cases import Quadratic, tables
 
 
 def test_constant() -> None:
-    assert [schedules.Constant(0.3)(t) for t in (0, 10**6)] == [0.3, 0.3]
+    assert [schedules.ConstantStep(0.3)(t) for t in (0, 10**6)] == [0.3, 0.3]
 
 
 def test_power_falls_to_its_share_at_the_scale() -> None:

@@ -1,12 +1,20 @@
 """Data for problems that learn from samples: where they come from, and which client has which."""
 
-from fedsim.learning.data.choice import Data, Digits, Dirichlet, Partition, federated, missing_extras, not_installed
+from fedsim.learning.data.choice import (
+    Data,
+    Digits,
+    DirichletPartition,
+    Partition,
+    federated,
+    missing_extras,
+    not_installed,
+)
 from fedsim.learning.data.dataset import Federated, Samples
 
 __all__ = [
     "Data",
     "Digits",
-    "Dirichlet",
+    "DirichletPartition",
     "Federated",
     "Partition",
     "Samples",

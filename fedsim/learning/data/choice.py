@@ -45,7 +45,7 @@ class Iid(_Choice):
     kind: Literal["iid"] = "iid"
 
 
-class Dirichlet(_Choice):
+class DirichletPartition(_Choice):
     """Proportions of labels drawn from a Dirichlet distribution."""
 
     kind: Literal["dirichlet"] = "dirichlet"
@@ -65,7 +65,9 @@ def _short(value: Any) -> Any:
 
 
 Data: TypeAlias = Annotated[Digits | Mnist | Archive, Field(discriminator="kind"), BeforeValidator(_short)]
-Partition: TypeAlias = Annotated[Iid | Dirichlet | Shards, Field(discriminator="kind"), BeforeValidator(_short)]
+Partition: TypeAlias = Annotated[
+    Iid | DirichletPartition | Shards, Field(discriminator="kind"), BeforeValidator(_short)
+]
 
 
 def federated(data: Data, partition: Partition, clients: int, seed: int, folder: Path) -> Federated:
@@ -93,7 +95,7 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
     if not samples.labelled:
         raise LearningError(f"partition {partition.kind!r} goes by labels, and the targets are none; take 'iid'")
     labels = samples.targets.astype(np.int64)
-    if isinstance(partition, Dirichlet):
+    if isinstance(partition, DirichletPartition):
         return Federated(samples, dirichlet(labels, clients, seed, partition.concentration))
     return Federated(samples, shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled))
 

@@ -26,46 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
-
-
-@dataclass(slots=True)
-class Remembered:
-    """The last change of each client, shape (N, d), zero before its first, and their mean, shape (d,)."""
-
-    changes: NDArray[np.float64]
-    mean: NDArray[np.float64]
-
-    @classmethod
-    def nothing(cls, clients: int, dimension: int) -> "Remembered":
-        """Return a memory in which nobody has done anything."""
-        return cls(np.zeros((clients, dimension)), np.zeros(dimension))
-
-    def keep(self, clients: NDArray[np.int64], deltas: NDArray[np.float64]) -> None:
-        """Replace the changes of these clients; the mean follows at the cost of the cohort, not of everyone."""
-        before = self.changes[clients]
-        self.changes[clients] = deltas
-        if len(np.unique(clients)) < len(clients):
-            self.mean = self.changes.mean(axis=0)
-        else:
-            self.mean = self.mean + (deltas - before).sum(axis=0) / len(self.changes)
+from fedsim.learning.optimizers.optimizer import Cohort
+from fedsim.learning.optimizers.remembered import Remembered, RemembersChanges
 
 
 @dataclass(frozen=True)
-class FedVarp:
+class FedVarp(RemembersChanges):
     """FedVARP. It has no options; its state is what it remembers."""
-
-    def memory(self, clients: int, dimension: int) -> int:
-        """Return 8 N d: a float for each client and parameter."""
-        return 8 * clients * dimension
-
-    def init(self, clients: int, dimension: int) -> Remembered:
-        """Return an empty memory."""
-        return Remembered.nothing(clients, dimension)
-
-    def prepare(self, state: Remembered, cohort: Cohort) -> tuple[Remembered, NDArray[np.float64]]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
 
     def apply(
         self, state: Remembered, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
@@ -74,7 +41,3 @@ class FedVarp:
         direction = state.mean + (deltas - state.changes[cohort.clients]).mean(axis=0)
         state.keep(cohort.clients, deltas)
         return state, model + direction
-
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
-        """Return even weights for everyone who takes part; what is remembered of the others stays zero."""
-        return LongRun((pi > 0) / len(pi), np.ones(len(pi)))

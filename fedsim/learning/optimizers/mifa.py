@@ -24,25 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.learning.optimizers.fedvarp import Remembered
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort
+from fedsim.learning.optimizers.remembered import Remembered, RemembersChanges
 
 
 @dataclass(frozen=True)
-class Mifa:
+class Mifa(RemembersChanges):
     """MIFA. It has no options; its state is the last change of each client."""
-
-    def memory(self, clients: int, dimension: int) -> int:
-        """Return 8 N d: a float for each client and parameter."""
-        return 8 * clients * dimension
-
-    def init(self, clients: int, dimension: int) -> Remembered:
-        """Return an empty memory."""
-        return Remembered.nothing(clients, dimension)
-
-    def prepare(self, state: Remembered, cohort: Cohort) -> tuple[Remembered, NDArray[np.float64]]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
 
     def apply(
         self, state: Remembered, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
@@ -50,7 +38,3 @@ class Mifa:
         """Remember the cohort's changes, and return the model moved by the mean over everyone."""
         state.keep(cohort.clients, deltas)
         return state, model + state.mean
-
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
-        """Return even weights for everyone who takes part."""
-        return LongRun((pi > 0) / len(pi), np.ones(len(pi)))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import logsumexp
 
-from fedsim.learning.data import Data, Digits, Dirichlet, Partition, federated, missing_extras
+from fedsim.learning.data import Data, Digits, DirichletPartition, Partition, federated, missing_extras
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
@@ -54,7 +54,7 @@ class SoftmaxRegression:
     seed: int = field(repr=False)
     folder: Path = field(default=Path(), repr=False)
     data: Data = field(default_factory=Digits)
-    partition: Partition = field(default_factory=Dirichlet)
+    partition: Partition = field(default_factory=DirichletPartition)
     l2: Annotated[float, Field(ge=0)] = 1e-3
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
 

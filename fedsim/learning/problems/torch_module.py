@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning.data import Data, Digits, Dirichlet, Federated, Partition, federated, missing_extras, not_installed
+from fedsim.learning.data import (
+    Data,
+    Digits,
+    DirichletPartition,
+    Federated,
+    Partition,
+    federated,
+    missing_extras,
+    not_installed,
+)
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
@@ -83,7 +92,7 @@ class TorchModule:
     arguments: dict[str, Any] = field(default_factory=dict)
     loss: Annotated[str, Field(min_length=1)] = "cross_entropy"
     data: Data = field(default_factory=Digits)
-    partition: Partition = field(default_factory=Dirichlet)
+    partition: Partition = field(default_factory=DirichletPartition)
     l2: Annotated[float, Field(ge=0)] = 0.0
     device: Annotated[str, Field(min_length=1)] = "auto"
     dtype: Literal["float32", "float64"] = "float32"

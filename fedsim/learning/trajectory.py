@@ -34,7 +34,7 @@ class End:
 
 
 @dataclass
-class Run:
+class Trajectory:
     """One optimizer: its state, its model, what is kept of its way, and whether it has diverged."""
 
     name: str
