@@ -22,19 +22,14 @@ from fedsim.learning import (
     build_problem,
     frequencies,
     replay_together,
-    schedules,
     summarise,
 )
 from fedsim.log import Recorded
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import (
-    ConstantSchedule,
-    CosineSchedule,
     Learning,
     OptimizerChoice,
-    PowerSchedule,
-    Schedule,
 )
 from fedsim.scenario.server import BufferedServer
 
@@ -77,7 +72,7 @@ def train(
         seed=scenario.seed,
         folder=scenario.folder,
     )
-    work = LocalWork.checked(problem, learning.local_steps, schedule_of(learning.step_size), learning.batch_size)
+    work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
     draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
     frequency = frequencies(log.participations, len(population))
     own = {choice.label: _build(choice, pi, frequency) for choice in learning.optimizers}
@@ -109,17 +104,6 @@ def train(
     known = frequency if pi is None else pi
     metrics |= biases(problem, own, trained[0].ends, known, local_steps=work.steps, step_size=last)
     return table, metrics
-
-
-def schedule_of(step_size: Schedule) -> schedules.Schedule:
-    """Return the function that a scenario's step size means."""
-    if isinstance(step_size, ConstantSchedule):
-        return schedules.ConstantStep(step_size.initial)
-    if isinstance(step_size, PowerSchedule):
-        return schedules.Power(step_size.initial, step_size.exponent, step_size.scale)
-    if isinstance(step_size, CosineSchedule):
-        return schedules.Cosine(step_size.initial, step_size.rounds, step_size.final)
-    return schedules.Stages(step_size.initial, tuple(step_size.milestones), step_size.factor)
 
 
 def _build(choice: OptimizerChoice, pi: NDArray[np.float64] | None, frequency: NDArray[np.float64]) -> Optimizer:

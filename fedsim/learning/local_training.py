@@ -1,10 +1,10 @@
 """The local steps of clients: all of them, for all optimizers and logs, in one array expression a step."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from fedsim.common.keyed import Stream
 from fedsim.learning.failures import LearningError, shaped
 from fedsim.learning.problems.problem import Gradients, Problem, Sampled
-from fedsim.learning.schedules import ConstantStep, Schedule
+
+Schedule: TypeAlias = Callable[[int], float]
+"""The local step size alpha_t of round t = 0, 1, ..., counted in rounds of the log."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class LocalWork:
         require("local_steps", local_steps, local_steps >= 1, "at least 1")
         if not callable(step_size):
             require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
-            step_size = ConstantStep(step_size)
+            step_size = partial(_always, step_size)
         sampled = problem if isinstance(problem, Sampled) else None
         if batch_size is not None:
             require("batch_size", batch_size, batch_size >= 1, "at least 1")
@@ -132,3 +134,7 @@ def require(name: str, value: object, holds: bool, what: str) -> None:
     """
     if not holds:
         raise LearningError(f"{name} must be {what}, got {value!r}")
+
+
+def _always(step_size: float, _t: int) -> float:
+    return step_size

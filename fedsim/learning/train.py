@@ -17,11 +17,10 @@ from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.memory import readable
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.failures import LearningError, blame
-from fedsim.learning.local_training import LocalWork, require
+from fedsim.learning.local_training import LocalWork, Schedule, require
 from fedsim.learning.memory import require as require_memory
 from fedsim.learning.optimizers import Cohort, Optimizer, Remembering
 from fedsim.learning.problems import Problem
-from fedsim.learning.schedules import Schedule
 from fedsim.learning.table import LearningTable
 from fedsim.learning.trajectory import End, Trajectory
 

@@ -1,5 +1,6 @@
 """What is trained over the log: the scenario's problem, optimizers and steps."""
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
@@ -37,9 +38,16 @@ class ConstantSchedule(Model):
     initial: Positive
     """That step size."""
 
+    def __call__(self, _t: int) -> float:
+        """Return the local step size of round t = 0, 1, ... of the log."""
+        return self.initial
+
 
 class PowerSchedule(Model):
     """initial * (1 + t / scale) ** -exponent in round t."""
+
+    # With 1/2 < exponent <= 1 the steps are long enough together to get anywhere, and short enough in the end for the
+    # noise to die out (Robbins and Monro, 1951).
 
     kind: Literal["power"]
     initial: Positive
@@ -49,9 +57,15 @@ class PowerSchedule(Model):
     scale: Positive = 1.0
     """Rounds after which it has fallen to 2 ** -exponent."""
 
+    def __call__(self, t: int) -> float:
+        """Return the local step size of round t."""
+        return self.initial * float((1.0 + t / self.scale) ** -self.exponent)
+
 
 class CosineSchedule(Model):
     """Half a cosine from initial to final."""
+
+    # Loshchilov and Hutter, SGDR, ICLR 2017, arXiv:1608.03983, without restarts.
 
     kind: Literal["cosine"]
     initial: Positive
@@ -60,6 +74,11 @@ class CosineSchedule(Model):
     """After how many rounds it is final."""
     final: Positive
     """Step size from then on."""
+
+    def __call__(self, t: int) -> float:
+        """Return the local step size of round t."""
+        share = min(1.0, t / self.rounds)
+        return self.final + 0.5 * (self.initial - self.final) * (1.0 + math.cos(math.pi * share))
 
 
 class StagedSchedule(Model):
@@ -72,6 +91,10 @@ class StagedSchedule(Model):
     """Rounds from which on it is smaller."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """By how much."""
+
+    def __call__(self, t: int) -> float:
+        """Return the local step size of round t."""
+        return self.initial * float(self.factor ** sum(t >= milestone for milestone in self.milestones))
 
 
 def _schedule(value: Any) -> Any:

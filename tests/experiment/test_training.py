@@ -1,5 +1,6 @@
 """Training as a scenario asks for it: server updates, schedules, minibatches, predictions, kept models."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,7 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.errors import ScenarioError
 from fedsim.experiment.result import Result
-from fedsim.experiment.training import schedule_of
-from fedsim.learning import LearningError, schedules
+from fedsim.learning import LearningError
 
 PAPER = Path("scenarios/paper")
 QUADRATIC = "{kind: quadratic, dimension: 3, clusters: 4, cluster_spread: 1.0, curvature_spread: 0.3}"
@@ -49,19 +49,19 @@ def test_mistakes_in_a_server_update_have_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "steps"),
     [
-        ("0.2", schedules.ConstantStep(0.2)),
-        ("{kind: power, initial: 0.2, scale: 5}", schedules.Power(0.2, 0.5, 5.0)),
-        ("{kind: cosine, initial: 0.2, final: 0.1, rounds: 9}", schedules.Cosine(0.2, 9, 0.1)),
-        ("{kind: stages, initial: 0.2, milestones: [3, 5]}", schedules.Stages(0.2, (3, 5), 0.1)),
+        ("0.2", {0: 0.2, 10**6: 0.2}),
+        ("{kind: power, initial: 0.2, scale: 5}", {0: 0.2, 5: 0.2 / math.sqrt(2), 15: 0.1}),
+        ("{kind: cosine, initial: 0.2, final: 0.1, rounds: 9}", {0: 0.2, 9: 0.1, 99: 0.1}),
+        ("{kind: stages, initial: 0.2, milestones: [3, 5]}", {0: 0.2, 2: 0.2, 3: 0.02, 4: 0.02, 5: 0.002}),
     ],
 )
-def test_schedules_of_a_scenario(written: str, meant: schedules.Schedule) -> None:
+def test_schedules_of_a_scenario(written: str, steps: dict[int, float]) -> None:
     """What is written is what is meant."""
     scenario = Scenario.load(PAPER / "synthetic.fedsim.yaml", [f"learning.step_size={written}"])
     assert scenario.learning is not None
-    assert schedule_of(scenario.learning.step_size) == meant
+    assert {t: scenario.learning.step_size(t) for t in steps} == pytest.approx(steps)
 
 
 def test_schedules_and_minibatches_train() -> None:

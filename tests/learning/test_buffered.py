@@ -32,7 +32,7 @@ from fedsim.learning import (
 )
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.debiased_fedavg import Participations
-from fedsim.learning.schedules import Stages
+from fedsim.scenario.learning import StagedSchedule
 
 from .buffered import Case, buffered_tables, online, sessions_of
 from .cases import Quadratic, quadratic
@@ -242,7 +242,7 @@ def test_a_client_goes_by_the_step_size_of_its_download() -> None:
         {"it": FedBuff(exponent=0.0)},
         *one_late_report(),
         local_steps=1,
-        step_size=Stages(0.5, (1,), 0.01),
+        step_size=StagedSchedule(kind="stages", initial=0.5, milestones=[1], factor=0.01),
         buffer=1,
     )
     expected = problem.evaluate(0.5 * problem.centres[0] + 0.5 * problem.centres[1])
