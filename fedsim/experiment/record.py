@@ -13,6 +13,7 @@ from fedsim.common.errors import RunError, StalledError
 from fedsim.common.files import write_text
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.preflight import preflight
+from fedsim.experiment.presentation import write_report
 from fedsim.experiment.run import evaluate, telling
 from fedsim.experiment.run_directory import (
     MANIFEST,
@@ -146,8 +147,6 @@ def _run(
 
 
 def _report(directory: Path, report: Report) -> Recording:
-    from fedsim.report import write_report
-
     report("drawing the report", 0.0)
     page = write_report(directory)
     for leftover in [*directory.glob(".*.partial"), *directory.glob("figures/.*.partial")]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from fedsim.experiment.presentation import notebook_html, write_report
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
@@ -94,15 +95,10 @@ class Result:
         RunError
             If it cannot be written.
         """
-        from fedsim.report.page import document_of, write_document
-
         with tempfile.TemporaryDirectory() as folder:
-            document = document_of(self.save(Path(folder) / "run"))
-            return write_document(document, Path(path), None)
+            return write_report(self.save(Path(folder) / "run"), Path(path))
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: the answer, key figures, and who took part."""
-        from fedsim.report.notebook import notebook_html
-
         with tempfile.TemporaryDirectory() as folder:
             return notebook_html(self.save(Path(folder) / "run"))

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from fedsim._version import __version__
+from fedsim.common.errors import SweepError
 from fedsim.common.progress import Report, silent
 from fedsim.scenario import Scenario
 from fedsim.scenario.overrides import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.sweeps import store
 from fedsim.sweeps.dispatch import Orders, dispatch
-from fedsim.sweeps.executors import Backend, SweepError
+from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.plan import Plan, Run
 from fedsim.sweeps.worker import Outcome, Task, work
 

@@ -41,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         write_text(directory / "report.html", (directory / "metrics.json").read_text())
         return directory / "report.html"
 
-    monkeypatch.setattr("fedsim.report.write_report", page)
+    monkeypatch.setattr("fedsim.experiment.record.write_report", page)
 
 
 def files(directory: Path) -> dict[str, bytes]:

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.common.errors import RunError
+from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
 from fedsim.sweeps import store
-from fedsim.sweeps.executors import Backend, SweepError, backend_of
+from fedsim.sweeps.executors import Backend, backend_of
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.results import read_results
 from fedsim.sweeps.sweep import Swept, run_sweep

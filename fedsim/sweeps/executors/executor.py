@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from fedsim.common.errors import FedsimError, RunError
+from fedsim.common.errors import RunError, SweepError
 
 KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your own"
-
-
-class SweepError(FedsimError):
-    """A sweep that cannot go on; what is done stays, and the same command does the rest."""
 
 
 def _not_known(_executor: Executor) -> int | None:
