@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import polars as pl
-
 from fedsim.common.errors import RunError, StalledError
 from fedsim.common.files import write_text
 from fedsim.common.progress import Report, silent
@@ -26,7 +24,7 @@ from fedsim.experiment.run_directory import (
     open_run_directory,
     write_run,
 )
-from fedsim.log.journal import STATE, Journal, stored_log
+from fedsim.log.journal import STATE, TABLES, Journal, stored_log
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
@@ -131,19 +129,9 @@ def _run(
         tell("the simulation is over; going on with what follows")
         ended_s = journal.ended_s
     log = stored_log(directory, ended_s)
-    found = evaluate(scenario, population, log, 0, report)
-    tables: dict[str, pl.DataFrame | pl.LazyFrame | None] = {
-        "rounds": log.rounds.lazy(),
-        "participations": log.participations,
-        "clients": found.clients,
-        "gauges": log.gauges.lazy(),
-        "learning": found.learning,
-        "transitions": found.transitions,
-        "convergence": found.convergence,
-    }
-    present = {name: table for name, table in tables.items() if table is not None}
+    tables, metrics = evaluate(scenario, population, log, 0, report)
     origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    write_run(directory, scenario, 0, present, found.metrics, ended_s, origin)
+    write_run(directory, scenario, 0, tables, metrics, ended_s, origin, there=TABLES)
 
 
 def _report(directory: Path, report: Report) -> Recording:

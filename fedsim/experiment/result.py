@@ -8,13 +8,14 @@ import polars as pl
 
 from fedsim.experiment.presentation import notebook_html, write_report
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
+from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
 
 
-@dataclass(frozen=True)
-class Result:
-    """One run of a scenario.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result(Tables):
+    """One run of a scenario: its tables (`fedsim.experiment.tables.Tables`) and figures.
 
     Attributes
     ----------
@@ -22,14 +23,6 @@ class Result:
         What was run.
     replicate
         Which repetition.
-    rounds, participations, clients, gauges
-        The log's tables, as polars frames; columns as documented in ``docs/run-directory.md``.
-    learning
-        Loss and gradient norm of each optimizer by round; None if the scenario trains nothing.
-    transitions
-        When the conditions of chosen devices changed; None if the scenario chooses none.
-    convergence
-        The table of `fedsim.theory.prediction.convergence_table`; None if the scenario asks for no such study.
     metrics
         Figures by name; `fedsim.analysis.METRICS` says what each means.
     simulated_s
@@ -38,27 +31,14 @@ class Result:
 
     scenario: Scenario
     replicate: int
-    rounds: pl.DataFrame
     participations: pl.DataFrame
-    clients: pl.DataFrame
-    gauges: pl.DataFrame
-    learning: pl.DataFrame | None
-    transitions: pl.DataFrame | None
-    convergence: pl.DataFrame | None
     metrics: dict[str, float]
     simulated_s: float
 
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The tables by the name of their file."""
-        tables = {
-            "rounds": self.rounds,
-            "participations": self.participations,
-            "clients": self.clients,
-            "gauges": self.gauges,
-        }
-        extra = {"learning": self.learning, "transitions": self.transitions, "convergence": self.convergence}
-        return tables | {name: table for name, table in extra.items() if table is not None}
+        """The tables that there are, by the name of their file."""
+        return {name: table for name, table in self.by_name().items() if isinstance(table, pl.DataFrame)}
 
     @property
     def verdict(self) -> list[Judgement]:
@@ -76,15 +56,8 @@ class Result:
             If it cannot be written, or holds files that are not a run's.
         """
         folder = open_run_directory(directory)
-        write_run(
-            folder,
-            self.scenario,
-            self.replicate,
-            self.tables,
-            self.metrics,
-            self.simulated_s,
-            provenance or Provenance(),
-        )
+        origin = provenance or Provenance()
+        write_run(folder, self.scenario, self.replicate, self, self.metrics, self.simulated_s, origin)
         return folder
 
     def report(self, path: str | Path) -> Path:

@@ -1,16 +1,15 @@
 """The main job: from a scenario to its result, step by step."""
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from fedsim.analysis import GroupOf, Setting, clients_table, measure
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
+from fedsim.experiment.tables import Tables
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
@@ -30,17 +29,6 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
     server = scenario.server
     places = server.concurrency if isinstance(server, BufferedServer) else None
     return Setting(server.wanted, scenario.start, groups, places)
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What was found out from a log: tables as of a `Result`, and metrics."""
-
-    clients: pl.DataFrame
-    learning: pl.DataFrame | None
-    transitions: pl.DataFrame | None
-    convergence: pl.DataFrame | None
-    metrics: dict[str, float]
 
 
 def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent) -> Result:
@@ -69,20 +57,8 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
     population = preflight(scenario, replicate)
     check_log(scenario)
     log = simulate_log(scenario, population, replicate, telling(scenario, report))
-    found = evaluate(scenario, population, log, replicate, report)
-    return Result(
-        scenario=scenario,
-        replicate=replicate,
-        rounds=log.rounds,
-        participations=log.participations,
-        clients=found.clients,
-        gauges=log.gauges,
-        learning=found.learning,
-        transitions=found.transitions,
-        convergence=found.convergence,
-        metrics=found.metrics,
-        simulated_s=log.ended_s,
-    )
+    tables, metrics = evaluate(scenario, population, log, replicate, report)
+    return Result(**vars(tables), scenario=scenario, replicate=replicate, metrics=metrics, simulated_s=log.ended_s)
 
 
 def telling(scenario: Scenario, report: Report) -> Progress:
@@ -112,8 +88,10 @@ def telling(scenario: Scenario, report: Report) -> Progress:
 
 def evaluate(
     scenario: Scenario, population: Population, log: Recorded, replicate: int = 0, report: Report = silent
-) -> Findings:
+) -> tuple[Tables, dict[str, float]]:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
+
+    Returns the tables of the run, those of the log among them, and its metrics.
 
     Parameters and errors are those of `simulate`; the participations are read some rows at a time, but training keeps
     a few numbers of every report.
@@ -132,4 +110,13 @@ def evaluate(
 
         learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report, pi)
         metrics |= of_learning
-    return Findings(clients, learning, transitions, convergence, metrics)
+    tables = Tables(
+        rounds=log.rounds,
+        participations=log.participations,
+        clients=clients,
+        gauges=log.gauges,
+        learning=learning,
+        transitions=transitions,
+        convergence=convergence,
+    )
+    return tables, metrics

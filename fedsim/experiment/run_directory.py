@@ -6,7 +6,7 @@ import math
 import platform
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +17,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.common.errors import RunError, dotted
 from fedsim.common.files import write_table, write_text
+from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
@@ -65,10 +66,12 @@ def write_run(
     folder: Path,
     scenario: Scenario,
     replicate: int,
-    tables: Mapping[str, pl.DataFrame | pl.LazyFrame],
+    tables: Tables,
     metrics: Mapping[str, float],
     simulated_s: float,
     provenance: Provenance,
+    *,
+    there: Collection[str] = (),
 ) -> None:
     """Write tables, metrics, and last the manifest, which says that all is there.
 
@@ -80,20 +83,21 @@ def write_run(
         A run directory that is ready.
     scenario, replicate
         What was run.
-    tables
-        By name; for a lazy frame, the file of that name is there already.
-    metrics, simulated_s
+    tables, metrics, simulated_s
         What came of it.
     provenance
         How it came about.
+    there
+        Names of the tables whose files are there already.
 
     Raises
     ------
     RunError
         If something cannot be written.
     """
-    for name, table in tables.items():
-        if isinstance(table, pl.DataFrame):
+    named = tables.by_name()
+    for name, table in named.items():
+        if name not in there and isinstance(table, pl.DataFrame):
             write_table(folder / f"{name}.parquet", table)
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
     write_text(folder / METRICS, as_json(finite))
@@ -106,7 +110,7 @@ def write_run(
         "status": "complete",
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
-        "fingerprints": {name: fingerprint(table) for name, table in tables.items()},
+        "fingerprints": {name: fingerprint(table) for name, table in named.items()},
         "command": provenance.command,
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": simulated_s,
