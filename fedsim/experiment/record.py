@@ -1,14 +1,13 @@
 """Runs a scenario into a run directory: its log is written while it runs, and an interrupted run can be resumed."""
 
-import json
-import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedsim.common.errors import RunError, StalledError
+from fedsim.common.errors import StalledError
 from fedsim.common.files import write_text
+from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.presentation import write_report
@@ -18,7 +17,6 @@ from fedsim.experiment.run_directory import (
     METRICS,
     UNFINISHED,
     Provenance,
-    as_json,
     check_identity,
     identity,
     open_run_directory,
@@ -92,7 +90,7 @@ def record(
         if unfinished.exists():  # but for its report
             return _report(directory, report)
         tell(f"{directory} is complete: there is nothing left to do")
-        return Recording(directory, directory / "report.html", _metrics(directory))
+        return Recording(directory, directory / "report.html", read_figures(directory / METRICS))
     population = preflight(scenario)
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
@@ -141,7 +139,7 @@ def _report(directory: Path, report: Report) -> Recording:
         leftover.unlink()  # of a run that was killed
     shutil.rmtree(directory / UNFINISHED)
     report("drawing the report", 1.0)
-    return Recording(directory, page, _metrics(directory))
+    return Recording(directory, page, read_figures(directory / METRICS))
 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:
@@ -150,12 +148,3 @@ def _found_complete(directory: Path, scenario: Scenario) -> bool:
         return False
     check_identity(directory, manifest, identity(scenario, 0))
     return True
-
-
-def _metrics(directory: Path) -> dict[str, float]:
-    path = directory / METRICS
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return {name: math.nan if value is None else float(value) for name, value in values.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import polars as pl
 
+from fedsim.common.arguments import path_of, shown
+from fedsim.common.progress import readable
+from fedsim.experiment.key_figures import key_figures
 from fedsim.experiment.presentation import notebook_html, write_report
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
 
+_MOST_SHOWN = 15
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result(Tables):
     """One run of a scenario: its tables (`fedsim.experiment.tables.Tables`) and figures.
 
@@ -35,6 +40,16 @@ class Result(Tables):
     metrics: dict[str, float]
     simulated_s: float
 
+    def __repr__(self) -> str:
+        """Say in some lines what was run and the key figures; the figures are all in `metrics`."""
+        figures = list(key_figures(self.metrics))
+        lines = [f"  {words:<42} {figure:>12}" for words, figure in figures[:_MOST_SHOWN]]
+        lines += [f"  and {len(figures) - _MOST_SHOWN} more"] if len(figures) > _MOST_SHOWN else []
+        clients, sessions = len(self.clients), len(self.participations)
+        size = f"{len(self.rounds):,} rounds, {clients:,} clients, {sessions:,} participations"
+        head = f"<Result of {shown(self.scenario.name)}: {size}, {readable(self.simulated_s)} simulated"
+        return "\n".join([head, *lines]) + ">"
+
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """The tables that there are, by the name of their file."""
@@ -55,7 +70,7 @@ class Result(Tables):
         RunError
             If it cannot be written, or holds files that are not a run's.
         """
-        folder = open_run_directory(directory)
+        folder = open_run_directory(path_of("directory", directory, "the folder to write"))
         origin = provenance or Provenance()
         write_run(folder, self.scenario, self.replicate, self, self.metrics, self.simulated_s, origin)
         return folder
@@ -68,8 +83,9 @@ class Result(Tables):
         RunError
             If it cannot be written.
         """
+        page = path_of("path", path, "the file to write")
         with tempfile.TemporaryDirectory() as folder:
-            return write_report(self.save(Path(folder) / "run"), Path(path))
+            return write_report(self.save(Path(folder) / "run"), page)
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: the answer, key figures, and who took part."""

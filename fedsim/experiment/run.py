@@ -1,10 +1,12 @@
 """The main job: from a scenario to its result, step by step."""
 
+import os
 import time
 
 import numpy as np
 
 from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
 from fedsim.experiment.preflight import preflight
@@ -13,6 +15,7 @@ from fedsim.experiment.tables import Tables
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
+from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory.prediction import applicable, convergence_table
@@ -31,15 +34,15 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
     return Setting(server.wanted, scenario.start, groups, places)
 
 
-def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent) -> Result:
+def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:
     """Simulate a scenario, measure its participation against theory, and train its optimizers.
 
     Parameters
     ----------
     scenario
-        What to run.
+        What to run, or the name of its file.
     replicate
-        Which repetition: another one has other draws, the same one the same bytes.
+        Which repetition, from 0: another one has other draws, the same one the same bytes.
     report
         Told what is being done, and how much of it is done.
 
@@ -54,6 +57,7 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
     LearningError
         If a problem or an optimizer fails.
     """
+    scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
     population = preflight(scenario, replicate)
     check_log(scenario)
     log = simulate_log(scenario, population, replicate, telling(scenario, report))

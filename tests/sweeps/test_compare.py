@@ -84,7 +84,7 @@ def test_what_cannot_be_compared_is_said(folders: tuple[Path, Path], write: Writ
     with pytest.raises(RunError, match="has no point '2'; its points are 0 to 1"):
         compare(folders[0], f"{folders[0]}@2")
     (tmp_path / "run" / "metrics.json").write_text("[]")
-    with pytest.raises(RunError, match="not a run directory"):
+    with pytest.raises(RunError, match="holds no JSON object"):
         compare(tmp_path / "run", tmp_path / "run")
 
 
