@@ -4,26 +4,103 @@
 >>> result = simulate(Scenario.load("scenarios/paper/synthetic.fedsim.yaml", ["stop.rounds=200"]))
 >>> len(result.rounds), result.metrics["participation.gap.min"]
 (200, 5.0)
+
+All that is public is here, and told in ``docs/api.md``.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
 
 from fedsim._version import __version__
 
 if TYPE_CHECKING:
+    from fedsim.common.errors import (
+        ChainError,
+        FedsimError,
+        PluginError,
+        RunError,
+        ScenarioError,
+        StalledError,
+        SweepError,
+    )
+    from fedsim.experiment.chain import chain
     from fedsim.experiment.result import Result
     from fedsim.experiment.run import simulate
+    from fedsim.experiment.stored import load
+    from fedsim.learning.failures import LearningError
     from fedsim.scenario import Scenario
+    from fedsim.sweeps.compare import compare
+    from fedsim.sweeps.sweep import sweep
 
-__all__ = ["Result", "Scenario", "__version__", "simulate"]
+__all__ = [
+    "ChainError",
+    "FedsimError",
+    "LearningError",
+    "PluginError",
+    "Result",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "StalledError",
+    "SweepError",
+    "__version__",
+    "chain",
+    "compare",
+    "load",
+    "register",
+    "simulate",
+    "sweep",
+]
 
-_HOMES = {"Result": "fedsim.experiment.result", "Scenario": "fedsim.scenario", "simulate": "fedsim.experiment.run"}
+_HOMES = {
+    "LearningError": "fedsim.learning.failures",
+    "Result": "fedsim.experiment.result",
+    "Scenario": "fedsim.scenario",
+    "chain": "fedsim.experiment.chain",
+    "compare": "fedsim.sweeps.compare",
+    "load": "fedsim.experiment.stored",
+    "simulate": "fedsim.experiment.run",
+    "sweep": "fedsim.sweeps.sweep",
+}
+_ROLES = {
+    "optimizer": "fedsim.learning.optimizers:OPTIMIZERS",
+    "problem": "fedsim.learning.problems:PROBLEMS",
+    "server update": "fedsim.learning.server_updates:SERVER_UPDATES",
+}
+_T = TypeVar("_T", bound=type)
+
+
+def register(role: str, name: str) -> Callable[[_T], _T]:
+    """Return a decorator that makes a class known by a name in this process: ``kind: name`` then means it.
+
+    Parameters
+    ----------
+    role
+        What it is: ``optimizer``, ``problem`` or ``server update``.
+    name
+        What scenarios call it.
+
+    Raises
+    ------
+    ValueError
+        If there is no such role; where a class is decorated, if its name is taken or holds a colon.
+    PluginError
+        Where a class is decorated that lacks what the role needs.
+    """
+    if role not in _ROLES:
+        raise ValueError(f"{role!r} is not something that can be registered; known are {', '.join(sorted(_ROLES))}")
+    module, _, registry = _ROLES[role].partition(":")
+    decorator: Callable[[_T], _T] = getattr(import_module(module), registry).register(name)
+    return decorator
 
 
 def __getattr__(name: str) -> object:
     # Imported when first used: `fedsim --help` should not wait for numpy, polars and pydantic.
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'fedsim' has no attribute {name!r}")
-    from importlib import import_module
+    return getattr(import_module(_HOMES.get(name, "fedsim.common.errors")), name)
 
-    return getattr(import_module(_HOMES[name]), name)
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__doc__", "__file__", "__name__", "__path__"])

@@ -2,14 +2,13 @@
 
 import json
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 
 from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load
-from fedsim.common.errors import ScenarioError
+from fedsim.common.messages import complain, say
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _ANSWER_BYTES = 50  # of one client's number in an answer of theory
@@ -50,37 +49,41 @@ def chain(
     as_json: Json = False,
 ) -> None:
     """Ask theory what participation a separation leaves, without simulating."""
-    from fedsim.experiment.budget import check_budget
-    from fedsim.population import build_population
-    from fedsim.theory.questions import Extras, Target, chain_results
+    from fedsim.experiment.chain import chain as ask
 
     scenario = load(file, override, seed, allow_plugins, allow_outside)
-    population = build_population(scenario)
     if not scenario.always_available:
-        _complain("note: theory takes every device to be always available; the scenario's availability is left out")
-    if too_much := check_budget(scenario):
-        raise ScenarioError(too_much)
-    separations = None if separation is None else _separations(separation, len(population))
-    target = Target(target_l1, target_tv, target_ratio)
-    if target.given and separations is not None:
+        complain("note: theory takes every device to be always available; the scenario's availability is left out")
+    separations = None if separation is None else _separations(separation, scenario.devices)
+    if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
         raise typer.BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
-    extras = Extras(precision, convergence, mixing)
-    results = chain_results(scenario, population, separations, method, law, target, extras)
+    results = ask(
+        scenario,
+        separation=separations,
+        method=method,
+        law=law,
+        target_l1=target_l1,
+        target_tv=target_tv,
+        target_ratio=target_ratio,
+        precision=precision,
+        convergence=convergence,
+        mixing=mixing,
+    )
     if as_json:
-        _say(json.dumps({"results": [found for _, found in results]}, allow_nan=False))
+        say(json.dumps({"results": [found.as_json for found in results]}, allow_nan=False))
         return
-    _say(f"{'separation':>12}  {'method':<12}  {'L1 uniform':>12}  {'TV uniform':>12}  {'max/min pi':>12}")
-    for result, found in results:
+    say(f"{'separation':>12}  {'method':<12}  {'L1 uniform':>12}  {'TV uniform':>12}  {'max/min pi':>12}")
+    for result in results:
         rounds = result.separation if isinstance(result.separation, int) else "per client"
-        _say(
+        say(
             f"{rounds:>12}  {result.method:<12}  {result.l1_uniform:>12.6f}  {result.tv_uniform:>12.6f}  "
             f"{result.ratio:>12.6g}"
         )
-        for line in _extra_lines(found):
-            _say(f"{'':>12}  {line}")
+        for line in _extra_lines(result.as_json):
+            say(f"{'':>12}  {line}")
 
 
-def _extra_lines(found: dict[str, Any]) -> Iterator[str]:
+def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Say in words what was asked beside the stationary law."""
     if "buffered" in found:
         flow = found["buffered"]
@@ -130,11 +133,3 @@ def _ranges(text: str) -> Iterator[range]:
                 f"{part[:40]!r} is not a number of rounds such as 8, 0:499 or 0,4,8", param_hint="--separation"
             )
         yield range(int(first), int(last if colon else first) + 1)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(text + "\n")

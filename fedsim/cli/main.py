@@ -2,12 +2,10 @@
 
 import atexit
 import gc
-import json
-import math
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -17,10 +15,8 @@ from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, Scen
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
+from fedsim.common.messages import complain, say, say_json
 from fedsim.common.stderr import never_wait_on_stderr
-
-if TYPE_CHECKING:
-    from fedsim.scenario import Scenario
 
 BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 
@@ -45,16 +41,16 @@ def main() -> NoReturn:
     except typer.Exit as stop:  # what a command asked for
         sys.exit(stop.exit_code)
     except ScenarioError as error:
-        _complain(str(error))
+        complain(str(error))
         sys.exit(BAD_USAGE)
     except FedsimError as error:
-        _complain(f"error: {error}")
+        complain(f"error: {error}")
         sys.exit(BAD_USAGE if isinstance(error, ChainError | RunError) else CRASHED)
     except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted")
+        complain("interrupted")
         sys.exit(INTERRUPTED)
     except MemoryError:
-        _complain("error: there is not enough memory; take fewer devices, rounds or clients, or a smaller problem")
+        complain("error: there is not enough memory; take fewer devices, rounds or clients, or a smaller problem")
         sys.exit(CRASHED)
     except BrokenPipeError:
         sys.stderr.close()
@@ -66,7 +62,7 @@ def main() -> NoReturn:
         show()
         sys.exit(BAD_USAGE)
     if code == INTERRUPTED:  # typer's answer to Ctrl-C
-        _complain("interrupted")
+        complain("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -75,7 +71,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
-        _say(f"fedsim {__version__}")
+        say(f"fedsim {__version__}")
         raise typer.Exit
 
 
@@ -86,6 +82,7 @@ def init(
 ) -> None:
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
     from fedsim.common.files import write_text
+    from fedsim.common.json_files import as_json
     from fedsim.scenario import scenario_schema, starter
 
     schema_file = path.with_name("fedsim.schema.json")
@@ -93,9 +90,9 @@ def init(
         raise RunError(f"{path} exists; choose another name, or replace it with --force")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, starter(path.name.removesuffix(".yaml").removesuffix(".fedsim")))
-    write_text(schema_file, _as_json(scenario_schema()))
-    _say(str(path))
-    _complain(f"Wrote {path} and {schema_file}. Run it: fedsim run {path}")
+    write_text(schema_file, as_json(scenario_schema()))
+    say(str(path))
+    complain(f"Wrote {path} and {schema_file}. Run it: fedsim run {path}")
 
 
 @app.command()
@@ -117,8 +114,8 @@ def validate(
             mistakes += error.mistakes
         else:
             for note in trace_notes(scenario):
-                _complain(f"{file}: note: {note}")
-            _say(f"{file}: ok")
+                complain(f"{file}: note: {note}")
+            say(f"{file}: ok")
     if mistakes:
         raise ScenarioError(mistakes)
 
@@ -129,11 +126,12 @@ def schema(
 ) -> None:
     """Print the JSON Schema of the scenario file."""
     from fedsim.common.files import write_text
+    from fedsim.common.json_files import as_json
     from fedsim.scenario import scenario_schema
 
-    text = _as_json(scenario_schema())
+    text = as_json(scenario_schema())
     if out is None:
-        _say(text.rstrip("\n"))
+        say(text.rstrip("\n"))
     else:
         write_text(out, text)
 
@@ -144,11 +142,11 @@ def metrics(as_json: Json = False) -> None:
     from fedsim.analysis.catalogue import METRICS
 
     if as_json:
-        _say(_as_json([vars(metric) for metric in METRICS]).rstrip("\n"))
+        say_json([vars(metric) for metric in METRICS])
         return
     width = max(len(metric.name) for metric in METRICS)
     for metric in METRICS:
-        _say(f"{metric.name:<{width}}  {metric.unit:<7}  {metric.meaning}")
+        say(f"{metric.name:<{width}}  {metric.unit:<7}  {metric.meaning}")
 
 
 @app.command()
@@ -167,34 +165,36 @@ def run(
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.ci.commands import show_verdict
+    from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
+    from fedsim.experiment.key_figures import key_figures
     from fedsim.experiment.preflight import trace_notes
     from fedsim.experiment.record import record
-    from fedsim.experiment.run_directory import Provenance
+    from fedsim.experiment.run_directory import Provenance, default_directory
     from fedsim.limits.verdict import judge
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = load(file, overrides, seed, allow_plugins, allow_outside)
     for note in trace_notes(scenario):
-        _complain(f"note: {note}")
-    directory = out if out is not None else _default_directory(scenario, bool(overrides), seed)
+        complain(f"note: {note}")
+    directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
         with on_stderr() as report:
-            done = record(scenario, directory, provenance, resume=resume, report=report, tell=_complain)
+            done = record(scenario, directory, provenance, resume=resume, report=report, tell=complain)
     except KeyboardInterrupt:
-        _complain(f"To go on: {provenance.command} --out {shlex.quote(str(directory))} --resume")
+        complain(f"To go on: {provenance.command} --out {shlex.quote(str(directory))} --resume")
         raise
     verdict = judge(scenario, [done.metrics])
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
-        figures = {name: value if math.isfinite(value) else None for name, value in done.metrics.items()}
-        shown = {"directory": str(directory), "report": str(done.page), "metrics": figures, "verdict": judged}
-        _say(_as_json(shown).rstrip("\n"))
+        shown = {"directory": str(directory), "report": str(done.page), "metrics": finite(done.metrics)}
+        say_json({**shown, "verdict": judged})
     else:
-        _show_figures(done.metrics)
-        _complain(f"Report: {done.page}")
-        _say(str(directory))
+        for words, figure in key_figures(done.metrics):
+            complain(f"{words:<42} {figure:>12}")
+        complain(f"Report: {done.page}")
+        say(str(directory))
     raise typer.Exit(show_verdict(verdict, str(file)))
 
 
@@ -225,35 +225,6 @@ def replay(
     raise typer.Exit(code)
 
 
-def _default_directory(scenario: "Scenario", overridden: bool, seed: int | None) -> Path:
-    import hashlib
-    import re
-
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", scenario.name).strip("-.") or "run"
-    if overridden or seed is not None:
-        resolved = json.dumps(scenario.model_dump(mode="json"), sort_keys=True)
-        name += "-" + hashlib.sha256(resolved.encode()).hexdigest()[:8]
-    return Path("runs") / name
-
-
-def _show_figures(metrics: dict[str, float]) -> None:
-    shown = [
-        ("rounds", "rounds.count", "{:,.0f}"),
-        ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
-        ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
-        ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
-        ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
-    ]
-    for name in metrics:
-        if name.startswith("learning.") and name.endswith(".loss"):
-            settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
-            optimizer = name.removeprefix("learning.").removesuffix(".loss")
-            shown.append((f"loss of {optimizer}{'' if settled else ' (not converged)'}", name, "{:.6f}"))
-    for words, name, form in shown:
-        if name in metrics:
-            _complain(f"{words:<42} {form.format(metrics[name]):>12}")
-
-
 @app.command()
 def report(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
@@ -271,7 +242,7 @@ def report(
     from fedsim.report import report_directories
 
     for line in report_directories(directories, form, out):
-        _say(line)
+        say(line)
 
 
 @app.command()
@@ -286,20 +257,8 @@ def export(
 
     left_out = export_perfetto(directory, perfetto)
     if left_out:
-        _complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
-    _say(str(perfetto))
-
-
-def _as_json(data: Any) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(text + "\n")
+        complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
+    say(str(perfetto))
 
 
 if __name__ == "__main__":

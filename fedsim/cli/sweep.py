@@ -1,13 +1,14 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedsim.cli.options import AllowOutside, AllowPlugins, Json, ScenarioFile, load
+from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,15 +76,15 @@ def plan(
         "estimated_s": None if total is None else total / min(at_once, max(1, len(to_do))),
     }
     if as_json:
-        _say(json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False))
+        say_json(about)
         return
-    _say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'status':<8}  values")
+    say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'status':<8}  values")
     for run in about["runs"]:
         took = "?" if run["estimated_s"] is None else f"{run['estimated_s']:.2f}"
         values = _values(planned.points[run["point"]].values)
-        _say(f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {run['status']:<8}  {values}")
+        say(f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {run['status']:<8}  {values}")
     time = "unknown" if total is None else f"about {_duration(about['estimated_s'])} with {at_once} workers"
-    _complain(
+    complain(
         f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
         f"{_count(len(planned.runs), 'run')}, {len(to_do)} of them to do; estimated time: {time}"
     )
@@ -119,25 +120,25 @@ def sweep(
     try:
         with on_stderr() as report:
             swept = run_sweep(
-                planned, directory, backend, retries=retries, command=command, report=report, tell=_complain
+                planned, directory, backend, retries=retries, command=command, report=report, tell=complain
             )
     except KeyboardInterrupt:
         there = store.complete(directory)
         done = sum(run.run_id in there for run in planned.runs)
-        _complain(f"interrupted: {done} of {_count(len(planned.runs), 'run')} done; the same command does the rest")
+        complain(f"interrupted: {done} of {_count(len(planned.runs), 'run')} done; the same command does the rest")
         raise
     if compact:
         store.compact(directory)
     if as_json:
-        _say(json.dumps(_as_data(swept), indent=2, ensure_ascii=False, allow_nan=False))
+        say_json(_as_data(swept))
     else:
         _show(directory)
         done = swept.runs - len(swept.crashed)
-        _complain(
+        complain(
             f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
             f"{len(swept.crashed)} crashed; {_duration(swept.seconds)}"
         )
-        _say(str(directory))
+        say(str(directory))
     if swept.crashed:
         raise typer.Exit(CRASHED)
 
@@ -172,23 +173,23 @@ def compare(
             raise typer.BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
         metrics = metrics.filter(pl.col("metric").is_in(names))
     for note in found.notes:
-        _complain(f"note: {note}")
+        complain(f"note: {note}")
     if report or out is not None:
         from fedsim.report import report_comparison
 
         place = out if out is not None else Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
-        _complain(f"Report: {report_comparison(a, b, place, confidence)}")
+        complain(f"Report: {report_comparison(a, b, place, confidence)}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         data = {"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes}
-        _say(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+        say_json(data)
         return
     for path, ours, theirs in found.configuration:
-        _say(f"{path}: {_word(ours)} -> {_word(theirs)}")
+        say(f"{path}: {_word(ours)} -> {_word(theirs)}")
     if not found.configuration:
-        _say("the configurations are the same")
+        say("the configurations are the same")
     apart = metrics.filter(pl.col("difference") != 0)
-    _say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
+    say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
     if len(apart):
         _table(apart)
 
@@ -222,23 +223,22 @@ def _show(directory: Path) -> None:
     apart = paired(frame, metrics=names)
     apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
     if len(apart):
-        _complain("differences from the first point, paired by seed, with 95 % intervals:")
+        complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
-        _table(apart.sort(order, "point", maintain_order=True), _complain)
+        _table(apart.sort(order, "point", maintain_order=True), complain)
 
 
-def _table(apart: "pl.DataFrame", say: Any = None) -> None:
+def _table(apart: "pl.DataFrame", tell: Callable[[str], None] = say) -> None:
     from fedsim.sweeps.results import parameters_of
 
     fixed = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
     parameters = [name for name in parameters_of(apart) if name not in fixed]
     width = max(len(name) for name in apart["metric"])
-    say = say or _say
-    say(f"{'metric':<{width}}  {'from':>11}  {'to':>11}  {'difference':>11}  {'interval':^25}  {'seeds':>5}  values")
+    tell(f"{'metric':<{width}}  {'from':>11}  {'to':>11}  {'difference':>11}  {'interval':^25}  {'seeds':>5}  values")
     for row in apart.iter_rows(named=True):
         between = "" if row["low"] is None else f"[{row['low']:>+11.5g}, {row['high']:>+11.5g}]"
         values = _values({name: row[name] for name in parameters})
-        say(
+        tell(
             f"{row['metric']:<{width}}  {row['baseline_mean']:>11.6g}  {row['mean']:>11.6g}  "
             f"{row['difference']:>+11.5g}  {between:^25}  {row['seeds']:>5}  {values}".rstrip()
         )
@@ -271,11 +271,3 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(text + "\n")

@@ -1,8 +1,6 @@
 """The commands ``fedsim trace import | show | fit``: recorded availability from others' files, looked at, modelled."""
 
-import json
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from fedsim.cli.options import Json
 from fedsim.common.errors import Mistake, ScenarioError
+from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
     from fedsim.availability.trace import Pattern, Trace
@@ -31,7 +31,6 @@ Require = Annotated[
     list[str] | None, typer.Option(metavar="CONDITION", help="A condition that must hold; by default all of the file.")
 ]
 PolicyOption = Annotated[str, typer.Option("--policy", help="What to do about faults: repair, strict or lenient.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 
 
 @app.command("import")
@@ -59,11 +58,11 @@ def import_(
     report, since = imported.trace.report, imported.base
     stated = format_instant(since) if since is not None else None
     if as_json:
-        _say_json({"file": str(out), "base": stated, "report": report.counts()})
+        say_json({"file": str(out), "base": stated, "report": report.counts()})
         return
-    _complain(f"{source}: {report}")
-    _complain(f"Use it: availability: {{kind: trace, file: {out.name}, base: {stated or 'THE INSTANT OF SECOND 0'}}}")
-    _say(str(out))
+    complain(f"{source}: {report}")
+    complain(f"Use it: availability: {{kind: trace, file: {out.name}, base: {stated or 'THE INSTANT OF SECOND 0'}}}")
+    say(str(out))
 
 
 @app.command()
@@ -84,7 +83,7 @@ def show(
     shares = hourly_shares(once.spans, once.begin, once.begin + once.covered).tolist()
     lap_days = pattern.lap / DAY_S if math.isfinite(pattern.lap) else None
     if as_json:
-        _say_json(
+        say_json(
             {
                 "report": trace.report.counts(),
                 "conditions": list(trace.spans),
@@ -97,14 +96,14 @@ def show(
         )
         return
     lap = "not repeated" if lap_days is None else f"of a lap of {lap_days:.0f}"
-    _say(f"{file}: {trace.report}")
-    _say(f"conditions: {', '.join(trace.spans)}; required here: {', '.join(pattern.conditions)}")
-    _say(f"devices that are never available: {pattern.never:,} of {len(trace.names):,}")
-    _say(f"covers {pattern.covered / DAY_S:.2f} days, {lap}")
-    _say("share of all devices that is available, by hour of the day:")
+    say(f"{file}: {trace.report}")
+    say(f"conditions: {', '.join(trace.spans)}; required here: {', '.join(pattern.conditions)}")
+    say(f"devices that are never available: {pattern.never:,} of {len(trace.names):,}")
+    say(f"covers {pattern.covered / DAY_S:.2f} days, {lap}")
+    say("share of all devices that is available, by hour of the day:")
     for hour, share in enumerate(shares):
         shown = f"{share:7.1%}  {'#' * round(50 * share)}" if math.isfinite(share) else "      ?"
-        _say(f"  {hour:02}:00 {shown}".rstrip())
+        say(f"  {hour:02}:00 {shown}".rstrip())
 
 
 @app.command()
@@ -123,26 +122,24 @@ def fit(
     kinds: list[FitKind] = ["renewal", "habits"] if kind == "both" else [_one_of(kind, FitKind, "--kind")]
     trace, once, _ = _laid_out(file, base, time_zone, "none", require, policy)
     if trace.report.faults():
-        _complain(f"{file}: {trace.report}")
+        complain(f"{file}: {trace.report}")
     with _mistakes():
         fits = [fit(once, each) for each in kinds]
     if as_json:
-        _say_json({"fits": [found.as_json() for found in fits]})
+        say_json({"fits": [found.as_json() for found in fits]})
         return
     for found in fits:
         hours = found.hours
-        _say(
-            f"# {found.availability['kind']}: {hours.share:.1%} of the time available, the trace {hours.of_trace:.1%};"
-        )
-        _say(f"# the shares of the 24 hours differ by {hours.mean:.1%} on average, {hours.largest:.1%} at most")
+        say(f"# {found.availability['kind']}: {hours.share:.1%} of the time available, the trace {hours.of_trace:.1%};")
+        say(f"# the shares of the 24 hours differ by {hours.mean:.1%} on average, {hours.largest:.1%} at most")
         for condition, own in found.conditions.items():
-            _say(f"# {condition} alone: {own.share:.1%} and {own.of_trace:.1%}; {own.mean:.1%}, {own.largest:.1%}")
+            say(f"# {condition} alone: {own.share:.1%} and {own.of_trace:.1%}; {own.mean:.1%}, {own.largest:.1%}")
         for name, laws in found.laws.items():
             tried = ", ".join(f"{law.source['kind']} {law.log_likelihood:.3f} (KS {law.ks:.3f})" for law in laws)
-            _say(f"# {name}, log-likelihood per length (less Akaike's penalty): {tried}")
+            say(f"# {name}, log-likelihood per length (less Akaike's penalty): {tried}")
         for note in found.notes:
-            _say(f"# {note}")
-        _say(_as_yaml({"availability": found.availability}))
+            say(f"# {note}")
+        say(_as_yaml({"availability": found.availability}))
 
 
 def _laid_out(
@@ -213,15 +210,3 @@ def _as_yaml(data: Any) -> str:
     yaml.width = 1000
     yaml.dump(data, text)
     return text.getvalue().rstrip("\n")
-
-
-def _say_json(data: Any) -> None:
-    _say(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(text + "\n")

@@ -8,7 +8,8 @@
     |- ChainError        a question to the theory that has no answer, or none by the method asked for
     |- PluginError       something that a person brought (a law, a model, a metric, ...) that is incomplete or fails
     |- LearningError     a problem or an optimizer that fails (in `fedsim.learning`)
-    `- RunError          a run directory that cannot be written or read
+    |- RunError          a run directory that cannot be written or read
+    `- SweepError        a sweep that cannot go on
 
 Every one of them is shown by the command line without a traceback.
 """
@@ -77,3 +78,7 @@ class PluginError(FedsimError):
 
 class RunError(FedsimError):
     """A run directory that cannot be written or read."""
+
+
+class SweepError(FedsimError):
+    """A sweep that cannot go on; what is done stays, and the same command does the rest."""

@@ -1,6 +1,7 @@
 """Files that are whole or absent: written under a temporary name in the same folder, then renamed."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,11 @@ from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
 from fedsim.common.row_groups import ROWS
+
+
+def name_of_file(title: str, otherwise: str) -> str:
+    """Return a title as the name of a file or folder; `otherwise`, if nothing is left of it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-.") or otherwise
 
 
 def write_bytes(path: Path, content: bytes) -> None:

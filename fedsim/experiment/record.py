@@ -1,31 +1,28 @@
 """Runs a scenario into a run directory: its log is written while it runs, and an interrupted run can be resumed."""
 
-import json
-import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import polars as pl
-
-from fedsim.common.errors import RunError, StalledError
+from fedsim.common.errors import StalledError
 from fedsim.common.files import write_text
+from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.preflight import preflight
+from fedsim.experiment.presentation import write_report
 from fedsim.experiment.run import evaluate, telling
 from fedsim.experiment.run_directory import (
     MANIFEST,
     METRICS,
     UNFINISHED,
     Provenance,
-    as_json,
     check_identity,
     identity,
     open_run_directory,
     write_run,
 )
-from fedsim.log.journal import STATE, Journal, stored_log
+from fedsim.log.journal import STATE, TABLES, Journal, stored_log
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
@@ -93,7 +90,7 @@ def record(
         if unfinished.exists():  # but for its report
             return _report(directory, report)
         tell(f"{directory} is complete: there is nothing left to do")
-        return Recording(directory, directory / "report.html", _metrics(directory))
+        return Recording(directory, directory / "report.html", read_figures(directory / METRICS))
     population = preflight(scenario)
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
@@ -130,31 +127,19 @@ def _run(
         tell("the simulation is over; going on with what follows")
         ended_s = journal.ended_s
     log = stored_log(directory, ended_s)
-    found = evaluate(scenario, population, log, 0, report)
-    tables: dict[str, pl.DataFrame | pl.LazyFrame | None] = {
-        "rounds": log.rounds.lazy(),
-        "participations": log.participations,
-        "clients": found.clients,
-        "gauges": log.gauges.lazy(),
-        "learning": found.learning,
-        "transitions": found.transitions,
-        "convergence": found.convergence,
-    }
-    present = {name: table for name, table in tables.items() if table is not None}
+    tables, metrics = evaluate(scenario, population, log, 0, report)
     origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    write_run(directory, scenario, 0, present, found.metrics, ended_s, origin)
+    write_run(directory, scenario, 0, tables, metrics, ended_s, origin, there=TABLES)
 
 
 def _report(directory: Path, report: Report) -> Recording:
-    from fedsim.report import write_report
-
     report("drawing the report", 0.0)
     page = write_report(directory)
     for leftover in [*directory.glob(".*.partial"), *directory.glob("figures/.*.partial")]:
         leftover.unlink()  # of a run that was killed
     shutil.rmtree(directory / UNFINISHED)
     report("drawing the report", 1.0)
-    return Recording(directory, page, _metrics(directory))
+    return Recording(directory, page, read_figures(directory / METRICS))
 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:
@@ -163,12 +148,3 @@ def _found_complete(directory: Path, scenario: Scenario) -> bool:
         return False
     check_identity(directory, manifest, identity(scenario, 0))
     return True
-
-
-def _metrics(directory: Path) -> dict[str, float]:
-    path = directory / METRICS
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return {name: math.nan if value is None else float(value) for name, value in values.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import polars as pl
 
+from fedsim.common.arguments import path_of, shown
+from fedsim.common.progress import readable
+from fedsim.experiment.key_figures import key_figures
+from fedsim.experiment.presentation import notebook_html, write_report
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
+from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
 
+_MOST_SHOWN = 15
 
-@dataclass(frozen=True)
-class Result:
-    """One run of a scenario.
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Result(Tables):
+    """One run of a scenario: its tables (`fedsim.experiment.tables.Tables`) and figures.
 
     Attributes
     ----------
@@ -21,14 +28,6 @@ class Result:
         What was run.
     replicate
         Which repetition.
-    rounds, participations, clients, gauges
-        The log's tables, as polars frames; columns as documented in ``docs/run-directory.md``.
-    learning
-        Loss and gradient norm of each optimizer by round; None if the scenario trains nothing.
-    transitions
-        When the conditions of chosen devices changed; None if the scenario chooses none.
-    convergence
-        The table of `fedsim.theory.prediction.convergence_table`; None if the scenario asks for no such study.
     metrics
         Figures by name; `fedsim.analysis.METRICS` says what each means.
     simulated_s
@@ -37,27 +36,24 @@ class Result:
 
     scenario: Scenario
     replicate: int
-    rounds: pl.DataFrame
     participations: pl.DataFrame
-    clients: pl.DataFrame
-    gauges: pl.DataFrame
-    learning: pl.DataFrame | None
-    transitions: pl.DataFrame | None
-    convergence: pl.DataFrame | None
     metrics: dict[str, float]
     simulated_s: float
 
+    def __repr__(self) -> str:
+        """Say in some lines what was run and the key figures; the figures are all in `metrics`."""
+        figures = list(key_figures(self.metrics))
+        lines = [f"  {words:<42} {figure:>12}" for words, figure in figures[:_MOST_SHOWN]]
+        lines += [f"  and {len(figures) - _MOST_SHOWN} more"] if len(figures) > _MOST_SHOWN else []
+        clients, sessions = len(self.clients), len(self.participations)
+        size = f"{len(self.rounds):,} rounds, {clients:,} clients, {sessions:,} participations"
+        head = f"<Result of {shown(self.scenario.name)}: {size}, {readable(self.simulated_s)} simulated"
+        return "\n".join([head, *lines]) + ">"
+
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The tables by the name of their file."""
-        tables = {
-            "rounds": self.rounds,
-            "participations": self.participations,
-            "clients": self.clients,
-            "gauges": self.gauges,
-        }
-        extra = {"learning": self.learning, "transitions": self.transitions, "convergence": self.convergence}
-        return tables | {name: table for name, table in extra.items() if table is not None}
+        """The tables that there are, by the name of their file."""
+        return {name: table for name, table in self.by_name().items() if isinstance(table, pl.DataFrame)}
 
     @property
     def verdict(self) -> list[Judgement]:
@@ -74,16 +70,9 @@ class Result:
         RunError
             If it cannot be written, or holds files that are not a run's.
         """
-        folder = open_run_directory(directory)
-        write_run(
-            folder,
-            self.scenario,
-            self.replicate,
-            self.tables,
-            self.metrics,
-            self.simulated_s,
-            provenance or Provenance(),
-        )
+        folder = open_run_directory(path_of("directory", directory, "the folder to write"))
+        origin = provenance or Provenance()
+        write_run(folder, self.scenario, self.replicate, self, self.metrics, self.simulated_s, origin)
         return folder
 
     def report(self, path: str | Path) -> Path:
@@ -94,15 +83,11 @@ class Result:
         RunError
             If it cannot be written.
         """
-        from fedsim.report.page import document_of, write_document
-
+        page = path_of("path", path, "the file to write")
         with tempfile.TemporaryDirectory() as folder:
-            document = document_of(self.save(Path(folder) / "run"))
-            return write_document(document, Path(path), None)
+            return write_report(self.save(Path(folder) / "run"), page)
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: the answer, key figures, and who took part."""
-        from fedsim.report.notebook import notebook_html
-
         with tempfile.TemporaryDirectory() as folder:
             return notebook_html(self.save(Path(folder) / "run"))

@@ -1,19 +1,21 @@
 """The main job: from a scenario to its result, step by step."""
 
+import os
 import time
-from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
+from fedsim.experiment.tables import Tables
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
+from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory.prediction import applicable, convergence_table
@@ -32,26 +34,15 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
     return Setting(server.wanted, scenario.start, groups, places)
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What was found out from a log: tables as of a `Result`, and metrics."""
-
-    clients: pl.DataFrame
-    learning: pl.DataFrame | None
-    transitions: pl.DataFrame | None
-    convergence: pl.DataFrame | None
-    metrics: dict[str, float]
-
-
-def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent) -> Result:
+def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:
     """Simulate a scenario, measure its participation against theory, and train its optimizers.
 
     Parameters
     ----------
     scenario
-        What to run.
+        What to run, or the name of its file.
     replicate
-        Which repetition: another one has other draws, the same one the same bytes.
+        Which repetition, from 0: another one has other draws, the same one the same bytes.
     report
         Told what is being done, and how much of it is done.
 
@@ -66,23 +57,12 @@ def simulate(scenario: Scenario, *, replicate: int = 0, report: Report = silent)
     LearningError
         If a problem or an optimizer fails.
     """
+    scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
     population = preflight(scenario, replicate)
     check_log(scenario)
     log = simulate_log(scenario, population, replicate, telling(scenario, report))
-    found = evaluate(scenario, population, log, replicate, report)
-    return Result(
-        scenario=scenario,
-        replicate=replicate,
-        rounds=log.rounds,
-        participations=log.participations,
-        clients=found.clients,
-        gauges=log.gauges,
-        learning=found.learning,
-        transitions=found.transitions,
-        convergence=found.convergence,
-        metrics=found.metrics,
-        simulated_s=log.ended_s,
-    )
+    tables, metrics = evaluate(scenario, population, log, replicate, report)
+    return Result(**vars(tables), scenario=scenario, replicate=replicate, metrics=metrics, simulated_s=log.ended_s)
 
 
 def telling(scenario: Scenario, report: Report) -> Progress:
@@ -112,8 +92,10 @@ def telling(scenario: Scenario, report: Report) -> Progress:
 
 def evaluate(
     scenario: Scenario, population: Population, log: Recorded, replicate: int = 0, report: Report = silent
-) -> Findings:
+) -> tuple[Tables, dict[str, float]]:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
+
+    Returns the tables of the run, those of the log among them, and its metrics.
 
     Parameters and errors are those of `simulate`; the participations are read some rows at a time, but training keeps
     a few numbers of every report.
@@ -132,4 +114,13 @@ def evaluate(
 
         learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report, pi)
         metrics |= of_learning
-    return Findings(clients, learning, transitions, convergence, metrics)
+    tables = Tables(
+        rounds=log.rounds,
+        participations=log.participations,
+        clients=clients,
+        gauges=log.gauges,
+        learning=learning,
+        transitions=transitions,
+        convergence=convergence,
+    )
+    return tables, metrics

@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import math
 import platform
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +15,9 @@ import polars as pl
 
 from fedsim._version import __version__
 from fedsim.common.errors import RunError, dotted
-from fedsim.common.files import write_table, write_text
+from fedsim.common.files import name_of_file, write_table, write_text
+from fedsim.common.json_files import as_json, finite, read_object
+from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
@@ -65,10 +66,12 @@ def write_run(
     folder: Path,
     scenario: Scenario,
     replicate: int,
-    tables: Mapping[str, pl.DataFrame | pl.LazyFrame],
+    tables: Tables,
     metrics: Mapping[str, float],
     simulated_s: float,
     provenance: Provenance,
+    *,
+    there: Collection[str] = (),
 ) -> None:
     """Write tables, metrics, and last the manifest, which says that all is there.
 
@@ -80,23 +83,23 @@ def write_run(
         A run directory that is ready.
     scenario, replicate
         What was run.
-    tables
-        By name; for a lazy frame, the file of that name is there already.
-    metrics, simulated_s
+    tables, metrics, simulated_s
         What came of it.
     provenance
         How it came about.
+    there
+        Names of the tables whose files are there already.
 
     Raises
     ------
     RunError
         If something cannot be written.
     """
-    for name, table in tables.items():
-        if isinstance(table, pl.DataFrame):
+    named = tables.by_name()
+    for name, table in named.items():
+        if name not in there and isinstance(table, pl.DataFrame):
             write_table(folder / f"{name}.parquet", table)
-    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-    write_text(folder / METRICS, as_json(finite))
+    write_text(folder / METRICS, as_json(finite(metrics)))
     manifest = {
         "name": scenario.name,
         "scenario_file": provenance.file,
@@ -106,7 +109,7 @@ def write_run(
         "status": "complete",
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
-        "fingerprints": {name: fingerprint(table) for name, table in tables.items()},
+        "fingerprints": {name: fingerprint(table) for name, table in named.items()},
         "command": provenance.command,
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": simulated_s,
@@ -137,12 +140,7 @@ def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
     RunError
         If the file cannot be read, or it is another run; the message says what differs.
     """
-    try:
-        there = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{file} cannot be read: {error}") from None
-    if not isinstance(there, dict):
-        raise RunError(f"{file} holds no JSON object")
+    there = read_object(file)
     here = json.loads(as_json(own))
     found = [line for key in here for line in _differences(there.get(key), here[key], (key,))]
     if found:
@@ -152,6 +150,15 @@ def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
             f"{folder} holds another run, which this one cannot go on with: {shown}{more}. Choose another folder with "
             "--out, or leave out --resume to replace it"
         )
+
+
+def default_directory(scenario: Scenario, *, changed: bool = False) -> Path:
+    """Return where a run is kept unless another folder is asked for: ``runs/NAME``, with a hash if it is `changed`."""
+    name = name_of_file(scenario.name, "run")
+    if changed:
+        resolved = json.dumps(scenario.model_dump(mode="json"), sort_keys=True)
+        name += "-" + hashlib.sha256(resolved.encode()).hexdigest()[:8]
+    return Path("runs") / name
 
 
 def open_run_directory(directory: str | Path) -> Path:
@@ -183,11 +190,6 @@ def _only_leftovers(folder: Path) -> bool:
     """Say whether a folder holds nothing but what a run that was killed left behind."""
     ours = {"metrics.json", "report.html", "figures"}
     return all(path.name in ours or path.suffix in {".parquet", ".partial"} for path in folder.iterdir())
-
-
-def as_json(data: Any) -> str:
-    """Return the text of a JSON file."""
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _differences(there: Any, here: Any, path: tuple[str | int, ...]) -> Iterator[str]:

@@ -16,7 +16,8 @@ SOONEST_S = 1.0
 """Seconds between two states that are kept, at least."""
 PATIENCE = 100.0
 """... and so many times as long as keeping one takes, so that a run is slowed down by 1 % at most."""
-_TABLES = ("rounds", "participations", "gauges")
+TABLES = ("rounds", "participations", "gauges")
+"""Names of the tables of a log."""
 STATE = "state.npz"
 
 
@@ -64,7 +65,7 @@ class Journal:
 
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
         """Take the next rows of the rounds, the participations and the gauges."""
-        for name, table in zip(_TABLES, (rounds, participations, gauges), strict=True):
+        for name, table in zip(TABLES, (rounds, participations, gauges), strict=True):
             write_table(self._part(name, self._parts), table, passing=True)
         self._parts += 1
 
@@ -81,12 +82,12 @@ class Journal:
 
     def close(self, directory: Path, ended_s: float) -> None:
         """Put the tables of the log, which is whole now, into a directory."""
-        for name in _TABLES:
+        for name in TABLES:
             join_tables(directory / f"{name}.parquet", [self._part(name, number) for number in range(self._parts)])
         parts, self._parts = self._parts, 0
         self._write({"ended_s": np.array(ended_s)})
         for number in range(parts):
-            for name in _TABLES:
+            for name in TABLES:
                 self._part(name, number).unlink()
 
     def _write(self, state: Arrays) -> None:
@@ -98,7 +99,7 @@ class Journal:
 
     def _forget_from(self, parts: int) -> None:
         """Remove what was written after the state was kept."""
-        known = {self._part(name, number) for name in _TABLES for number in range(parts)}
+        known = {self._part(name, number) for name in TABLES for number in range(parts)}
         for path in self._folder.glob("*.parquet"):
             if path not in known:
                 path.unlink()
@@ -108,7 +109,7 @@ class Journal:
 
 def stored_log(directory: Path, ended_s: float) -> StoredLog:
     """Return the log whose tables are in a directory; the participations stay in their file."""
-    rounds, participations, gauges = (directory / f"{name}.parquet" for name in _TABLES)
+    rounds, participations, gauges = (directory / f"{name}.parquet" for name in TABLES)
     try:
         return StoredLog(
             pl.read_parquet(rounds, glob=False),

@@ -33,13 +33,15 @@ def document_of(directory: Path) -> Document:
     return run_document(read_run(directory))
 
 
-def write_report(directory: Path) -> Path:
+def write_report(directory: Path, page: Path | None = None) -> Path:
     """Write `report.html` and `figures/` into a run or sweep directory, from nothing but what was left there.
 
     Parameters
     ----------
     directory
         A run or sweep directory. Files are written under temporary names and renamed, so each is whole or not there.
+    page
+        Where to write the page alone instead.
 
     Returns
     -------
@@ -51,6 +53,8 @@ def write_report(directory: Path) -> Path:
     RunError
         The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
     """
+    if page is not None:
+        return write_document(document_of(directory), page, None)
     return write_document(document_of(directory), directory / PAGE, directory / FIGURES)
 
 

@@ -2,7 +2,8 @@
 
 import copy
 import os
-from dataclasses import dataclass, field
+from collections.abc import Container
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ class Document:
         Place of the value, and of the key, at each path.
     permissions
         What it may ask for.
+    in_a_file
+        Whether all of it was written in a file, where a duration needs its unit.
     """
 
     data: Any = None
@@ -45,6 +48,7 @@ class Document:
     values: dict[KeyPath, str] = field(default_factory=dict)
     keys: dict[KeyPath, str] = field(default_factory=dict)
     permissions: Permissions = TRUSTED
+    in_a_file: bool = False
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> str:
         """Return the place of the value (or the key) at `path`, else of the nearest mapping or list around it."""
@@ -55,13 +59,14 @@ class Document:
                 return self.values[path[:length]]
         return f"{self.source}:1:1" if self.source else ""
 
-    def copy_without(self, key: str) -> "Document":
-        """Return a copy without the top-level `key`: its data can be changed, and it can be read from any folder."""
+    def copy_without(self, left_out: Container[object]) -> "Document":
+        """Return a copy without these top-level keys: its data can be changed, and it can be read from any folder."""
         values, keys = (
-            {path: place for path, place in table.items() if path[:1] != (key,)} for table in (self.values, self.keys)
+            {path: place for path, place in table.items() if not path or path[0] not in left_out}
+            for table in (self.values, self.keys)
         )
-        data = copy.deepcopy({name: value for name, value in self.data.items() if name != key})
-        return Document(data, self.source, self.folder.absolute(), values, keys, self.permissions)
+        data = copy.deepcopy({name: value for name, value in self.data.items() if name not in left_out})
+        return replace(self, data=data, folder=self.folder.absolute(), values=values, keys=keys)
 
 
 def read_document(path: Path) -> tuple[Document, list[Mistake]]:
@@ -99,7 +104,7 @@ def read_document(path: Path) -> tuple[Document, list[Mistake]]:
 def parse_document(text: str, source: str, folder: Path) -> tuple[Document, list[Mistake]]:
     """Read YAML text as `read_document` does."""
     root = _compose(text, source)
-    reader = _Reader(Document(source=source, folder=folder))
+    reader = _Reader(Document(source=source, folder=folder, in_a_file=True))
     try:
         data = reader.plain(root, ())
     except RecursionError:

@@ -1,9 +1,12 @@
 """Reading a scenario with what it is allowed, and where modules of the user's own are found if they are."""
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fedsim.common.arguments import shown
+from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import Permissions
 
@@ -21,6 +24,25 @@ def open_scenario(
     let_import_from(import_folders(file, permissions))
     may = {"allow_plugins": permissions.plugins, "allow_outside": permissions.outside}
     return Scenario.load(file, overrides, seed, **may)
+
+
+def as_scenario(given: Scenario | str | os.PathLike[str]) -> Scenario:
+    """Return the scenario that is given, or that of the file whose name is given; see that it may do what it asks for.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    ScenarioError
+        With every mistake, and with all that it may not do.
+    """
+    if isinstance(given, str | os.PathLike):
+        return Scenario.load(os.fspath(given))
+    if not isinstance(given, Scenario):
+        raise TypeError(f"scenario must be a Scenario or the name of a scenario file, not {shown(given)}")
+    if mistakes := given.not_permitted():
+        raise ScenarioError(mistakes)
+    return given
 
 
 def import_folders(file: str | Path, permissions: Permissions) -> tuple[str, ...]:

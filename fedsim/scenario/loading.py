@@ -13,6 +13,7 @@ from fedsim.scenario.extends import resolve_extends
 from fedsim.scenario.model import did_you_mean
 from fedsim.scenario.overrides import apply_override
 from fedsim.scenario.permissions import NOTHING, Permissions, refused
+from fedsim.scenario.units import IN_A_FILE
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -55,16 +56,21 @@ def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) ->
     ScenarioError
         With every mistake, in the order of the file.
     """
-    asked = refused(document.data, document.folder, document.permissions)
-    mistakes = [*mistakes, *(Mistake(document.place(path), path, message) for path, message in asked)]
+    mistakes = [*mistakes, *not_permitted(document)]
     try:
-        valid = model.model_validate(document.data)
+        valid = model.model_validate(document.data, context=IN_A_FILE if document.in_a_file else None)
     except ValidationError as error:
         found = [_mistake(document, details) for details in error.errors(include_url=False)]
         raise ScenarioError(_in_order([*mistakes, *found])) from None
     if mistakes:
         raise ScenarioError(_in_order(mistakes))
     return valid
+
+
+def not_permitted(document: Document) -> list[Mistake]:
+    """Return what a document asks for and may not have."""
+    asked = refused(document.data, document.folder, document.permissions)
+    return [Mistake(document.place(path), path, message) for path, message in asked]
 
 
 def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:

@@ -1,11 +1,14 @@
 """The scenario as pydantic models: what a person can ask for, with units, ranges and defaults."""
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from fedsim.common.arguments import path_of, shown, whole
 from fedsim.common.errors import Mistake
 from fedsim.common.errors import Path as KeyPath
 from fedsim.scenario.availability import Availability
@@ -13,15 +16,15 @@ from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
 from fedsim.scenario.learning import Learning
-from fedsim.scenario.loading import load_document, validate
+from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model
 from fedsim.scenario.overrides import put_value
-from fedsim.scenario.permissions import Permissions, locate
+from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
 from fedsim.scenario.sources import NumberSource, RoundsSource, TimeSource
 from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.theory import Theory
-from fedsim.scenario.units import Instant, PositiveDuration
+from fedsim.scenario.units import Instant, PositiveDuration, format_duration
 from fedsim.scenario.zones import ZoneSource
 
 MAX_DEVICES = MOST_CLIENTS
@@ -95,7 +98,7 @@ class Records(Model):
     """Clients whose conditions are recorded each time they change."""
 
 
-class Scenario(Model):
+class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """A federation to simulate: its devices, its server, and what is trained over the log."""
 
     schema_version: Literal[1] = 1
@@ -248,30 +251,80 @@ class Scenario(Model):
         ScenarioError
             With every mistake as ``FILE:LINE:COLUMN: error: PATH: ...``.
         """
-        document, mistakes = load_document(path, overrides, seed, Permissions(allow_plugins, allow_outside))
+        file = path_of("path", path, "the name of a scenario file")
+        if isinstance(overrides, str) or not all(isinstance(each, str) for each in overrides):
+            raise TypeError(f"overrides must be a list of PATH=VALUE, not {shown(overrides)}")
+        seed = None if seed is None else whole("seed", seed)
+        document, mistakes = load_document(file, overrides, seed, Permissions(allow_plugins, allow_outside))
+        return cls.of_document(document, mistakes)
+
+    @classmethod
+    def of_document(cls, document: Document, mistakes: Sequence[Mistake] = ()) -> Self:
+        """Return the scenario that plain data mean; `mistakes` were found while they were read.
+
+        Raises
+        ------
+        ScenarioError
+            With every mistake.
+        """
         scenario = validate(cls, document, mistakes)
         scenario._document = document
         return scenario
 
-    def with_values(self, values: Mapping[str, tuple[Any, str]]) -> Self:
-        """Return the scenario with other values at some paths, and without its sweep.
+    def with_values(self, values: Mapping[str, Any], places: Mapping[str, str] | None = None) -> Self:
+        """Return the scenario with other values at some paths.
 
         Parameters
         ----------
         values
-            By path, written as after ``--set``: the value, and the place at which mistakes in it are shown.
+            By path, written as after ``--set``: ``{"population.*.separation": 8}``. A duration may also be a number of
+            seconds or a `datetime.timedelta`.
+        places
+            By path, where mistakes in a value are shown, for values that were written in a file.
 
         Raises
         ------
         ScenarioError
             With every mistake, as from `load`.
         """
-        document = self._document.copy_without("sweep")
-        for path, (value, place) in values.items():
-            put_value(document, path, value, place)
-        scenario = validate(type(self), document, [])
-        scenario._document = document
-        return scenario
+        if not isinstance(values, Mapping) or not all(isinstance(path, str) for path in values):
+            raise TypeError(f"values must be a mapping such as {{'server.cohort': 20}}, not {shown(values)}")
+        document = self._as_document().copy_without(values)
+        document.in_a_file = document.in_a_file and places is not None
+        for path, value in values.items():
+            put_value(document, path, copy.deepcopy(value), path if places is None else places.get(path, path))
+        return type(self).of_document(document)
+
+    def not_permitted(self) -> list[Mistake]:
+        """Return what the scenario asks for and may not have; nothing, if it was read as a scenario file."""
+        return [] if self.permissions == TRUSTED else not_permitted(self._as_document())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values of some fields, which are not checked; see `with_values`."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update:
+            copied._document = replace(self._document, data=None)
+        return copied
+
+    def __eq__(self, other: object) -> bool:
+        # Where it was read from makes no difference.
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __repr__(self) -> str:
+        groups, server, stop = len(self.population), self.server, self.stop
+        ends = [] if stop.rounds is None else [f"{stop.rounds:,} rounds"]
+        ends += [] if stop.duration is None else [format_duration(stop.duration)]
+        size = f"{self.devices:,} devices in {groups:,} group{'s' if groups > 1 else ''}"
+        cohort = f"{server.mode} server, {server.wanted:,} selected at a time"
+        return f"<Scenario {shown(self.name)}: {size}, {cohort}, {' or '.join(ends)}>"
+
+    __str__ = __repr__
+
+    def _as_document(self) -> Document:
+        """Return what was written; for a scenario that was made in Python, what would have been."""
+        own = self._document
+        written = self.model_dump(mode="json", exclude_unset=True) if own.data is None else own.data
+        return replace(own, data=written)
 
     def mistake(self, path: KeyPath, message: str) -> Mistake:
         """Say what is wrong at `path`, with its place in the file that the scenario was read from."""

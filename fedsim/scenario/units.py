@@ -2,11 +2,13 @@
 
 import math
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+
+from fedsim.common.arguments import shown
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _SHORT = re.compile(
@@ -17,6 +19,8 @@ _ISO = re.compile(rf"^P(?=.)(?:{_NUMBER}D)?(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M
 _ISO_SECONDS = (86_400.0, 3_600.0, 60.0, 1.0)
 _LONGEST = 1000 * 366 * 86_400.0
 _EXAMPLES = "90s, 10m, 8h, 1d12h or PT8H"
+IN_A_FILE = {"in_a_file": True}
+"""Context of a validation in which a duration needs its unit."""
 
 
 def parse_duration(value: object) -> float:
@@ -30,7 +34,7 @@ def parse_duration(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f"needs a unit: write {value}s, {value}m or {value}h, not {value}")  # noqa: TRY004
     if not isinstance(value, str):
-        raise ValueError(f"must be a duration such as {_EXAMPLES}, not {_shown(value)}")  # noqa: TRY004
+        raise ValueError(f"must be a duration such as {_EXAMPLES}, not {shown(value)}")  # noqa: TRY004
     text = value.strip()
     for pattern, units in ((_SHORT, _SHORT_SECONDS), (_ISO, _ISO_SECONDS)):
         match = pattern.match(text)
@@ -38,14 +42,26 @@ def parse_duration(value: object) -> float:
             amounts = match.groups(default="0")
             seconds = math.fsum(float(amount) * unit for amount, unit in zip(amounts, units, strict=True))
             if seconds > _LONGEST:
-                raise ValueError(f"is longer than 1000 years: {_shown(value)}")
+                raise ValueError(f"is longer than 1000 years: {shown(value)}")
             return seconds
-    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {_shown(value)}")
+    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {shown(value)}")
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def duration_of(value: object, info: ValidationInfo) -> float:
+    """Return the seconds in a duration of a scenario; one made in Python may be a number of seconds or a `timedelta`.
+
+    Raises
+    ------
+    ValueError
+        For anything else; for a bare number, if the scenario was written in a file (`IN_A_FILE`).
+    """
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    elif isinstance(value, bool) or not isinstance(value, int | float) or info.context == IN_A_FILE:
+        return parse_duration(value)
+    if abs(value) > _LONGEST:
+        raise ValueError(f"is longer than 1000 years: {value}s")
+    return float(value)
 
 
 def format_duration(seconds: float) -> str:
@@ -65,7 +81,7 @@ def parse_instant(value: object) -> datetime:
         try:
             instant = datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"must be {example}, not {_shown(value)}") from None
+            raise ValueError(f"must be {example}, not {shown(value)}") from None
     else:
         raise ValueError(f"must be {example}, not {value!r}")  # noqa: TRY004
     if instant.tzinfo is None:
@@ -87,8 +103,8 @@ _DURATION_SCHEMA = WithJsonSchema(
 )
 _WRITTEN = PlainSerializer(format_duration, return_type=str)
 
-Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration), _WRITTEN, _DURATION_SCHEMA]
-PositiveDuration = Annotated[float, Field(gt=0), BeforeValidator(parse_duration), _WRITTEN, _DURATION_SCHEMA]
+Duration = Annotated[float, Field(ge=0), BeforeValidator(duration_of), _WRITTEN, _DURATION_SCHEMA]
+PositiveDuration = Annotated[float, Field(gt=0), BeforeValidator(duration_of), _WRITTEN, _DURATION_SCHEMA]
 Instant = Annotated[
     datetime,
     BeforeValidator(parse_instant),

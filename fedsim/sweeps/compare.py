@@ -8,7 +8,11 @@ from typing import Any
 
 import polars as pl
 
+from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
+from fedsim.common.json_files import finite, read_object
+from fedsim.experiment.result import Result
+from fedsim.experiment.run_directory import MANIFEST, METRICS
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
@@ -45,8 +49,8 @@ class Comparison:
     notes: list[str]
 
 
-def compare(a: str | Path, b: str | Path, *, confidence: float = 0.95) -> Comparison:
-    """Compare two run directories, sweep directories, or points of sweeps (``DIR@3``).
+def compare(a: str | Path | Result, b: str | Path | Result, *, confidence: float = 0.95) -> Comparison:
+    """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
 
     Raises
     ------
@@ -86,32 +90,28 @@ def compare(a: str | Path, b: str | Path, *, confidence: float = 0.95) -> Compar
     return Comparison(configuration, differences(pairs, confidence), notes)
 
 
-def read_side(name: str | Path) -> Side:
-    """Read a run directory, a sweep directory, or ``DIR@POINT``.
+def read_side(name: str | Path | Result) -> Side:
+    """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result.
 
     Raises
     ------
     RunError
         If it is none of these.
     """
-    folder = Path(name)
+    if isinstance(name, Result):
+        scenario = name.scenario
+        return Side(scenario.name, scenario.model_dump(mode="json"), _figures(scenario.seed, finite(name.metrics)))
+    folder = path_of("what is compared", name, "a result, or a run or sweep directory")
     if not folder.exists() and "@" in folder.name:
         stem, _, point = str(name).rpartition("@")
         return _point(Path(stem), point, str(name))
     if (folder / SWEEP_FILE).exists():
         sweep = read_sweep(folder)
         return Side(str(name), sweep["scenario"], read_results(folder))
-    manifest, metrics = _json(folder, "manifest.json"), _json(folder, "metrics.json")
+    neither = f"{folder} is neither a run directory nor a sweep directory: it has no"
+    manifest, metrics = (read_object(folder / each, f"{neither} {each}") for each in (MANIFEST, METRICS))
     try:
-        figures = pl.DataFrame(
-            {
-                "point": pl.Series([0] * len(metrics), dtype=pl.Int64),
-                "seed": pl.Series([manifest["seed"]] * len(metrics), dtype=pl.Int64),
-                "metric": pl.Series(list(metrics), dtype=pl.String),
-                "value": pl.Series(list(metrics.values()), dtype=pl.Float64),
-            }
-        )
-        return Side(str(name), manifest["scenario"], figures)
+        return Side(str(name), manifest["scenario"], _figures(manifest["seed"], metrics))
     except (KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{folder} is not a run directory: {type(error).__name__}: {error}") from None
 
@@ -133,6 +133,13 @@ def _point(folder: Path, text: str, name: str) -> Side:
     values = next(entry["values"] for entry in sweep["points"] if entry["point"] == int(text))
     scenario = {key: value for key, value in sweep["scenario"].items() if key != "sweep"} | values
     return Side(name, scenario, frame.filter(pl.col("point") == int(text)).drop(parameters_of(frame)))
+
+
+def _figures(seed: int, metrics: Mapping[str, float | None]) -> pl.DataFrame:
+    """Return the figures of one run as `read_results` gives them."""
+    count = len(metrics)
+    columns = {"point": [0] * count, "seed": [seed] * count, "metric": [*metrics], "value": [*metrics.values()]}
+    return pl.DataFrame(columns, schema={"point": pl.Int64, "seed": pl.Int64, "metric": pl.String, "value": pl.Float64})
 
 
 def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
@@ -158,15 +165,6 @@ def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{path}[{index}]")
     else:
         yield path, data
-
-
-def _json(folder: Path, name: str) -> Any:
-    try:
-        return json.loads((folder / name).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{folder} is neither a run directory nor a sweep directory: it has no {name}") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{folder / name} cannot be read: {error}") from None
 
 
 def _listed(names: list[str]) -> str:

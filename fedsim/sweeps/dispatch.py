@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 
-from fedsim.common.errors import FedsimError
-from fedsim.sweeps.executors import Backend, SweepError
+from fedsim.common.errors import FedsimError, SweepError
+from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.plan import Run
 from fedsim.sweeps.worker import Outcome, Task, work
 

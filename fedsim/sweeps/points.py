@@ -1,6 +1,5 @@
 """From a scenario with a sweep to its points: values, scenarios, and every mistake in any of them."""
 
-import copy
 import hashlib
 import itertools
 import json
@@ -76,9 +75,8 @@ def points_of(scenario: Scenario) -> list[Point]:
     for values, places in _combinations(scenario, sweep):
         if sweep.excludes(values):
             continue
-        put = {path: (copy.deepcopy(value), places[path]) for path, value in values.items()}
         try:
-            there = scenario.with_values(put)
+            there = scenario.with_values({"sweep": None, **values}, places)
             preflight(there)
         except ScenarioError as error:
             mistakes |= dict.fromkeys(_at(mistake, values, places) for mistake in error.mistakes)

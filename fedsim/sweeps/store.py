@@ -1,7 +1,5 @@
 """The sweep directory: one file for each run, what the sweep is, and what crashed."""
 
-import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ import polars as pl
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_table, write_text
+from fedsim.common.json_files import as_json, finite, read_object
 
 SWEEP_FILE = "sweep.json"
 MERGED_FILE = "results.parquet"
@@ -73,15 +72,16 @@ def run_file(folder: Path, run_id: str) -> Path:
 
 def write_run(folder: Path, run_id: str, seed: int, metrics: Mapping[str, float]) -> None:
     """Write the results of a run at once: one row for each metric, null where it is not finite."""
-    values = [value if math.isfinite(value) else None for value in map(float, metrics.values())]
-    columns = {"run_id": [run_id] * len(values), "seed": [seed] * len(values), "metric": [*metrics], "value": values}
+    values = finite(metrics)
+    columns = {"run_id": [run_id] * len(values), "seed": [seed] * len(values), "metric": [*values]}
+    columns["value"] = [*values.values()]
     write_table(run_file(folder, run_id), pl.DataFrame(columns, schema=RUN_COLUMNS))
 
 
 def write_crash(folder: Path, run_id: str, attempts: int, error: str) -> None:
     """Note that a run has crashed for good."""
-    text = json.dumps({"run_id": run_id, "attempts": attempts, "error": error}, indent=2, ensure_ascii=False)
-    write_text(folder / RUNS / f"{run_id}{_CRASHED}", text + "\n")
+    noted = {"run_id": run_id, "attempts": attempts, "error": error}
+    write_text(folder / RUNS / f"{run_id}{_CRASHED}", as_json(noted))
 
 
 def forget_crashes(folder: Path, run_ids: Iterable[str]) -> None:
@@ -153,7 +153,7 @@ def read_table(path: Path) -> pl.DataFrame:
 
 def write_sweep(folder: Path, sweep: Mapping[str, Any]) -> None:
     """Write what the sweep is and how it stands."""
-    write_text(folder / SWEEP_FILE, json.dumps(sweep, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(folder / SWEEP_FILE, as_json(sweep))
 
 
 def read_sweep(directory: str | Path) -> dict[str, Any]:
@@ -165,14 +165,9 @@ def read_sweep(directory: str | Path) -> dict[str, Any]:
         If the directory is not a sweep's.
     """
     path = Path(directory) / SWEEP_FILE
-    try:
-        sweep = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{directory} is not a sweep directory: it has no {SWEEP_FILE}") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {_first_line(error)}") from None
+    sweep = read_object(path, f"{directory} is not a sweep directory: it has no {SWEEP_FILE}")
     wanted = {"name", "scenario", "parameters", "points", "runs"}
-    if not isinstance(sweep, dict) or not wanted <= sweep.keys():
+    if not wanted <= sweep.keys():
         raise RunError(f"{path} is not that of a sweep")
     return sweep
 

@@ -1,7 +1,7 @@
 """The main job of a sweep: what is missing is run, kept, and accounted for."""
 
+import os
 import platform
-import re
 import shlex
 import time
 from collections.abc import Callable, Sequence
@@ -10,15 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from fedsim._version import __version__
+from fedsim.common.arguments import path_of, whole
+from fedsim.common.errors import SweepError
+from fedsim.common.files import name_of_file
 from fedsim.common.progress import Report, silent
 from fedsim.scenario import Scenario
+from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.overrides import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.sweeps import store
 from fedsim.sweeps.dispatch import Orders, dispatch
-from fedsim.sweeps.executors import Backend, SweepError
-from fedsim.sweeps.plan import Plan, Run
+from fedsim.sweeps.executors import Backend, backend_of
+from fedsim.sweeps.plan import Plan, Run, plan_sweep
+from fedsim.sweeps.results import paired, read_results
 from fedsim.sweeps.worker import Outcome, Task, work
 
 Tell = Callable[[str], None]
@@ -49,9 +56,9 @@ class SweepCommand:
     permissions: Permissions = NOTHING
 
     def words(self, directory: Path) -> str:
-        """The command that does what is missing."""
+        """The command that does what is missing; none, if there is no scenario file."""
         options = [*override_options(self.overrides, self.seed), *self.permissions.words]
-        return shlex.join(["fedsim", "sweep", self.file, "--out", str(directory), *options])
+        return shlex.join(["fedsim", "sweep", self.file, "--out", str(directory), *options]) if self.file else ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,63 @@ class Swept:
     kept: int
     crashed: dict[Run, str]
     seconds: float
+
+    def results(self) -> pl.DataFrame:
+        """Read one row for each run and metric; see `fedsim.sweeps.results.read_results`."""
+        return read_results(self.directory)
+
+    def differences(
+        self, metrics: Sequence[str] | None = None, *, baseline: int | None = None, confidence: float = 0.95
+    ) -> pl.DataFrame:
+        """Return how metrics differ from those at a baseline point, by `fedsim.sweeps.results.paired`."""
+        return paired(self.results(), baseline=baseline, metrics=metrics, confidence=confidence)
+
+
+def sweep(
+    scenario: Scenario | str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    executor: str = "process",
+    workers: int | None = None,
+    retries: int = 2,
+    report: Report = silent,
+    tell: Tell = lambda _: None,
+) -> Swept:
+    """Run the points of a scenario's sweep, all with the same seeds; a second call does only what is missing.
+
+    Parameters
+    ----------
+    scenario
+        A scenario, or the name of its file.
+    directory
+        Where the results are kept; by default ``sweeps/NAME``.
+    executor
+        ``process`` (a script must then sweep under ``if __name__ == "__main__":``), ``dask=ADDRESS``, ``ray=ADDRESS``,
+        or ``package.module:function`` that returns a `concurrent.futures.Executor`.
+    workers
+        Runs at once; by default one for each processor.
+    retries
+        Further attempts for a run that is lost.
+    report, tell
+        Told how much is done, and what went wrong with a run.
+
+    Raises
+    ------
+    ScenarioError
+        With every mistake in any point.
+    RunError
+        If the executor means nothing, or the directory cannot be written, holds something else, or is in use.
+    SweepError
+        If the executor cannot go on.
+    """
+    scenario = as_scenario(scenario)
+    given = None if directory is None else path_of("directory", directory, "the folder to write")
+    backend = backend_of(executor, None if workers is None else whole("workers", workers, 1))
+    plan, command = plan_sweep(scenario), SweepCommand(permissions=scenario.permissions)
+    folder = default_directory(scenario) if given is None else given
+    return run_sweep(
+        plan, folder, backend, retries=whole("retries", retries), command=command, report=report, tell=tell
+    )
 
 
 def run_sweep(
@@ -194,4 +258,4 @@ def _about(plan: Plan, directory: Path, command: SweepCommand) -> dict[str, Any]
 
 def default_directory(scenario: Scenario) -> Path:
     """Return where a sweep is kept unless another folder is asked for: ``sweeps/NAME``."""
-    return Path("sweeps") / (re.sub(r"[^A-Za-z0-9._-]+", "-", scenario.name).strip("-.") or "sweep")
+    return Path("sweeps") / name_of_file(scenario.name, "sweep")

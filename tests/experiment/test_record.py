@@ -41,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         write_text(directory / "report.html", (directory / "metrics.json").read_text())
         return directory / "report.html"
 
-    monkeypatch.setattr("fedsim.report.write_report", page)
+    monkeypatch.setattr("fedsim.experiment.record.write_report", page)
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -250,11 +250,11 @@ def test_ctrl_c_says_how_to_go_on(write: Write, tmp_path: Path) -> None:
 MEASURED = """
 import resource, sys
 from pathlib import Path
+import fedsim.experiment.record
 from fedsim.experiment.record import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.scenario import Scenario
-import fedsim.report
-fedsim.report.write_report = lambda directory: directory / "report.html"
+fedsim.experiment.record.write_report = lambda directory: directory / "report.html"
 server = {"cohort": 500, "pause": "5m"}
 data = {"stop": {"rounds": int(sys.argv[1])}, "population": [{"devices": 20_000, "separation": 1}], "server": server}
 record(Scenario.model_validate(data), Path(sys.argv[2]), Provenance())

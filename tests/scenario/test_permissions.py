@@ -73,7 +73,7 @@ def test_no_permission_is_asked_for_where_there_is_no_door(write: Write, text: s
 
 def test_points_of_a_sweep_may_no_more_than_their_scenario(write: Write) -> None:
     path = write(learning())
-    value = {"learning.problem": ("no_such:Thing", "here")}
+    value = {"learning.problem": "no_such:Thing"}
     with pytest.raises(ScenarioError, match="would run code"):
         Scenario.load(path).with_values(value)
     allowed = Scenario.load(path, allow_plugins=True).with_values(value)

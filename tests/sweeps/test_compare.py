@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
 from fedsim.experiment.run import simulate
@@ -84,7 +85,7 @@ def test_what_cannot_be_compared_is_said(folders: tuple[Path, Path], write: Writ
     with pytest.raises(RunError, match="has no point '2'; its points are 0 to 1"):
         compare(folders[0], f"{folders[0]}@2")
     (tmp_path / "run" / "metrics.json").write_text("[]")
-    with pytest.raises(RunError, match="not a run directory"):
+    with pytest.raises(RunError, match="holds no JSON object"):
         compare(tmp_path / "run", tmp_path / "run")
 
 
@@ -119,3 +120,14 @@ def test_the_command(folders: tuple[Path, Path]) -> None:
         assert (wrong.returncode, wrong.stdout) == (2, "")
         assert complaint in " ".join(wrong.stderr.split())
         assert "Traceback" not in wrong.stderr
+
+
+def test_results_are_compared_as_their_directories(tmp_path: Path) -> None:
+    population = [{"devices": 12, "separation": 2}]
+    data = {"stop": {"rounds": 20}, "population": population, "server": {"cohort": 3}}
+    one = simulate(Scenario.model_validate(data))
+    other = simulate(one.scenario.with_values({"population.*.separation": 0}))
+    found, stored = compare(one, other), compare(one.save(tmp_path / "a"), other.save(tmp_path / "b"))
+    assert found.configuration == stored.configuration == [("population[0].separation.value", 2, 0)]
+    assert_frame_equal(found.metrics, stored.metrics)
+    assert (found.notes, len(compare(one, tmp_path / "a").configuration)) == ([], 0)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.common.errors import SweepError
 from fedsim.sweeps.dispatch import Orders, Settled, dispatch
-from fedsim.sweeps.executors import Backend, SweepError
+from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.plan import Run
 from fedsim.sweeps.worker import Outcome, Task
 

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.common.errors import RunError
+from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
 from fedsim.sweeps import store
-from fedsim.sweeps.executors import Backend, SweepError, backend_of
+from fedsim.sweeps.executors import Backend, backend_of
 from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.results import read_results
-from fedsim.sweeps.sweep import Swept, run_sweep
+from fedsim.sweeps.results import paired, read_results
+from fedsim.sweeps.sweep import Swept, run_sweep, sweep
 from fedsim.sweeps.worker import work
 from tests.conftest import Write
 from tests.sweeps import jobs
@@ -321,3 +321,26 @@ def test_the_same_job_is_what_a_worker_does_by_default(swept: Path, tmp_path: Pa
     assert one.runs == other.runs
     for ours, theirs in zip(run_files(tmp_path / "a"), run_files(tmp_path / "b"), strict=True):
         assert (ours.name, ours.read_bytes()) == (theirs.name, theirs.read_bytes())
+
+
+def test_from_python_a_sweep_is_that_of_the_command(swept: Path, tmp_path: Path) -> None:
+    """From the file, and from a scenario that was made in Python; the same runs, as the names of their files show."""
+    scenario = Scenario.load(swept)
+    made = Scenario.model_validate(scenario.model_dump(mode="json"))
+    found = [
+        sweep(each, tmp_path / name, executor=THREADS, workers=2)
+        for name, each in (("file", swept), ("loaded", scenario), ("made", made))
+    ]
+    assert [each.runs for each in found] == [9, 9, 9]
+    assert len({frozenset(path.name for path in run_files(each.directory)) for each in found}) == 1
+    assert_frame_equal(found[0].results(), found[2].results())
+    metric = ["participation.l1_uniform"]
+    assert_frame_equal(found[0].differences(metric), paired(read_results(tmp_path / "made"), metrics=metric))
+    assert sweep(made, tmp_path / "file", executor=THREADS).kept == 9
+
+
+def test_durations_of_a_sweep_made_in_python_are_seconds(tmp_path: Path) -> None:
+    data = {"stop": {"rounds": 5}, "population": [{"devices": 5}], "server": {"cohort": 2}}
+    made = Scenario.model_validate(data | {"sweep": {"grid": {"server.pause": [30, 60]}}})
+    frame = sweep(made, tmp_path / "s", executor=THREADS).results()
+    assert frame["server.pause"].unique().to_list() == [30, 60]

@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from distributed import Client
 
-from fedsim.sweeps.executors.executor import SweepError
+from fedsim.common.errors import SweepError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from fedsim.common.errors import FedsimError, RunError
+from fedsim.common.arguments import shown
+from fedsim.common.errors import RunError, SweepError
 
 KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your own"
-
-
-class SweepError(FedsimError):
-    """A sweep that cannot go on; what is done stays, and the same command does the rest."""
 
 
 def _not_known(_executor: Executor) -> int | None:
@@ -58,6 +55,8 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
     RunError
         If the name means nothing, or what it needs is not installed.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"executor must be one of {KNOWN}; not {shown(name)}")
     kind, equals, address = name.partition("=")
     here = workers or default_workers()
     if name == "process":

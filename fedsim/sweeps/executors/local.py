@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
 
-from fedsim.sweeps.executors.executor import SweepError
+from fedsim.common.errors import SweepError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,0 +1,44 @@
+"""What people pass to functions, looked at first: a wrong type or range is told in words, with what was wanted."""
+
+import os
+from operator import index
+from pathlib import Path
+from typing import SupportsIndex
+
+from fedsim.common.errors import Mistake, ScenarioError
+
+
+def path_of(name: str, value: object, wanted: str) -> Path:
+    """Return an argument as a path.
+
+    Raises
+    ------
+    TypeError
+        If it is neither text nor a path; the message says what was `wanted`.
+    """
+    if isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)):
+        return Path(value)
+    raise TypeError(f"{name} must be {wanted}, not {shown(value)}")
+
+
+def whole(name: str, value: object, least: int = 0) -> int:
+    """Return an argument as a whole number.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    ScenarioError
+        If it is below the least.
+    """
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
+    if index(value) < least:
+        raise ScenarioError([Mistake(name, (), f"must be a whole number of at least {least}, not {value!r}")])
+    return index(value)
+
+
+def shown(value: object) -> str:
+    """Write a value as far as there is room for it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,60 @@
+"""JSON as fedsim writes it, and JSON files read with errors that name the file."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsim.common.errors import RunError
+
+
+def as_json(data: Any) -> str:
+    """Return the text of a JSON file."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def finite(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """Return figures as JSON can say them: None for what is not finite."""
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
+def read_object(path: Path, absent: str = "") -> dict[str, Any]:
+    """Read a JSON object.
+
+    Parameters
+    ----------
+    path
+        The file.
+    absent
+        What to say where there is none.
+
+    Raises
+    ------
+    RunError
+        If it is missing, cannot be read, or holds something else; the message names the file.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunError(absent or f"{path}: no such file") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+    if not isinstance(data, dict):
+        raise RunError(f"{path} holds no JSON object")
+    return data
+
+
+def read_figures(path: Path) -> dict[str, float]:
+    """Read figures by name, NaN for what is null.
+
+    Raises
+    ------
+    RunError
+        As from `read_object`, and where one is not a number.
+    """
+    figures = read_object(path)
+    for name, value in figures.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise RunError(f"{path}: {name} is {value!r}, not a number")
+    return {name: math.nan if value is None else float(value) for name, value in figures.items()}

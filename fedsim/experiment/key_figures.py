@@ -1,0 +1,23 @@
+"""The figures of a run that a person wants to see first."""
+
+from collections.abc import Iterator, Mapping
+
+_FIRST = (
+    ("rounds", "rounds.count", "{:,.0f}"),
+    ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
+    ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
+    ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
+    ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
+)
+
+
+def key_figures(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Yield what they are and what they were, in words: rounds, distances from uniform, and each optimizer's loss."""
+    for words, name, form in _FIRST:
+        if name in metrics:
+            yield words, form.format(metrics[name])
+    for name, loss in metrics.items():
+        if name.startswith("learning.") and name.endswith(".loss"):
+            settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
+            optimizer = name.removeprefix("learning.").removesuffix(".loss")
+            yield f"loss of {optimizer}{'' if settled else ' (not converged)'}", f"{loss:.6f}"

@@ -1,0 +1,33 @@
+"""How a run is shown to a person: the one module that asks a later room for something, the reports for their pages.
+
+A report is made from a run directory and imports nothing of this room. But whoever holds a `Result` looks there for
+``result.report("out.html")``, and a notebook for what to display; and a run directory is complete with its report.
+"""
+
+from pathlib import Path
+
+
+def write_report(directory: Path, page: Path | None = None) -> Path:
+    """Write the report of a run directory: into it, figures included, or as one page elsewhere; return the page.
+
+    Raises
+    ------
+    RunError
+        If the directory cannot be read, or the page not written.
+    """
+    from fedsim import report
+
+    return report.write_report(directory, page)
+
+
+def notebook_html(directory: Path) -> str:
+    """Return what a notebook shows of a run directory: the answer, key figures, and who took part.
+
+    Raises
+    ------
+    RunError
+        If the directory cannot be read.
+    """
+    from fedsim.report.notebook import notebook_html
+
+    return notebook_html(directory)
