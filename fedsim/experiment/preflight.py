@@ -1,8 +1,7 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
 from fedsim.availability.trace.load import open_traces
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from fedsim.common.errors import Mistake
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake
 from fedsim.scenario.availability import Availability
 from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.document import Document
