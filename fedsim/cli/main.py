@@ -139,15 +139,30 @@ def schema(
 
 
 @app.command()
-def metrics(as_json: Json = False) -> None:
-    """List the names of all metrics, with their units and meanings."""
-    from fedsim.analysis.catalogue import METRICS
+def metrics(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A scenario file, for metrics of its own.")
+    ] = None,
+    override: Overrides = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: Json = False,
+) -> None:
+    """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
+    from fedsim.analysis import listed
+    from fedsim.analysis.metrics.own import check_own, own_metrics
 
+    known = list(listed())
+    if file is not None:
+        scenario = load(file, override, None, allow_plugins, allow_outside)
+        if mistakes := check_own(scenario):
+            raise ScenarioError(mistakes)
+        known += [metric for own in own_metrics(scenario) for metric in own.metrics]
     if as_json:
-        _say(_as_json([vars(metric) for metric in METRICS]).rstrip("\n"))
+        _say(_as_json([vars(metric) for metric in known]).rstrip("\n"))
         return
-    width = max(len(metric.name) for metric in METRICS)
-    for metric in METRICS:
+    width = max(len(metric.name) for metric in known)
+    for metric in known:
         _say(f"{metric.name:<{width}}  {metric.unit:<7}  {metric.meaning}")
 
 
@@ -237,6 +252,8 @@ def _default_directory(scenario: "Scenario", overridden: bool, seed: int | None)
 
 
 def _show_figures(metrics: dict[str, float]) -> None:
+    from fedsim.analysis import describe
+
     shown = [
         ("rounds", "rounds.count", "{:,.0f}"),
         ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
@@ -249,6 +266,7 @@ def _show_figures(metrics: dict[str, float]) -> None:
             settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
             optimizer = name.removeprefix("learning.").removesuffix(".loss")
             shown.append((f"loss of {optimizer}{'' if settled else ' (not converged)'}", name, "{:.6f}"))
+    shown += [(name, name, "{:.6g}") for name in metrics if describe(name) is None]
     for words, name, form in shown:
         if name in metrics:
             _complain(f"{words:<42} {form.format(metrics[name]):>12}")

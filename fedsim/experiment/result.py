@@ -30,7 +30,7 @@ class Result:
     convergence
         The table of `fedsim.theory.prediction.convergence_table`; None if the scenario asks for no such study.
     metrics
-        Figures by name; `fedsim.analysis.METRICS` says what each means.
+        Figures by name; `fedsim.analysis.describe` says what each means.
     simulated_s
         Simulated seconds from start to end.
     """

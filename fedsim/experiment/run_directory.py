@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from fedsim._version import __version__
+from fedsim.analysis.metrics.own import own_metrics
 from fedsim.common.errors import RunError, dotted
 from fedsim.common.files import write_table, write_text
 from fedsim.limits.verdict import judge
@@ -97,6 +98,7 @@ def write_run(
             write_table(folder / f"{name}.parquet", table)
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
     write_text(folder / METRICS, as_json(finite))
+    own = [vars(metric) for each in own_metrics(scenario) for metric in each.metrics]
     manifest = {
         "name": scenario.name,
         "scenario_file": provenance.file,
@@ -106,6 +108,7 @@ def write_run(
         "status": "complete",
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
+        **({"own_metrics": own} if own else {}),
         "fingerprints": {name: fingerprint(table) for name, table in tables.items()},
         "command": provenance.command,
         "wall_time_s": provenance.wall_time_s,
