@@ -13,9 +13,9 @@ from fedsim.report.binning import Floats
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, spans
-from fedsim.report.rundir import Json, Run
+from fedsim.report.finished_run import FinishedRun, Json
+from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
-from fedsim.report.words import count, duration, percent
 from fedsim.scenario.units import parse_duration
 
 NAME, TITLE = "timeline", "Days in the life of some devices"
@@ -27,7 +27,7 @@ WINDOW = 2 * 86_400.0
 """Seconds of simulated time shown at most, from the start."""
 
 CONDITIONS = ("charging", "network", "idle", "available")
-"""Conditions in the order of their lanes; any other comes after them."""
+"""Conditions in the order of their rows; any other comes after them."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Timeline:
     whole: bool
 
 
-def timeline_data(run: Run) -> Timeline | None:
+def timeline_data(run: FinishedRun) -> Timeline | None:
     """Compute the chart's data; None where no device was recorded."""
     if run.transitions is None or run.transitions.is_empty():
         return None
@@ -112,7 +112,7 @@ def timeline_data(run: Run) -> Timeline | None:
     )
 
 
-def _recorded(run: Run, transitions: pl.DataFrame) -> list[int]:
+def _recorded(run: FinishedRun, transitions: pl.DataFrame) -> list[int]:
     """List the devices that were to be recorded: one of which no condition ever held has no transitions."""
     chosen = run.scenario("records", "transitions")
     named = [client for client in chosen if isinstance(client, int)] if isinstance(chosen, list) else []
@@ -120,7 +120,7 @@ def _recorded(run: Run, transitions: pl.DataFrame) -> list[int]:
     return sorted({*transitions["client"].to_list(), *(client for client in named if client in known)})
 
 
-def _rests(run: Run, shown: list[int]) -> dict[int, float | None]:
+def _rests(run: FinishedRun, shown: list[int]) -> dict[int, float | None]:
     """Return the wall-clock cool-down of some clients in seconds; None where nothing tells it."""
     own = run.clients.filter(pl.col("client").is_in(shown))
     if "cooldown_s" in own.columns:
@@ -141,12 +141,12 @@ def _constant(source: Json) -> float | None:
         return None
 
 
-def _device(run: Run, client: int, until: float, size: float, rests: dict[int, float | None]) -> Device:
+def _device(run: FinishedRun, client: int, until: float, size: float, rests: dict[int, float | None]) -> Device:
     assert run.transitions is not None
     changes = run.transitions.filter(client=client).sort("time_s")
-    names = sorted(changes["condition"].unique().to_list(), key=_lane)
+    names = sorted(changes["condition"].unique().to_list(), key=_order)
     held = tuple((name, _clipped(*_held(changes.filter(condition=name), until), until, size)) for name in names)
-    sessions = run.taken.chosen.filter(client=client)
+    sessions = run.gathered.chosen.filter(client=client)
     begun, ended = sessions["selected_s"].to_numpy(), sessions["ended_s"].fill_nan(None).fill_null(until).to_numpy()
     return Device(
         client=client,
@@ -156,7 +156,7 @@ def _device(run: Run, client: int, until: float, size: float, rests: dict[int, f
     )
 
 
-def _lane(condition: str) -> tuple[int, str]:
+def _order(condition: str) -> tuple[int, str]:
     return (CONDITIONS.index(condition) if condition in CONDITIONS else len(CONDITIONS), condition)
 
 
@@ -168,7 +168,9 @@ def _held(changes: pl.DataFrame, until: float) -> tuple[Floats, Floats]:
     return starts, np.append(ends, until if not len(ends) else max(until, ends[-1]))[after]
 
 
-def _cooling(run: Run, client: int, sessions: pl.DataFrame, rests: dict[int, float | None]) -> tuple[Floats, Floats]:
+def _cooling(
+    run: FinishedRun, client: int, sessions: pl.DataFrame, rests: dict[int, float | None]
+) -> tuple[Floats, Floats]:
     """Find when a client had to wait after each session: for its separation, for its wall-clock cool-down.
 
     A separation of R ends with the opening of round t + 1 + R. It counts from the selection, but one who is in a
@@ -192,7 +194,7 @@ def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> Spans:
     return Spans(starts[inside] / size, np.minimum(ends[inside], until) / size)
 
 
-def timeline_chart(run: Run) -> Chart | Absent:
+def timeline_chart(run: FinishedRun) -> Chart | Absent:
     """Make the timeline."""
     data = timeline_data(run)
     if data is None:
@@ -204,11 +206,11 @@ def timeline_chart(run: Run) -> Chart | Absent:
         notes=_notes(data),
         table=_table(data),
         draw=partial(draw_timeline, data),
-        height=float(np.clip(0.4 + 0.042 * _lanes(data), 0.75, 2.0)),
+        height=float(np.clip(0.4 + 0.042 * _rows(data), 0.75, 2.0)),
     )
 
 
-def _lanes(data: Timeline) -> int:
+def _rows(data: Timeline) -> int:
     return sum(len(device.conditions) + 3 for device in data.devices)
 
 
@@ -243,9 +245,9 @@ def _table(data: Timeline) -> Table:
 
 
 def draw_timeline(data: Timeline, axes: Axes) -> None:
-    """Draw for each device a lane for each condition and, below them, a broad one for sessions and cool-downs."""
+    """Draw for each device a row for each condition and, below them, a broad one for sessions and cool-downs."""
     names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
-    colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_lane))}
+    colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_order))}
     shown: dict[str, Artist] = {}
     ticks: list[float] = []
     top = 0.0
@@ -254,11 +256,11 @@ def draw_timeline(data: Timeline, axes: Axes) -> None:
             patch = spans(axes, held.starts, held.ends, (top + 0.15, top + 0.85), colors[name])
             shown.setdefault(name, patch)
             top += 1
-        lane = (top + 0.1, top + 1.5)
-        shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, lane, SERIES[1], alpha=0.32)
+        broad = (top + 0.1, top + 1.5)
+        shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, broad, SERIES[1], alpha=0.32)
         least = data.longest / 260
         ends = np.maximum(device.sessions.ends, device.sessions.starts + least)
-        shown["session"] = spans(axes, device.sessions.starts, ends, lane, SERIES[0])
+        shown["session"] = spans(axes, device.sessions.starts, ends, broad, SERIES[0])
         ticks.append((top + 1.5 + top - len(device.conditions)) / 2)
         top += 2.6
         if device is not data.devices[-1]:
@@ -270,4 +272,4 @@ def draw_timeline(data: Timeline, axes: Axes) -> None:
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
     label_axes(axes, time_axis(axes, data.unit, data.longest), "")
-    legend(axes, [(shown[name], name) for name in (*sorted(names, key=_lane), "session", "cool-down")])
+    legend(axes, [(shown[name], name) for name in (*sorted(names, key=_order), "session", "cool-down")])

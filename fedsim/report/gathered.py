@@ -17,7 +17,7 @@ _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome", "gap")
 
 
 @dataclass(frozen=True)
-class Taken:
+class Gathered:
     """The participations, gathered.
 
     Parameters
@@ -42,7 +42,7 @@ class Taken:
     chosen: pl.DataFrame
 
 
-def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence[int]) -> Taken:
+def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence[int]) -> Gathered:
     """Gather the participations.
 
     Parameters
@@ -89,7 +89,7 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
         ]
     outcomes, gaps, starts, strangers, sessions = sums
     firsts = np.concatenate([first_s[np.isfinite(first_s)], strangers["first_s"].to_numpy()])
-    return Taken(
+    return Gathered(
         outcomes.sort("outcome"),
         gaps.sort("separation", "gap"),
         starts.join(homes, on="home").select(*home, "slot", "len").sort(*home, "slot"),

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import polars as pl
 
 from fedsim.common.errors import RunError
-from fedsim.report.flights import Flights, gather_flights
-from fedsim.report.taken import Taken, gather
+from fedsim.report.buffered import BufferedSessions, gather_buffered
+from fedsim.report.gathered import Gathered, gather
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
 
@@ -40,7 +40,7 @@ _CONVERGENCE = ("separation", "round", "tv", "noise_floor")
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """What a run left behind.
 
     Parameters
@@ -71,18 +71,18 @@ class Run:
     manifest: Mapping[str, Json]
     rounds: pl.DataFrame
     clients: pl.DataFrame
-    taken: Taken
+    gathered: Gathered
     gauges: pl.DataFrame | None
     transitions: pl.DataFrame | None
     learning: pl.DataFrame | None
     convergence: pl.DataFrame | None
     metrics: Mapping[str, float]
-    flights: Flights | None = None
+    buffered: BufferedSessions | None = None
 
     @property
     def sessions(self) -> Mapping[str, int]:
         """How many sessions ended in each way: outcome -> count."""
-        return {str(outcome): int(count) for outcome, count in self.taken.outcomes.iter_rows()}
+        return {str(outcome): int(count) for outcome, count in self.gathered.outcomes.iter_rows()}
 
     @property
     def simulated_s(self) -> float:
@@ -96,7 +96,7 @@ class Run:
     @property
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
-        return "round" if self.flights is None else "version"
+        return "round" if self.buffered is None else "version"
 
     @property
     def gauged(self) -> int | None:
@@ -121,7 +121,7 @@ class Run:
         return value
 
 
-def read_run(directory: Path) -> Run:
+def read_run(directory: Path) -> FinishedRun:
     """Read a run directory.
 
     Raises
@@ -140,12 +140,12 @@ def read_run(directory: Path) -> Run:
         raise RunError(f"{directory / 'manifest.json'}: has no name; it was not written by a run")
     clients = _read_table(directory / "clients.parquet", _CLIENTS, _OF_CLIENTS)
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
-    run = Run(
+    run = FinishedRun(
         name=name,
         manifest=manifest,
         rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
         clients=clients,
-        taken=_gather(directory / "participations.parquet", clients, transitions),
+        gathered=_gather(directory / "participations.parquet", clients, transitions),
         gauges=_read_optional(directory / "gauges.parquet", _GAUGES, _OF_GAUGES),
         transitions=transitions,
         learning=_read_learning(directory / "learning.parquet"),
@@ -154,7 +154,7 @@ def read_run(directory: Path) -> Run:
     )
     if run.scenario("server", "mode") != "buffered":
         return run
-    return replace(run, flights=_flights(directory / "participations.parquet", clients, run.simulated_s))
+    return replace(run, buffered=_buffered(directory / "participations.parquet", clients, run.simulated_s))
 
 
 def _read_json(path: Path) -> Mapping[str, Json]:
@@ -208,7 +208,7 @@ def _read_table(path: Path, columns: tuple[str, ...], perhaps: tuple[str, ...] =
     return _collect(path, frame.select(*columns, *(name for name in perhaps if name in present)))
 
 
-def _gather(path: Path, clients: pl.DataFrame, transitions: pl.DataFrame | None) -> Taken:
+def _gather(path: Path, clients: pl.DataFrame, transitions: pl.DataFrame | None) -> Gathered:
     chosen = [] if transitions is None else transitions["client"].unique().to_list()
     frame = _scan(path, _PARTICIPATIONS)
     try:
@@ -217,10 +217,10 @@ def _gather(path: Path, clients: pl.DataFrame, transitions: pl.DataFrame | None)
         raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
 
 
-def _flights(path: Path, clients: pl.DataFrame, simulated_s: float) -> Flights:
+def _buffered(path: Path, clients: pl.DataFrame, simulated_s: float) -> BufferedSessions:
     frame = _scan(path, (*_PARTICIPATIONS, "staleness"))
     try:
-        return gather_flights(frame, clients, simulated_s)
+        return gather_buffered(frame, clients, simulated_s)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
 

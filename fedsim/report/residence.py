@@ -6,11 +6,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
 
-from fedsim.report.rundir import Json, Run
+from fedsim.report.finished_run import FinishedRun, Json
 
 
 @dataclass(frozen=True)
-class Place:
+class Residence:
     """Devices of one group in one time zone.
 
     Parameters
@@ -28,11 +28,11 @@ class Place:
     zone: str
 
 
-def places(run: Run) -> tuple[Place, ...]:
+def residences(run: FinishedRun) -> tuple[Residence, ...]:
     """Return who lives where, in the order of the clients; a zone that is not known is UTC."""
     if "time_zone" in run.clients.columns:
         living = run.clients.group_by("group", "time_zone", maintain_order=True).len()
-        return tuple(Place(str(group), int(devices), _known(zone)) for group, zone, devices in living.iter_rows())
+        return tuple(Residence(str(group), int(devices), _known(zone)) for group, zone, devices in living.iter_rows())
     sizes = run.clients.group_by("group", maintain_order=True).len()
     population = run.scenario("population")
     zones: dict[Json, Json] = {}
@@ -40,14 +40,14 @@ def places(run: Run) -> tuple[Place, ...]:
         if isinstance(entry, dict) and isinstance(name := entry.get("name"), str):
             zone = entry.get("time_zone")
             zones[name] = zone.get("value") if isinstance(zone, dict) else zone
-    return tuple(Place(str(group), int(devices), _known(zones.get(group))) for group, devices in sizes.iter_rows())
+    return tuple(Residence(str(group), int(devices), _known(zones.get(group))) for group, devices in sizes.iter_rows())
 
 
-def living_in(zone: str, found: tuple[Place, ...], frame: pl.DataFrame) -> pl.Expr:
+def living_in(zone: str, found: tuple[Residence, ...], frame: pl.DataFrame) -> pl.Expr:
     """Return what picks the rows of a table that are about devices in a time zone."""
     if "time_zone" in frame.columns:
         return pl.col("time_zone") == zone
-    return pl.col("group").is_in([place.group for place in found if place.zone == zone])
+    return pl.col("group").is_in([residence.group for residence in found if residence.zone == zone])
 
 
 def _known(zone: Json) -> str:
@@ -58,7 +58,7 @@ def _known(zone: Json) -> str:
     return str(zone)
 
 
-def start_of(run: Run) -> datetime:
+def start_of(run: FinishedRun) -> datetime:
     """Return the instant of simulated time 0; the epoch of 1970 where the manifest does not say."""
     start = run.scenario("start")
     try:

@@ -6,7 +6,7 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.report import write_report
-from fedsim.report.rundir import read_run
+from fedsim.report.finished_run import read_run
 
 from .runs import rewrite, write_manifest, write_metrics
 
