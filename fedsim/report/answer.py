@@ -9,6 +9,7 @@ import numpy as np
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, fixed, listing, number, percent, together
 from fedsim.report.optimizers import optimizers, references, slow_descents
+from fedsim.scenario.server import BufferedServer
 
 ROUNDING = 1e-9
 """Distances below are zero, written with the rounding errors of their sums."""
@@ -259,5 +260,5 @@ def _length(run: FinishedRun) -> str:
 
 
 def _cohort(run: FinishedRun) -> str:
-    cohort = run.scenario("server", "cohort")
-    return f"{count(cohort)} wanted a round" if isinstance(cohort, int) else ""
+    server = run.scenario.server
+    return "" if isinstance(server, BufferedServer) else f"{count(server.cohort)} wanted a round"

@@ -18,7 +18,7 @@ def run_document(run: FinishedRun) -> Document:
         name=run.name,
         template="run.html.jinja",
         context={
-            "description": run.scenario("description") or "",
+            "description": run.scenario.description,
             "status": run.manifest.get("status"),
             "verdict": judged,
             "answer": said,

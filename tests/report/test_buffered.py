@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 def table(run: FinishedRun) -> pl.DataFrame:
     """Return the participations that the run's charts were gathered from."""
-    return simulate(Scenario.model_validate(run.manifest["scenario"])).participations
+    return simulate(run.scenario).participations
 
 
 def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:

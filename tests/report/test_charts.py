@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,10 +16,11 @@ from fedsim.report.charts.learning import VIEWS, curves
 from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import participation_data
 from fedsim.report.charts.rounds import duration_data
-from fedsim.report.finished_run import FinishedRun, Json, read_run
+from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.scenario import Scenario
 from fedsim.theory import distances, stationary
 
-from .runs import GROUPS, SEPARATION, SIZE, diverged, no_rounds, one_client, rewrite, zero_reports
+from .runs import GROUPS, SCENARIO, SEPARATION, SIZE, diverged, no_rounds, one_client, rewrite, zero_reports
 
 WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
 
@@ -102,20 +104,24 @@ def test_separations_are_capped_and_keep_both_ends_and_the_run_s_own() -> None:
     assert 9999 not in choose_separations(5000, 9999)
 
 
-def with_server(run: FinishedRun, changes: Mapping[str, Json]) -> FinishedRun:
-    server: dict[str, Json] = {"cohort": SIZE, "over_select": 1, "selection": {"kind": "midzuno"}}
-    return replace(run, manifest={"scenario": {"server": server | dict(changes)}})
+def with_server(run: FinishedRun, changes: Mapping[str, Any]) -> FinishedRun:
+    return replace(
+        run,
+        scenario=Scenario.model_validate(
+            SCENARIO | {"server": changes if "mode" in changes else {"cohort": SIZE, **changes}}
+        ),
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"selection": {"kind": "successive"}}, "no closed form"),
-        ({"selection": None}, "does not say how clients are selected"),
+        ({"mode": "buffered", "concurrency": 9, "buffer": 3}, "does not say how clients are selected"),
         ({"cohort": 60, "over_select": 2}, "wants more clients than there are"),
     ],
 )
-def test_distance_says_why_there_is_no_curve(run: FinishedRun, changes: Mapping[str, Json], reason: str) -> None:
+def test_distance_says_why_there_is_no_curve(run: FinishedRun, changes: Mapping[str, Any], reason: str) -> None:
     data = distance_data(with_server(run, changes))
     assert isinstance(data, str)
     assert reason in data

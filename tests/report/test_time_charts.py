@@ -1,8 +1,8 @@
 """The data behind the charts of devices and time: hours, shortages, coverage, gaps, groups, timelines."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,11 +17,11 @@ from fedsim.report.charts.eligible import eligible_chart, eligible_data, sampled
 from fedsim.report.charts.gaps import Gaps, Histogram, gap_data
 from fedsim.report.charts.groups import group_data
 from fedsim.report.charts.learning import VIEWS, curves, unit_of
-from fedsim.report.charts.timeline import timeline_chart, timeline_data
-from fedsim.report.finished_run import FinishedRun, Json, read_run
-from fedsim.report.gathered import Gathered
+from fedsim.report.charts.timeline import timeline_data
+from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.scenario import Scenario
 
-from .runs import GROUPS, SEPARATION, SIZE
+from .runs import GROUPS, SCENARIO, SEPARATION, SIZE
 
 DAY = 86_400.0
 
@@ -31,9 +31,9 @@ def run(written: Path) -> FinishedRun:
     return read_run(written)
 
 
-def with_scenario(run: FinishedRun, simulated_s: float = DAY, **changes: Json) -> FinishedRun:
-    scenario: Mapping[str, Json] = {"start": "2026-01-05T00:00:00Z"} | changes
-    return replace(run, manifest={"scenario": scenario, "simulated_s": simulated_s})
+def with_scenario(run: FinishedRun, simulated_s: float = DAY, **changes: Any) -> FinishedRun:
+    scenario = Scenario.model_validate(SCENARIO | {"start": "2026-01-05T00:00:00Z"} | changes)
+    return replace(run, scenario=scenario, manifest={"simulated_s": simulated_s})
 
 
 def with_taken(run: FinishedRun, **changes: pl.DataFrame) -> FinishedRun:
@@ -48,14 +48,11 @@ def two_groups(run: FinishedRun) -> FinishedRun:
 def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: FinishedRun) -> None:
     """Berlin is an hour ahead of UTC in January: half of the devices at UTC midnight are half of them at one."""
     gauges = pl.DataFrame(
-        {"time_s": [0.0, 3600.0], "group": ["a", "a"], "available": [50, 25], "eligible": [0, 0], "in_session": [0, 0]}
+        {"time_s": [0.0, 3600.0], "time_zone": "Europe/Berlin", "available": [50, 25], "eligible": 0, "in_session": 0}
     )
-    starts = pl.DataFrame({"group": ["a", "a"], "slot": [0, 5], "len": [12, 4]})
-    one = replace(run, clients=run.clients.with_columns(group=pl.lit("a")), gauges=gauges)
-    one = with_scenario(
-        with_taken(one, starts=starts), 7200.0, population=[{"name": "a", "time_zone": "Europe/Berlin"}]
-    )
-    data = availability_data(one)
+    starts = pl.DataFrame({"time_zone": "Europe/Berlin", "slot": [0, 5], "len": [12, 4]})
+    one = replace(run, clients=run.clients.with_columns(time_zone=pl.lit("Europe/Berlin")), gauges=gauges)
+    data = availability_data(with_scenario(with_taken(one, starts=starts), 7200.0))
     assert isinstance(data, Availability)
     assert data.clock == "Europe/Berlin"
     (zone,) = data.zones
@@ -69,14 +66,14 @@ def test_several_zones_are_shown_by_hours_of_utc(run: FinishedRun) -> None:
     gauges = pl.DataFrame(
         {
             "time_s": [0.0, 0.0, 3600.0, 3600.0],
-            "group": ["a", "b"] * 2,
+            "time_zone": ["Asia/Kolkata", "UTC"] * 2,
             "available": [30, 0, 15, 20],
             "eligible": [0] * 4,
             "in_session": [0] * 4,
         }
     )
-    population: list[Json] = [{"name": "a", "time_zone": "Asia/Kolkata"}, {"name": "b", "time_zone": "nonsense"}]
-    data = availability_data(with_scenario(replace(two_groups(run), gauges=gauges), population=population))
+    zone = pl.when(pl.col("client") < 60).then(pl.lit("Asia/Kolkata")).otherwise(pl.lit("UTC"))
+    data = availability_data(replace(run, clients=run.clients.with_columns(time_zone=zone), gauges=gauges))
     assert isinstance(data, Availability)
     assert data.clock == "UTC"
     assert [(zone.name, zone.devices) for zone in data.zones] == [("Asia/Kolkata", 60), ("UTC", 40)]
@@ -86,7 +83,7 @@ def test_several_zones_are_shown_by_hours_of_utc(run: FinishedRun) -> None:
 
 def test_sessions_are_averaged_over_the_days_of_the_run(run: FinishedRun) -> None:
     """Over a day and a half, hours before noon were there twice."""
-    starts = pl.DataFrame({"group": ["group 0"] * 3, "slot": [4, 100, 60], "len": [6, 2, 5]})
+    starts = pl.DataFrame({"time_zone": "UTC", "slot": [4, 100, 60], "len": [6, 2, 5]})
     data = availability_data(with_scenario(with_taken(run, starts=starts), 1.5 * DAY))
     assert isinstance(data, Availability)
     assert (data.zones[0].sessions[1], data.zones[0].sessions[15]) == (4, 5)
@@ -102,8 +99,8 @@ def test_availability_says_why_it_is_not_shown(run: FinishedRun) -> None:
 
 def test_zones_beyond_the_largest_are_counted(run: FinishedRun) -> None:
     zones = ["Africa/Cairo", "Asia/Tokyo", "Asia/Kolkata", "Europe/Paris", "America/Lima", "Asia/Dubai", "Asia/Seoul"]
-    population: list[Json] = [{"name": f"group {g}", "time_zone": zones[g % 7]} for g in range(GROUPS)]
-    data = availability_data(with_scenario(run, population=population))
+    living = run.clients.with_columns(time_zone=pl.Series(zones).gather(pl.int_range(100, eager=True) % 7))
+    data = availability_data(replace(run, clients=living))
     assert isinstance(data, Availability)
     assert (len(data.zones), data.omitted) == (ZONES, 1)
 
@@ -122,7 +119,7 @@ def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Finished
         closed_s=[90.0, 1300.0, 2050.0, 3090.0, 1300.0],
         selected=[5, 5, 0, 3, 5],
     )
-    server: Json = {"cohort": 5, "over_select": 1}
+    server = {"cohort": 5}
     starts, ends, rounds = shortages(with_scenario(short, 4000.0, server=server))
     np.testing.assert_array_equal(starts, [1000, 2000, 3000])
     np.testing.assert_array_equal(ends, [1200, 2050, 3090])
@@ -135,7 +132,7 @@ def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Finished
 
 def test_random_numbers_of_clients_are_no_shortage(run: FinishedRun) -> None:
     few = with_rounds(run, opened_s=[0.0], selected_s=[0.0], closed_s=[90.0], selected=[3])
-    server: Json = {"cohort": 5, "over_select": 1, "selection": {"kind": "bernoulli"}}
+    server = {"cohort": 5, "selection": {"kind": "bernoulli"}}
     assert shortages(with_scenario(few, server=server))[2] == 0
 
 
@@ -159,14 +156,9 @@ def test_coverage_rises_to_those_that_ever_took_part(run: FinishedRun) -> None:
 
 
 @given(st.lists(st.floats(0, 36_000), min_size=1, max_size=100))
-def test_coverage_tells_when_half_had_a_turn(times: list[float]) -> None:
+def test_coverage_tells_when_half_had_a_turn(run: FinishedRun, times: list[float]) -> None:
     """Against counting: the time of reaching half is the first at which half of all clients have started."""
-    clients = pl.DataFrame({"client": range(100)})
-    firsts = pl.DataFrame({"first_s": sorted(times)})
-    nothing = pl.DataFrame()
-    taken = Gathered(nothing, nothing, nothing, firsts, nothing)
-    bare = FinishedRun("x", {"simulated_s": 36_000.0}, nothing, clients, taken, None, None, None, None, {})
-    data = coverage_data(bare)
+    data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": sorted(times)})))
     assert data is not None
     assert data.share[-1] == pytest.approx(len(times) / 100)
     assert (np.diff(data.share) >= 0).all()
@@ -202,13 +194,9 @@ def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: i
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=50))
-def test_every_gap_is_in_a_bar(gaps: list[int]) -> None:
+def test_every_gap_is_in_a_bar(run: FinishedRun, gaps: list[int]) -> None:
     table = pl.DataFrame({"gap": gaps, "separation": 0}).group_by("separation", "gap").len().sort("separation", "gap")
-    nothing = pl.DataFrame()
-    bare = FinishedRun(
-        "x", {}, nothing, nothing, Gathered(nothing, table, nothing, nothing, nothing), None, None, None, None, {}
-    )
-    data = gap_data(bare)
+    data = gap_data(with_taken(run, gaps=table))
     assert isinstance(data, Histogram)
     assert data.share.sum() == pytest.approx(1)
     assert len(data.share) <= 40
@@ -267,7 +255,7 @@ def test_cool_down_lasts_until_the_round_that_may_select_again(run: FinishedRun)
     np.testing.assert_allclose(device.cooling.starts, rounds["ended_s"] / 3600)
 
 
-def test_wall_clock_cool_downs_count_too_where_they_are_known(run: FinishedRun) -> None:
+def test_wall_clock_cool_downs_count_too(run: FinishedRun) -> None:
     chosen = pl.DataFrame(
         {
             "client": [0, 0],
@@ -277,16 +265,12 @@ def test_wall_clock_cool_downs_count_too_where_they_are_known(run: FinishedRun) 
             "outcome": ["reported", "dropped"],
         }
     )
-    rest: Json = {"kind": "constant", "value": "1h"}
-    free = replace(with_taken(run, chosen=chosen), clients=run.clients.with_columns(separation=0))
-    population: list[Json] = [{"name": f"group {g}", "cooldown": rest} for g in range(GROUPS)]
-    data = timeline_data(with_scenario(free, 36_000.0, population=population, server={"cooldown_from": "reported"}))
+    free = run.clients.with_columns(separation=0, cooldown_s=3600.0)
+    rested = replace(with_taken(run, chosen=chosen), clients=free)
+    data = timeline_data(with_scenario(rested, 36_000.0, server={"cohort": 5, "cooldown_from": "reported"}))
     assert data is not None
     np.testing.assert_allclose(data.devices[0].cooling.starts, [600 / 3600])
     np.testing.assert_allclose(data.devices[0].cooling.ends, [4200 / 3600])
-    mixed: Json = {"kind": "lognormal", "median": "1h", "sigma": 1}
-    unknown = timeline_chart(with_scenario(free, 36_000.0, population=[{"name": "group 0", "cooldown": mixed}]))
-    assert any("differ from client to client" in note for note in unknown.notes)  # type: ignore[union-attr]
 
 
 def test_losses_over_simulated_time_are_those_over_rounds(run: FinishedRun) -> None:

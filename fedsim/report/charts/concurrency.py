@@ -43,9 +43,9 @@ class Concurrency:
 
 def concurrency_data(run: FinishedRun) -> Concurrency | None:
     """Compute the chart's data; None where the server runs rounds, or no time passed."""
-    concurrency = run.scenario("server", "concurrency")
-    if run.buffered is None or not isinstance(concurrency, int) or run.simulated_s <= 0:
+    if run.buffered is None or run.simulated_s <= 0:
         return None
+    concurrency = run.scenario.server.wanted
     size, unit = time_unit(run.simulated_s)
     time_s = run.buffered.time_s
     return Concurrency(

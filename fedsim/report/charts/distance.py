@@ -67,15 +67,15 @@ def distance_data(run: FinishedRun) -> Distances | str:
     if obstacle := _obstacle(run):
         return obstacle
     clients = run.clients.sort("client")
-    law, wanted = run.scenario("server", "selection", "kind"), run.wanted
-    if not isinstance(law, str) or wanted is None:
+    wanted = run.wanted
+    if wanted is None:
         return "The manifest does not say how clients are selected."
     separation = int(clients["separation"][0])
     feasible = len(clients) // wanted
     points = feasible if len(clients) <= ALL_UP_TO else POINTS
     separations = choose_separations(feasible, separation, points)
     try:
-        l1 = distances(clients["weight"].to_numpy(), separations.tolist(), wanted, law)
+        l1 = distances(clients["weight"].to_numpy(), separations.tolist(), wanted, run.scenario.server.selection.kind)
     except ChainError as error:
         return f"The theory has no answer here: {error}."
     return Distances(

@@ -85,7 +85,7 @@ def shortages(run: FinishedRun) -> tuple[Floats, Floats, int]:
     wanted = run.wanted or 0
     waited = pl.col("selected_s") > pl.col("opened_s")
     # Bernoulli draws select more or fewer than wanted by their nature.
-    random = run.scenario("server", "selection", "kind") == "bernoulli"
+    random = run.scenario.server.selection.kind == "bernoulli"
     went_on = pl.col("selected_s").is_not_null() & (pl.col("selected") < (0 if random else wanted))
     nobody = pl.col("selected_s").is_null()
     end = pl.when(went_on | nobody).then(pl.col("closed_s")).otherwise(pl.col("selected_s"))

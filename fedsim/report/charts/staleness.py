@@ -13,6 +13,7 @@ from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear, 
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, listing, percent
 from fedsim.report.tables import Table, thinned
+from fedsim.scenario.server import BufferedServer
 
 NAME, TITLE = "staleness", "How stale reports were"
 
@@ -68,7 +69,8 @@ def staleness_data(run: FinishedRun) -> Staleness | None:
             shown.append(name)
             shares.append(np.bincount(stale // width, reports, minlength=len(first)) / reports.sum())
             means.append(float(stale @ reports / reports.sum()))
-    limit = run.scenario("server", "max_staleness")
+    server = run.scenario.server
+    limit = server.max_staleness if isinstance(server, BufferedServer) else None
     return Staleness(
         first=first,
         width=width,
@@ -76,7 +78,7 @@ def staleness_data(run: FinishedRun) -> Staleness | None:
         shares=tuple(shares),
         means=tuple(means),
         discarded=float(table["discarded"].to_numpy().sum() / table["reports"].to_numpy().sum()),
-        limit=limit if isinstance(limit, int) and limit < most + 1 else None,
+        limit=limit if limit is not None and limit < most + 1 else None,
     )
 
 

@@ -13,10 +13,9 @@ from fedsim.report.binning import Floats
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, spans
-from fedsim.report.finished_run import FinishedRun, Json
+from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
-from fedsim.scenario.units import parse_duration
 
 NAME, TITLE = "timeline", "Days in the life of some devices"
 
@@ -77,8 +76,6 @@ class Timeline:
         The devices.
     omitted
         Devices that were recorded and are left out.
-    rest_known
-        Whether the wall-clock cool-down of every device is known; what is drawn is the separation alone where not.
     whole
         Whether the window is the whole run.
     """
@@ -88,7 +85,6 @@ class Timeline:
     longest: float
     devices: tuple[Device, ...]
     omitted: int
-    rest_known: bool
     whole: bool
 
 
@@ -100,48 +96,22 @@ def timeline_data(run: FinishedRun) -> Timeline | None:
     until = min(WINDOW, run.simulated_s)
     size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
     shown = clients[:DEVICES]
-    rests = _rests(run, shown)
     return Timeline(
         unit=unit,
         size=size,
         longest=until / size,
-        devices=tuple(_device(run, int(client), until, size, rests) for client in shown),
+        devices=tuple(_device(run, int(client), until, size) for client in shown),
         omitted=len(clients) - len(shown),
-        rest_known=None not in rests.values(),
         whole=until >= run.simulated_s,
     )
 
 
 def _recorded(run: FinishedRun, transitions: pl.DataFrame) -> list[int]:
     """List the devices that were to be recorded: one of which no condition ever held has no transitions."""
-    chosen = run.scenario("records", "transitions")
-    named = [client for client in chosen if isinstance(client, int)] if isinstance(chosen, list) else []
-    known = set(run.clients["client"].to_list()) if named else set()
-    return sorted({*transitions["client"].to_list(), *(client for client in named if client in known)})
+    return sorted({*transitions["client"].to_list(), *run.scenario.records.transitions})
 
 
-def _rests(run: FinishedRun, shown: list[int]) -> dict[int, float | None]:
-    """Return the wall-clock cool-down of some clients in seconds; None where nothing tells it."""
-    own = run.clients.filter(pl.col("client").is_in(shown))
-    if "cooldown_s" in own.columns:
-        return dict(own.select("client", "cooldown_s").iter_rows())
-    population = run.scenario("population")
-    found: dict[str, float | None] = {}
-    for entry in population if isinstance(population, list) else []:
-        if isinstance(entry, dict):
-            found[str(entry.get("name"))] = _constant(entry.get("cooldown"))
-    return {client: found.get(group, 0.0) for client, group in own.select("client", "group").iter_rows()}
-
-
-def _constant(source: Json) -> float | None:
-    value = source.get("value") if isinstance(source, dict) and source.get("kind") == "constant" else source
-    try:
-        return 0.0 if value is None else parse_duration(value)
-    except ValueError:
-        return None
-
-
-def _device(run: FinishedRun, client: int, until: float, size: float, rests: dict[int, float | None]) -> Device:
+def _device(run: FinishedRun, client: int, until: float, size: float) -> Device:
     assert run.transitions is not None
     changes = run.transitions.filter(client=client).sort("time_s")
     names = sorted(changes["condition"].unique().to_list(), key=_order)
@@ -152,7 +122,7 @@ def _device(run: FinishedRun, client: int, until: float, size: float, rests: dic
         client=client,
         conditions=held,
         sessions=_clipped(begun, ended, until, size),
-        cooling=_clipped(*_cooling(run, client, sessions, rests), until, size),
+        cooling=_clipped(*_cooling(run, client, sessions), until, size),
     )
 
 
@@ -168,23 +138,20 @@ def _held(changes: pl.DataFrame, until: float) -> tuple[Floats, Floats]:
     return starts, np.append(ends, until if not len(ends) else max(until, ends[-1]))[after]
 
 
-def _cooling(
-    run: FinishedRun, client: int, sessions: pl.DataFrame, rests: dict[int, float | None]
-) -> tuple[Floats, Floats]:
+def _cooling(run: FinishedRun, client: int, sessions: pl.DataFrame) -> tuple[Floats, Floats]:
     """Find when a client had to wait after each session: for its separation, for its wall-clock cool-down.
 
     A separation of R ends with the opening of round t + 1 + R. It counts from the selection, but one who is in a
     session waits for nothing else, so the waiting is drawn from the session's end on.
     """
     row = run.clients.row(by_predicate=pl.col("client") == client, named=True)
-    from_report = run.scenario("server", "cooldown_from") == "reported"
+    from_report = run.scenario.server.cooldown_from == "reported"
     rested = sessions.filter(pl.col("outcome") == "reported") if from_report else sessions
     begun, ended = rested["selected_s"].to_numpy(), rested["ended_s"].fill_nan(None).to_numpy()
     opened = run.rounds["opened_s"].to_numpy()
     back = rested["round"].to_numpy() + 1 + int(row["separation"])
     ready = np.append(opened, run.simulated_s)[np.minimum(back, len(opened))]
-    rest = rests.get(client) or 0.0
-    until = np.maximum(ready if row["separation"] else ended, (ended if from_report else begun) + rest)
+    until = np.maximum(ready if row["separation"] else ended, (ended if from_report else begun) + row["cooldown_s"])
     known = np.isfinite(ended) & (until > ended)
     return ended[known], until[known]
 
@@ -226,8 +193,6 @@ def _notes(data: Timeline) -> tuple[str, ...]:
     notes = [] if data.whole else [f"The first {duration(data.longest * data.size)} of the run."]
     if data.omitted:
         notes.append(f"{count(data.omitted, 'recorded device')} left out; transitions.parquet has them all.")
-    if not data.rest_known:
-        notes.append("Cool-downs are those of the separation; wall-clock cool-downs differ from client to client.")
     notes.append("Sessions are drawn a little longer than they were, or they could not be seen.")
     return tuple(notes)
 
