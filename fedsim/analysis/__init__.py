@@ -1,7 +1,19 @@
 """What the log says: participation per client, and metrics with names."""
 
-from fedsim.analysis.catalogue import METRICS, Metric, describe
-from fedsim.analysis.metrics import GroupOf, Setting, measure
+from fedsim.analysis.metrics import METRICS, describe, listed, measure
+from fedsim.analysis.metrics.metric import Measurement, Metric
+from fedsim.analysis.metrics.view import GroupOf, LogView, Setting
 from fedsim.analysis.participation import clients_table
 
-__all__ = ["METRICS", "GroupOf", "Metric", "Setting", "clients_table", "describe", "measure"]
+__all__ = [
+    "METRICS",
+    "GroupOf",
+    "LogView",
+    "Measurement",
+    "Metric",
+    "Setting",
+    "clients_table",
+    "describe",
+    "listed",
+    "measure",
+]

@@ -137,15 +137,30 @@ def schema(
 
 
 @app.command()
-def metrics(as_json: Json = False) -> None:
-    """List the names of all metrics, with their units and meanings."""
-    from fedsim.analysis.catalogue import METRICS
+def metrics(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A scenario file, for metrics of its own.")
+    ] = None,
+    override: Overrides = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: Json = False,
+) -> None:
+    """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
+    from fedsim.analysis import listed
+    from fedsim.analysis.metrics.own import check_own, own_metrics
 
+    known = list(listed())
+    if file is not None:
+        scenario = load(file, override, None, allow_plugins, allow_outside)
+        if mistakes := check_own(scenario):
+            raise ScenarioError(mistakes)
+        known += [metric for own in own_metrics(scenario) for metric in own.metrics]
     if as_json:
-        say_json([vars(metric) for metric in METRICS])
+        say_json([vars(metric) for metric in known])
         return
-    width = max(len(metric.name) for metric in METRICS)
-    for metric in METRICS:
+    width = max(len(metric.name) for metric in known)
+    for metric in known:
         say(f"{metric.name:<{width}}  {metric.unit:<7}  {metric.meaning}")
 
 

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Path: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 
 
-def dotted(path: Path) -> str:
+def dotted(path: KeyPath) -> str:
     """Write a path the way a person would: ``population[0].weight.kind``."""
     text = ""
     for part in path:
@@ -48,7 +48,7 @@ class Mistake:
     """
 
     place: str
-    path: Path
+    path: KeyPath
     message: str
 
     def __str__(self) -> str:

@@ -15,9 +15,9 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
 
-from fedsim.common.errors import FedsimError, Path, PluginError, dotted
+from fedsim.common.errors import FedsimError, KeyPath, PluginError, dotted
 
-Findings: TypeAlias = list[tuple[Path, str]]
+Findings: TypeAlias = list[tuple[KeyPath, str]]
 """Mistakes in a choice: pairs (path, message), the path relative to the choice's mapping: ``("kind",)``."""
 
 GROUP = "fedsim.plugins"
@@ -317,9 +317,9 @@ def _checked(name: str, value: object, check: Callable[[object], object] | None,
         return value
 
 
-def _within(value: object, steps: Iterable[str | int]) -> Path:
+def _within(value: object, steps: Iterable[str | int]) -> KeyPath:
     """Return the steps that lead into the value; pydantic adds others, which name the member of a union."""
-    path: Path = ()
+    path: KeyPath = ()
     inner: Any = value
     for step in steps:
         try:

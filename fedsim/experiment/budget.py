@@ -6,8 +6,7 @@ estimates are lower ends: they are there to refuse a scenario that cannot work, 
 
 from dataclasses import dataclass
 
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.memory import SHARE, free_bytes, readable
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from fedsim.analysis import describe
+
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),
     ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
@@ -12,7 +14,7 @@ _FIRST = (
 
 
 def key_figures(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """Yield what they are and what they were, in words: rounds, distances from uniform, and each optimizer's loss."""
+    """Yield what they are and what they were, in words: rounds, distances, losses, one's own metrics."""
     for words, name, form in _FIRST:
         if name in metrics:
             yield words, form.format(metrics[name])
@@ -21,3 +23,4 @@ def key_figures(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
             settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
             optimizer = name.removeprefix("learning.").removesuffix(".loss")
             yield f"loss of {optimizer}{'' if settled else ' (not converged)'}", f"{loss:.6f}"
+    yield from ((name, f"{value:.6g}") for name, value in metrics.items() if describe(name) is None)

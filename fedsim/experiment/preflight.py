@@ -1,8 +1,8 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
+from fedsim.analysis.metrics.own import check_own
 from fedsim.availability.trace.load import open_traces
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
@@ -21,7 +21,12 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     """
     if too_much := check_budget(scenario):
         raise ScenarioError(too_much)
-    mistakes = [*open_traces(scenario).mistakes, *_check_learning(scenario), *check_study(scenario)]
+    mistakes = [
+        *open_traces(scenario).mistakes,
+        *_check_learning(scenario),
+        *check_own(scenario),
+        *check_study(scenario),
+    ]
     try:
         population = build_population(scenario, replicate)
     except ScenarioError as error:

@@ -29,7 +29,7 @@ class Result(Tables):
     replicate
         Which repetition.
     metrics
-        Figures by name; `fedsim.analysis.METRICS` says what each means.
+        Figures by name; `fedsim.analysis.describe` says what each means.
     simulated_s
         Simulated seconds from start to end.
     """

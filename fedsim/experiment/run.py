@@ -6,6 +6,7 @@ import time
 import numpy as np
 
 from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.analysis.metrics.own import own_metrics
 from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
@@ -103,7 +104,7 @@ def evaluate(
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     clients = clients_table(population, log.participations, pi, method)
-    metrics = measure(log, clients, setting_of(scenario, population))
+    metrics = measure(log, clients, setting_of(scenario, population), own_metrics(scenario))
     chosen = scenario.records.transitions
     transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate) if chosen else None
     study = scenario.theory.convergence

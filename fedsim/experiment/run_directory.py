@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from fedsim._version import __version__
+from fedsim.analysis.metrics.own import own_metrics
 from fedsim.common.errors import RunError, dotted
 from fedsim.common.files import name_of_file, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
@@ -100,6 +101,7 @@ def write_run(
         if name not in there and isinstance(table, pl.DataFrame):
             write_table(folder / f"{name}.parquet", table)
     write_text(folder / METRICS, as_json(finite(metrics)))
+    own = [vars(metric) for each in own_metrics(scenario) for metric in each.metrics]
     manifest = {
         "name": scenario.name,
         "scenario_file": provenance.file,
@@ -109,6 +111,7 @@ def write_run(
         "status": "complete",
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
+        **({"own_metrics": own} if own else {}),
         "fingerprints": {name: fingerprint(table) for name, table in named.items()},
         "command": provenance.command,
         "wall_time_s": provenance.wall_time_s,

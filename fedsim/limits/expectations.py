@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.limits.grammar import Condition, ConditionError, parse_condition
 from fedsim.limits.names import UnknownMetricError, find_metric
 from fedsim.scenario import Scenario

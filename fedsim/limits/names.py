@@ -1,17 +1,16 @@
 """Which metrics a scenario can have, so that a misspelt name is told before anything runs."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 
-from fedsim.analysis.catalogue import METRICS, Metric
+from fedsim.analysis.metrics import BUILTIN, METRICS, declared, listed, metric_part, scope
+from fedsim.analysis.metrics.metric import Metric
+from fedsim.analysis.metrics.own import own_described
 from fedsim.scenario import Scenario
 from fedsim.scenario.model import did_you_mean
 
 _HOURS = tuple(f"{hour:02d}" for hour in range(24))
-_OF_A_GROUP = ("sessions.", "participation.", "population.")
 _MOST_SUGGESTED = 5_000
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class UnknownMetricError(ValueError):
@@ -32,6 +31,9 @@ def find_metric(name: str, scenario: Scenario) -> Metric:
         If there is no such metric, or it names an optimizer or a group that the scenario does not have. A scenario that
         trains nothing has learning metrics without samples: switching training off is no spelling mistake.
     """
+    own = own_described(scenario)
+    if name in own:
+        return own[name]
     family, _, rest = name.partition(".")
     label, _, figure = rest.partition(".")
     if family == "learning":
@@ -53,7 +55,7 @@ def find_metric(name: str, scenario: Scenario) -> Metric:
         metric = _plain().get(name)
         if metric is not None:
             return metric
-    close = did_you_mean(name, list(islice(_names(scenario), _MOST_SUGGESTED)))
+    close = did_you_mean(name, list(islice(chain(own, _names(scenario)), _MOST_SUGGESTED)))
     hint = close if "did you mean" in close else "; `fedsim metrics` lists them"
     raise UnknownMetricError(f"unknown metric {name!r}{hint}")
 
@@ -67,16 +69,11 @@ def optimizer_labels(scenario: Scenario) -> list[str]:
     return labels + ([f"{labels[0]}_uniform"] if learning.reference == "uniform" else [])
 
 
-def metric_part(group: str) -> str:
-    """Return the name of a group as it stands in the names of its metrics."""
-    return _NOT_IN_A_NAME.sub("-", group)
-
-
 def _names(scenario: Scenario) -> Iterator[str]:
     yield from _plain()
     for label in optimizer_labels(scenario):
         yield from (f"learning.{label}.{figure}" for figure in _of_optimizers())
-    parts: Sequence[str] = [name for name in _plain() if name.startswith(_OF_A_GROUP)]
+    parts = [name for name in _plain() if _of_groups(name) is not None]
     for group in scenario.population if len(scenario.population) > 1 else []:
         prefix = f"group.{metric_part(group.name)}."
         yield from (prefix + part for part in chain(("share", "ratio"), parts))
@@ -84,21 +81,23 @@ def _names(scenario: Scenario) -> Iterator[str]:
 
 def _plain() -> dict[str, Metric]:
     """Return the metrics of the whole population, hours written out."""
-    listed = [metric for metric in METRICS if not metric.name.startswith(("learning.", "group."))]
     return {
         metric.name.replace("HOUR", hour): metric
-        for metric in listed
+        for metric in listed()
+        if not metric.name.startswith(("learning.", "group."))
         for hour in (_HOURS if "HOUR" in metric.name else ("",))
     }
 
 
 def _of_optimizers() -> dict[str, Metric]:
     prefix = "learning.OPTIMIZER."
-    return {metric.name.removeprefix(prefix): metric for metric in METRICS if metric.name.startswith(prefix)}
+    return {metric.name.removeprefix(prefix): metric for metric in listed() if metric.name.startswith(prefix)}
 
 
 def _of_groups(figure: str) -> Metric | None:
-    own = {metric.name: metric for metric in METRICS}.get(f"group.GROUP.{figure}")
+    own = {metric.name: metric for metric in listed()}.get(f"group.GROUP.{figure}")
     if own is not None and figure != "METRIC":
         return own
-    return _plain().get(figure) if figure.startswith(_OF_A_GROUP) else None
+    both = {metric.name for kind in BUILTIN if scope(METRICS[kind]) == "both" for metric in declared(METRICS[kind])}
+    metric = _plain().get(figure)
+    return metric if metric is not None and metric.name in both else None

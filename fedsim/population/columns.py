@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.members import Members
 from fedsim.population.propensity import propensity

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fedsim.common.errors import Mistake
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake
 from fedsim.population.columns import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, duration, fixed, listing, number, percent, together
 from fedsim.report.optimizers import optimizers, references, slow_descents
-from fedsim.report.rundir import Run
-from fedsim.report.words import count, duration, fixed, listing, number, percent, together
+from fedsim.scenario.server import BufferedServer
 
 ROUNDING = 1e-9
 """Distances below are zero, written with the rounding errors of their sums."""
@@ -43,7 +44,7 @@ class Tile:
     detail: str = ""
 
 
-def answer(run: Run) -> tuple[Sentence, ...]:
+def answer(run: FinishedRun) -> tuple[Sentence, ...]:
     """Say in words what happened, how biased it was, at what cost, and how far the figures can be trusted."""
     if run.rounds.is_empty():
         return (Sentence("The run has no rounds: there is nothing to measure.", WHAT, warns=True),)
@@ -58,7 +59,7 @@ def answer(run: Run) -> tuple[Sentence, ...]:
     )
 
 
-def _participation(run: Run) -> tuple[Sentence, ...]:
+def _participation(run: FinishedRun) -> tuple[Sentence, ...]:
     over = f"Over {count(len(run.rounds), 'round')}{_separation(run)}"
     took = int((run.clients["participations"] > 0).sum())
     if not took:
@@ -72,17 +73,17 @@ def _participation(run: Run) -> tuple[Sentence, ...]:
     return (Sentence(text, WHAT),)
 
 
-def _reached(run: Run, took: int) -> str:
+def _reached(run: FinishedRun, took: int) -> str:
     share = took / len(run.clients)
     return f" ({percent(share)})" if share < 1 else ""
 
 
-def _separation(run: Run) -> str:
+def _separation(run: FinishedRun) -> str:
     separations = run.clients["separation"].unique()
     return f" with separation R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{separations[0]}" if len(separations) == 1 else ""
 
 
-def _bias(run: Run) -> tuple[Sentence, ...]:
+def _bias(run: FinishedRun) -> tuple[Sentence, ...]:
     if not run.clients["participations"].sum():
         return ()
     measured = run.metrics.get("participation.l1_uniform")
@@ -105,7 +106,7 @@ def _distance(l1: float) -> str:
     return "0" if l1 < ROUNDING else fixed(l1)
 
 
-def _chance(run: Run) -> tuple[Sentence, ...]:
+def _chance(run: FinishedRun) -> tuple[Sentence, ...]:
     """Tell what chance alone would do to the frequencies."""
     measured = run.metrics.get("participation.l1_uniform")
     taken, clients = int(run.clients["participations"].sum()), len(run.clients)
@@ -147,7 +148,7 @@ def by_chance(taken: int, clients: int) -> float:
     return 2 * above * math.exp(logarithm) * clients / taken
 
 
-def _cost(run: Run) -> tuple[Sentence, ...]:
+def _cost(run: FinishedRun) -> tuple[Sentence, ...]:
     shortage = run.metrics.get("rounds.shortage_share")
     reported = run.metrics.get("sessions.reported_share")
     pace, wasted = run.metrics.get("rounds.per_day"), run.metrics.get("sessions.wasted_share")
@@ -167,7 +168,7 @@ def _cost(run: Run) -> tuple[Sentence, ...]:
     return tuple(sentences)
 
 
-def _learning(run: Run, names: Sequence[str]) -> tuple[Sentence, ...]:
+def _learning(run: FinishedRun, names: Sequence[str]) -> tuple[Sentence, ...]:
     losses = _losses(run)
     pairs = references(names)
     ends = [f"{name} at {losses[name]}" for name in names if name in losses and name not in pairs]
@@ -183,14 +184,14 @@ def _learning(run: Run, names: Sequence[str]) -> tuple[Sentence, ...]:
     return tuple(sentences)
 
 
-def _losses(run: Run) -> dict[str, str]:
+def _losses(run: FinishedRun) -> dict[str, str]:
     """Write the loss of each optimizer that has one, so that they can be compared."""
     found = {name: run.metrics.get(f"learning.{name}.loss") for name in optimizers(run)}
     known = [name for name, loss in found.items() if loss is not None]
     return dict(zip(known, together([found[name] for name in known]), strict=True))
 
 
-def _convergence(run: Run, names: Sequence[str]) -> tuple[Sentence, ...]:
+def _convergence(run: FinishedRun, names: Sequence[str]) -> tuple[Sentence, ...]:
     state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
     moving = [name for name, value in state.items() if value == 0]
     unknown = [name for name, value in state.items() if value is None]
@@ -223,7 +224,7 @@ def _settled(names: Sequence[str]) -> tuple[Sentence, ...]:
     return (Sentence(text if len(names) > 1 else "The loss has converged.", TRUST),)
 
 
-def tiles(run: Run) -> tuple[Tile, ...]:
+def tiles(run: FinishedRun) -> tuple[Tile, ...]:
     """Pick the key figures; one that the run does not have is left out."""
     metric = run.metrics.get
     found = [Tile(count(len(run.rounds)), "rounds" if len(run.rounds) != 1 else "round", _length(run))]
@@ -252,12 +253,12 @@ def tiles(run: Run) -> tuple[Tile, ...]:
     return tuple(found)
 
 
-def _length(run: Run) -> str:
+def _length(run: FinishedRun) -> str:
     closed = run.rounds["closed_s"].to_numpy()
     closed = closed[np.isfinite(closed)]
     return f"{duration(float(closed.max()))} simulated" if len(closed) else ""
 
 
-def _cohort(run: Run) -> str:
-    cohort = run.scenario("server", "cohort")
-    return f"{count(cohort)} wanted a round" if isinstance(cohort, int) else ""
+def _cohort(run: FinishedRun) -> str:
+    server = run.scenario.server
+    return "" if isinstance(server, BufferedServer) else f"{count(server.cohort)} wanted a round"

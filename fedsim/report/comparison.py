@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from fedsim.analysis.catalogue import METRICS, describe
+from fedsim.analysis import describe, listed
+from fedsim.report.finished_sweep import short, shown
+from fedsim.report.formatting import NOTHING, count, minus, number, percent
 from fedsim.report.sweep_report import HEADLINES
-from fedsim.report.sweepdir import short, shown
 from fedsim.report.tables import Table
-from fedsim.report.words import NOTHING, count, minus, number, percent
 from fedsim.sweeps.compare import Change
 from fedsim.sweeps.results import parameters_of
 
@@ -58,7 +58,7 @@ def written(value: object) -> str:
 
 def ranked(figures: pl.DataFrame) -> pl.DataFrame:
     """Put the figures in the order in which they are read: the headlines, then as the catalogue lists them."""
-    order = {metric.name: index for index, metric in enumerate(METRICS)}
+    order = {metric.name: index for index, metric in enumerate(listed())}
 
     def rank(name: str) -> int:
         if name in HEADLINES:

@@ -11,11 +11,11 @@ from fedsim.report.charts.sweep_lines import L1
 from fedsim.report.charts.trade_off import PACE
 from fedsim.report.comparison import figure_table, of_the_world, ranked, setting_table, signed, written
 from fedsim.report.document import Document
+from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.report.finished_sweep import read_meta
+from fedsim.report.formatting import count, fixed, listing, number
 from fedsim.report.markdown import plain_table, summary
 from fedsim.report.provenance import Provenance, provenance, sweep_provenance
-from fedsim.report.rundir import Run, read_run
-from fedsim.report.sweepdir import read_meta
-from fedsim.report.words import count, fixed, listing, number
 from fedsim.sweeps.compare import Comparison, compare
 from fedsim.sweeps.store import SWEEP_FILE
 
@@ -75,12 +75,12 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
     )
 
 
-def _charts(runs: list[Run]) -> tuple[Chart | Absent, ...]:
+def _charts(runs: list[FinishedRun]) -> tuple[Chart | Absent, ...]:
     """Draw runs over each other; sweeps have charts in their own reports."""
     return (frequency_chart(runs, "AB"), loss_chart(runs, "AB")) if len(runs) == 2 else ()
 
 
-def _run(path: Path) -> Run | None:
+def _run(path: Path) -> FinishedRun | None:
     return read_run(path) if path.is_dir() and not (path / SWEEP_FILE).exists() else None
 
 
@@ -89,7 +89,7 @@ def _sweep_directory(path: Path) -> Path:
     return path if path.exists() else Path(str(path).rpartition("@")[0])
 
 
-def _name(path: Path, run: Run | None) -> str:
+def _name(path: Path, run: FinishedRun | None) -> str:
     if run is not None:
         return run.name
     name = read_meta(_sweep_directory(path)).get("name")
@@ -97,7 +97,7 @@ def _name(path: Path, run: Run | None) -> str:
     return f"{name if isinstance(name, str) else path.name}{point}"
 
 
-def _origin(path: Path, run: Run | None) -> Provenance:
+def _origin(path: Path, run: FinishedRun | None) -> Provenance:
     return provenance(run) if run is not None else sweep_provenance(read_meta(_sweep_directory(path)))
 
 
@@ -107,7 +107,7 @@ _TOLD = (
 )
 
 
-def comparison_answer(found: Comparison, runs: list[Run]) -> tuple[Sentence, ...]:
+def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> tuple[Sentence, ...]:
     """Say in words what differs and what that did."""
     changes = of_the_world(found.configuration)
     beside = len(found.configuration) - len(changes)
@@ -136,7 +136,7 @@ def comparison_answer(found: Comparison, runs: list[Run]) -> tuple[Sentence, ...
     return tuple(sentences)
 
 
-def _error(row: dict[str, float | None], runs: list[Run], metric: str) -> str:
+def _error(row: dict[str, float | None], runs: list[FinishedRun], metric: str) -> str:
     """Tell how much of a difference may be chance: from its interval, or from the standard errors of two runs."""
     if row["high"] is not None and row["seeds"] is not None and row["seeds"] > 1 and row["difference"] is not None:
         return f" ± {number(row['high'] - row['difference'], 2)}"

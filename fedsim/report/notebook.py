@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from fedsim.report.charts.chart import Chart
 from fedsim.report.document import render_part
+from fedsim.report.finished_run import read_run
 from fedsim.report.render import picture
 from fedsim.report.run_report import run_document
-from fedsim.report.rundir import read_run
 
 _COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
 

@@ -7,13 +7,13 @@ is not. The two together let a reader see whether curves have settled or are mer
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
 
 REFERENCE = "_uniform"
 """What the name of an optimizer gets behind it where it was trained under uniform participation."""
 
 
-def optimizers(run: Run) -> tuple[str, ...]:
+def optimizers(run: FinishedRun) -> tuple[str, ...]:
     """Name the optimizers in the order of the learning table."""
     if run.learning is None:
         return ()
@@ -25,7 +25,7 @@ def references(names: Sequence[str]) -> Mapping[str, str]:
     return {name + REFERENCE: name for name in names if name + REFERENCE in names}
 
 
-def late_descents(run: Run) -> Mapping[str, float]:
+def late_descents(run: FinishedRun) -> Mapping[str, float]:
     """Share of each optimizer's descent that fell between the third quarter of the run and the fourth.
 
     `fedsim.learning.summarise` defines it. An optimizer without a descent, or without values there, is left out.
@@ -39,7 +39,7 @@ def late_descents(run: Run) -> Mapping[str, float]:
     return {name: share for name, share in shares.items() if isfinite(share)}
 
 
-def slow_descents(run: Run) -> Mapping[str, float]:
+def slow_descents(run: FinishedRun) -> Mapping[str, float]:
     """Those late descents of which so much fell so late that they are still going on."""
     if not (late := late_descents(run)):
         return {}

@@ -23,12 +23,12 @@ def document_of(directory: Path) -> Document:
         The directory lacks a file or has an unreadable one; the message names it.
     """
     if (directory / SWEEP_FILE).exists():
+        from fedsim.report.finished_sweep import read_sweep
         from fedsim.report.sweep_report import sweep_document
-        from fedsim.report.sweepdir import read_sweep
 
         return sweep_document(read_sweep(directory))
+    from fedsim.report.finished_run import read_run
     from fedsim.report.run_report import run_document
-    from fedsim.report.rundir import read_run
 
     return run_document(read_run(directory))
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedsim.report.rundir import Json, Run
-from fedsim.report.words import NOTHING, count, duration
+from fedsim.report.finished_run import FinishedRun, Json
+from fedsim.report.formatting import NOTHING, count, duration
 
 SCENARIO_CHARACTERS = 100_000
 """Characters shown of the resolved scenario, which may hold a weight for every client."""
@@ -39,7 +39,7 @@ class Provenance:
     omitted: str
 
 
-def provenance(run: Run) -> Provenance:
+def provenance(run: FinishedRun) -> Provenance:
     """Gather the provenance from the manifest; what it does not say shows as missing."""
     manifest = run.manifest
     overrides = manifest.get("overrides")

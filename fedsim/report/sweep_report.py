@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedsim.analysis.catalogue import describe
+from fedsim.analysis import describe
 from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts import trade_off
 from fedsim.report.charts.chart import Absent, Chart
@@ -13,12 +13,12 @@ from fedsim.report.charts.sweep_lines import L1, L1_THEORY, Line, axis_of, line_
 from fedsim.report.charts.sweep_maps import map_chart
 from fedsim.report.charts.trade_off import PACE
 from fedsim.report.document import Document
+from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, estimates, paired, point_names, short, values_of
+from fedsim.report.formatting import NOTHING, count, fixed, listing, minus, number
 from fedsim.report.markdown import plain_table, summary
 from fedsim.report.provenance import sweep_provenance
-from fedsim.report.sweepdir import COMPLETE, Sweep, estimates, paired, point_names, short, values_of
 from fedsim.report.tables import Table
 from fedsim.report.verdict import verdict
-from fedsim.report.words import NOTHING, count, fixed, listing, minus, number
 
 HEADLINES = (
     L1,
@@ -50,7 +50,7 @@ NAMES = ("distance", trade_off.NAME, "trend-*", "map-*")
 """Every chart that the report of a sweep can have; a star stands for the name of a metric."""
 
 
-def sweep_document(sweep: Sweep) -> Document:
+def sweep_document(sweep: FinishedSweep) -> Document:
     """Compute everything that the report of a sweep shows."""
     chosen = headlines(sweep)
     judged, said, key = verdict(sweep.meta.get("verdict")), sweep_answer(sweep), sweep_tiles(sweep)
@@ -78,7 +78,7 @@ def sweep_document(sweep: Sweep) -> Document:
     )
 
 
-def headlines(sweep: Sweep) -> tuple[str, ...]:
+def headlines(sweep: FinishedSweep) -> tuple[str, ...]:
     """Choose the metrics to show: those of `HEADLINES` that move along the sweep, then losses."""
     known = sweep.metrics
     losses = [name for name in known if re.fullmatch(r"learning\..+\.(loss|excess_loss)", name)]
@@ -87,13 +87,13 @@ def headlines(sweep: Sweep) -> tuple[str, ...]:
     return tuple(moving or listed or known)[:TRENDS]
 
 
-def _moves(sweep: Sweep, metric: str) -> bool:
+def _moves(sweep: FinishedSweep, metric: str) -> bool:
     mean = estimates(sweep, metric).mean
     mean = mean[np.isfinite(mean)]
     return len(mean) > 1 and bool(np.ptp(mean) > 1e-12 * np.abs(mean).max())
 
 
-def sweep_charts(sweep: Sweep, chosen: Sequence[str]) -> Mapping[str, tuple[Chart | Absent, ...]]:
+def sweep_charts(sweep: FinishedSweep, chosen: Sequence[str]) -> Mapping[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a sweep, by the section that shows it."""
     along = axis_of(sweep)
     title = f"Bias along {short(along)}" if along is not None else "Bias"
@@ -129,7 +129,7 @@ def _unit(metric: str) -> str:
     return "" if known is None else known.unit.replace("1/d", "per day")
 
 
-def sweep_answer(sweep: Sweep) -> tuple[Sentence, ...]:
+def sweep_answer(sweep: FinishedSweep) -> tuple[Sentence, ...]:
     """Say in words what the sweep found."""
     seeds = sweep.runs["seed"].n_unique()
     extent = Sentence(
@@ -147,7 +147,7 @@ _TOLD = (
 )
 
 
-def _trust(sweep: Sweep, seeds: int) -> tuple[Sentence, ...]:
+def _trust(sweep: FinishedSweep, seeds: int) -> tuple[Sentence, ...]:
     sentences = []
     missing = len(sweep.runs) - sweep.runs.filter(status=COMPLETE).height
     if missing:
@@ -164,7 +164,7 @@ def _trust(sweep: Sweep, seeds: int) -> tuple[Sentence, ...]:
     return tuple(sentences)
 
 
-def _way(sweep: Sweep, metric: str, words: str, about: str) -> Sentence | None:
+def _way(sweep: FinishedSweep, metric: str, words: str, about: str) -> Sentence | None:
     """Tell how a metric goes from one end of the sweep to the other, with the paired difference between the two."""
     data = line_data(sweep, metric)
     if data is None:
@@ -179,7 +179,7 @@ def _way(sweep: Sweep, metric: str, words: str, about: str) -> Sentence | None:
     return Sentence(text, about)
 
 
-def _change(sweep: Sweep, metric: str, line: Line) -> str:
+def _change(sweep: FinishedSweep, metric: str, line: Line) -> str:
     first, last = int(line.points[0]), int(line.points[-1])
     apart = paired(sweep, metric, first)
     change, half = float(apart.mean[last]), float(apart.half[last])
@@ -197,7 +197,7 @@ def _signed(value: float) -> str:
     return f"+{_figure(value)}" if value > 0 else minus(_figure(value))
 
 
-def sweep_tiles(sweep: Sweep) -> tuple[Tile, ...]:
+def sweep_tiles(sweep: FinishedSweep) -> tuple[Tile, ...]:
     """Pick the key figures of a sweep."""
     complete = sweep.runs.filter(status=COMPLETE).height
     found = [
@@ -213,14 +213,14 @@ def sweep_tiles(sweep: Sweep) -> tuple[Tile, ...]:
     return tuple(found)
 
 
-def point_table(sweep: Sweep, chosen: Sequence[str]) -> Table:
+def point_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table:
     """Show the means at every point."""
     columns = [estimates(sweep, metric) for metric in chosen[:COLUMNS]]
     cells = [[_with_half(mean, half) for mean, half in zip(own.mean, own.half, strict=True)] for own in columns]
     return _points(sweep, "Points of the sweep: mean ± half of the 95 % interval", chosen[:COLUMNS], cells)
 
 
-def difference_table(sweep: Sweep, chosen: Sequence[str]) -> Table | None:
+def difference_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table | None:
     """Show the paired differences of every point from the first; None where there is but one point."""
     if len(sweep.points) < 2 or not chosen:
         return None
@@ -238,7 +238,7 @@ def _with_half(mean: float, half: float) -> str:
     return f"{number(mean)} ± {number(half, 2)}" if np.isfinite(half) else number(mean)
 
 
-def _points(sweep: Sweep, caption: str, metrics: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
+def _points(sweep: FinishedSweep, caption: str, metrics: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
     values = [values_of(sweep, name) for name in sweep.parameters]
     rows = tuple(zip(*values, *cells, strict=True)) if values or cells else ()
     left = len(rows) - POINTS
@@ -247,7 +247,7 @@ def _points(sweep: Sweep, caption: str, metrics: Sequence[str], cells: Sequence[
     return Table(caption, header, rows[:POINTS], words=len(sweep.parameters), note=note)
 
 
-def failure_table(sweep: Sweep) -> Table | None:
+def failure_table(sweep: FinishedSweep) -> Table | None:
     """Show the runs without a result; None where there are none."""
     failed = sweep.runs.filter(sweep.runs["status"] != COMPLETE)
     if failed.is_empty():

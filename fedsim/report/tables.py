@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import NOTHING, count, fixed, percent, together
 from fedsim.report.optimizers import late_descents, optimizers
-from fedsim.report.rundir import Run
-from fedsim.report.words import NOTHING, count, fixed, percent, together
 
 ENDS = 8
 """Clients shown at each end of the ranking."""
@@ -54,7 +54,7 @@ def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...
     return Table(caption, header, kept, words=0, note=note)
 
 
-def client_table(run: Run) -> Table:
+def client_table(run: FinishedRun) -> Table:
     """Show the clients that took part most and least."""
     ranked = run.clients.sort(["participations", "weight", "client"], descending=[True, True, False])
     shown, note = ranked, ""
@@ -82,7 +82,7 @@ def _times_uniform(share: float | None, clients: int) -> str:
     return NOTHING if share is None else fixed(share * clients)
 
 
-def group_table(run: Run) -> Table | None:
+def group_table(run: FinishedRun) -> Table | None:
     """Show what each group's clients weigh and how much they took part; None where there is but one group."""
     groups = run.clients.group_by("group", maintain_order=True).agg(
         pl.len(),
@@ -111,14 +111,14 @@ def group_table(run: Run) -> Table | None:
     return Table("Groups, as shares of the whole", header, rows, note=note)
 
 
-def round_table(run: Run) -> Table:
+def round_table(run: FinishedRun) -> Table:
     """Show how the rounds ended."""
     counts = run.rounds.group_by("outcome").len().sort("len", "outcome", descending=[True, False])
     rows = tuple((str(outcome), count(n), percent(n / len(run.rounds))) for outcome, n in counts.iter_rows())
     return Table("How rounds ended", ("Outcome", "Rounds", "Share"), rows)
 
 
-def session_table(run: Run) -> Table:
+def session_table(run: FinishedRun) -> Table:
     """Show how the sessions ended."""
     total = sum(run.sessions.values())
     ranked = sorted(run.sessions.items(), key=lambda item: (-item[1], item[0]))
@@ -126,7 +126,7 @@ def session_table(run: Run) -> Table:
     return Table("How sessions ended", ("Outcome", "Sessions", "Share"), rows)
 
 
-def learning_table(run: Run) -> Table | None:
+def learning_table(run: FinishedRun) -> Table | None:
     """Show where each optimizer ended, and whether it has settled; None without learning."""
     names = optimizers(run)
     if not names:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fedsim.report.rundir import Json
-from fedsim.report.words import NOTHING, count, duration, fixed, number, percent
+from fedsim.report.finished_run import Json
+from fedsim.report.formatting import NOTHING, count, duration, fixed, number, percent
 
 SHOWN = 40
 """Conditions of one kind shown at most."""

@@ -11,8 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.composer import MOST_NODES, BoundedComposer, DocumentTooLargeError
 from fedsim.scenario.permissions import TRUSTED, Permissions
 

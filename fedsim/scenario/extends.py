@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.document import Document, read_document
 from fedsim.scenario.permissions import locate
 

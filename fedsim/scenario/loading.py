@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.document import Document, read_document
 from fedsim.scenario.extends import resolve_extends
 from fedsim.scenario.model import did_you_mean

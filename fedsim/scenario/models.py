@@ -6,18 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from fedsim.common.arguments import path_of, shown, whole
-from fedsim.common.errors import Mistake
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake
 from fedsim.scenario.availability import Availability
 from fedsim.scenario.client_times import ClientTimeSource
+from fedsim.scenario.component import Component
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, validate
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
@@ -28,6 +36,8 @@ from fedsim.scenario.units import Instant, PositiveDuration, format_duration
 from fedsim.scenario.zones import ZoneSource
 
 MAX_DEVICES = MOST_CLIENTS
+
+Own = Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)]
 
 
 class Session(Model):
@@ -134,6 +144,10 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """Figures and tables that must stay as the lock file beside the scenario says."""
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many repetitions `fedsim replay` runs, with other draws each, to judge the limits."""
+    metrics: Annotated[list[Own], Field(max_length=1_000)] = Field(default_factory=list)
+    """Metrics of your own, as my_package.my_module:MyClass, measured beside the built-in ones."""
+    charts: Annotated[list[Own], Field(max_length=100)] = Field(default_factory=list)
+    """Charts of your own, as my_package.my_module:MyClass, drawn on the report beside the built-in ones."""
 
     @field_validator("population")
     @classmethod
@@ -152,6 +166,12 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         return named
 
     _document: Document = PrivateAttr(default_factory=Document)
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is empty in nearly every scenario."""
+        dumped: dict[str, Any] = handler(self)
+        return {key: value for key, value in dumped.items() if value or key not in {"metrics", "charts"}}
 
     @property
     def devices(self) -> int:

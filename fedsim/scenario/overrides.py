@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.document import Document, parse_value
 
 _PART = re.compile(r"[^.\[\]]+|\[(?:\d+|\*)\]")

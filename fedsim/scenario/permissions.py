@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.common.errors import Path as KeyPath
+from fedsim.common.errors import KeyPath
 
 # Where a word such as `my_module:MyOptimizer` is imported, as keys from the root: under `kind`, or as a bare word.
 _DOORS = {

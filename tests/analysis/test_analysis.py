@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.analysis import METRICS, describe, measure
+from fedsim.analysis import describe, listed, measure
 from fedsim.analysis.participation import batch_errors, clients_table, gini, jain, l1
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
@@ -95,7 +95,7 @@ def test_metrics_of_a_buffered_server(scenario: Scenario) -> None:
 
 
 def test_names_are_unique_and_learning_names_are_found() -> None:
-    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    assert len({metric.name for metric in listed()}) == len(listed())
     found = describe("learning.my-own_one.loss")
     assert found is not None
     assert found.name == "learning.OPTIMIZER.loss"

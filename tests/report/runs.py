@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,24 +12,21 @@ from fedsim.theory import distances, stationary
 
 GROUPS, SIZE = 20, 5
 SEPARATION = 8
+SCENARIO: dict[str, Any] = {
+    "description": "The paper's synthetic experiment.",
+    "seed": 1,
+    "stop": {"rounds": 400},
+    "population": [{"name": f"group {g}", "devices": SIZE} for g in range(GROUPS)],
+    "server": {"cohort": SIZE, "over_select": 1.0, "selection": {"kind": "groups"}, "shortage": "wait"},
+    "learning": {"problem": {"kind": "robust_regression"}, "optimizers": ["fedavg"], "step_size": 0.1},
+}
 
 
 def write_manifest(directory: Path, **changes: object) -> None:
     manifest = {
         "name": "paper-synthetic",
         "scenario_file": "scenarios/paper/synthetic.fedsim.yaml",
-        "scenario": {
-            "description": "The paper's synthetic experiment.",
-            "seed": 1,
-            "population": [{"name": f"group {g}", "devices": SIZE} for g in range(GROUPS)],
-            "server": {
-                "cohort": SIZE,
-                "over_select": 1.0,
-                "selection": {"kind": "groups"},
-                "shortage": "wait",
-            },
-            "learning": {"problem": {"kind": "robust_regression"}},
-        },
+        "scenario": SCENARIO,
         "overrides": ["population.*.separation=8"],
         "seed": 1,
         "replicate": 0,
@@ -114,6 +112,7 @@ def write_gauges(directory: Path, rounds: int) -> None:
         {
             "time_s": np.repeat(3600.0 * hours, GROUPS),
             "group": [f"group {g}" for g in range(GROUPS)] * len(hours),
+            "time_zone": "UTC",
             "available": np.repeat(available, GROUPS),
             "eligible": np.repeat(available - 1, GROUPS),
             "in_session": np.zeros(GROUPS * len(hours), dtype=np.int64),
@@ -149,6 +148,8 @@ def write_clients(
             "frequency": counts / counts.sum(),
             "pi": pi,
             "pi_method": ["closed-form"] * len(weight),
+            "cooldown_s": 0.0,
+            "time_zone": "UTC",
         }
     ).write_parquet(directory / "clients.parquet")
 
@@ -237,7 +238,8 @@ def rewrite(path: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
 
 def one_client(directory: Path) -> None:
     """One client, one round, no learning, and a scenario that says little."""
-    write_manifest(directory, scenario={"server": {"cohort": 1, "selection": {"kind": "midzuno"}}}, overrides=[])
+    little = {"stop": {"rounds": 1}, "population": [{"devices": 1}], "server": {"cohort": 1}}
+    write_manifest(directory, scenario=little, overrides=[])
     rewrite(directory / "rounds.parquet", lambda rounds: rounds.head(1))
     rewrite(directory / "participations.parquet", lambda taken: taken.head(1))
     rewrite(

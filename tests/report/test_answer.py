@@ -12,32 +12,32 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, answer, by_chance, tiles
+from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.optimizers import late_descents, references
-from fedsim.report.rundir import Run, read_run
 from fedsim.report.tables import group_table, learning_table
 
 from .runs import DEGENERATE
 
 
 @pytest.fixture(scope="session")
-def run(written: Path) -> Run:
+def run(written: Path) -> FinishedRun:
     return read_run(written)
 
 
-def words(run: Run) -> str:
+def words(run: FinishedRun) -> str:
     return " ".join(sentence.text for sentence in answer(run)).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def warnings(run: Run) -> list[str]:
+def warnings(run: FinishedRun) -> list[str]:
     return [sentence.text for sentence in answer(run) if sentence.warns]
 
 
-def with_metrics(run: Run, **metrics: float | None) -> Run:
+def with_metrics(run: FinishedRun, **metrics: float | None) -> FinishedRun:
     changed = dict(run.metrics) | {name.replace("__", "."): value for name, value in metrics.items()}
     return replace(run, metrics={name: value for name, value in changed.items() if value is not None})
 
 
-def test_the_answer_says_how_biased_and_what_it_costs(run: Run) -> None:
+def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
     run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
     assert words(run).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
         "Over 400 rounds with separation R = 8, all 100 clients took part. "
@@ -52,13 +52,13 @@ def test_the_answer_says_how_biased_and_what_it_costs(run: Run) -> None:
     assert warnings(run) == []
 
 
-def test_sentences_about_one_question_stand_together(run: Run) -> None:
+def test_sentences_about_one_question_stand_together(run: FinishedRun) -> None:
     run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
     told = [about for about, _ in groupby(sentence.about for sentence in answer(run))]
     assert told == [WHAT, BIAS, MODEL, COST, TRUST]
 
 
-def test_too_few_participations_to_tell_bias_from_chance(run: Run) -> None:
+def test_too_few_participations_to_tell_bias_from_chance(run: FinishedRun) -> None:
     """2,000 participations of 100 clients: a fair lottery lies 0.177 from uniform, so 0.3 may be chance; 0.4 is not."""
     (warning,) = warnings(with_metrics(run, participation__l1_uniform=0.3))
     assert "(20 for each client) would lie 0.177 from uniform: the run is too short" in warning
@@ -72,7 +72,7 @@ def test_what_chance_does_is_the_mean_deviation_of_a_binomial(taken: int, client
     assert by_chance(taken, clients) == pytest.approx(clients * deviation, rel=1e-9)
 
 
-def test_no_bias_at_all_is_said_without_decimals(run: Run) -> None:
+def test_no_bias_at_all_is_said_without_decimals(run: FinishedRun) -> None:
     names = ("l1_uniform", "l1_uniform_theory", "l1_chain", "l1_noise")
     text = words(with_metrics(run, **{f"participation__{name}": 1e-16 * (5 - len(name)) ** 2 for name in names}))
     assert "frequencies lie 0 (L1) from uniform; theory says 0." in text
@@ -80,12 +80,12 @@ def test_no_bias_at_all_is_said_without_decimals(run: Run) -> None:
     assert "are 0 apart, where sampling noise alone would give 0." in text
 
 
-def test_measurements_far_from_theory_are_a_warning(run: Run) -> None:
+def test_measurements_far_from_theory_are_a_warning(run: FinishedRun) -> None:
     (warning,) = warnings(with_metrics(run, participation__l1_chain=0.2))
     assert "the theory does not describe this run" in warning
 
 
-def test_what_has_not_converged_is_named(run: Run) -> None:
+def test_what_has_not_converged_is_named(run: FinishedRun) -> None:
     one = with_metrics(run, learning__fedavg__converged=0.0)
     assert warnings(one) == ["fedavg has NOT converged: its loss shows how far it got, not where it would end."]
     every = replace(run, metrics=dict.fromkeys((name for name in run.metrics if name.endswith("converged")), 0.0))
@@ -93,17 +93,17 @@ def test_what_has_not_converged_is_named(run: Run) -> None:
     assert warnings(every)[0].startswith("The runs have NOT converged")
 
 
-def test_a_missing_loss_is_said(run: Run) -> None:
+def test_a_missing_loss_is_said(run: FinishedRun) -> None:
     assert warnings(with_metrics(run, learning__fedavg__loss=None)) == ["No finite loss at the end: fedavg."]
 
 
-def test_dropped_sessions_and_shortages_are_said_when_there_are_any(run: Run) -> None:
+def test_dropped_sessions_and_shortages_are_said_when_there_are_any(run: FinishedRun) -> None:
     text = words(with_metrics(run, sessions__reported_share=0.75, rounds__shortage_share=0.5))
     assert "75.0\N{NARROW NO-BREAK SPACE}% of the sessions ended with a report." in text
     assert "50.0\N{NARROW NO-BREAK SPACE}% of the rounds found fewer eligible clients" in text
 
 
-def test_no_metrics_at_all_still_make_an_answer(run: Run) -> None:
+def test_no_metrics_at_all_still_make_an_answer(run: FinishedRun) -> None:
     empty = replace(run, metrics={})
     assert "was not measured" in words(empty)
     assert [tile.label for tile in tiles(empty)] == ["rounds", "clients"]
@@ -117,14 +117,14 @@ def test_odd_runs_have_an_answer(run_directory: Path, name: str) -> None:
     assert tiles(run)
 
 
-def test_tiles_compare_losses_digit_by_digit(run: Run) -> None:
+def test_tiles_compare_losses_digit_by_digit(run: FinishedRun) -> None:
     shown = {tile.label: tile.value for tile in tiles(run)}
     assert shown["loss, debiased_fedavg"] == "5.2871"
     assert shown["loss, fedavg_uniform"] == "5.2870"
     assert shown["L1 from uniform, theory"] == "0.458"
 
 
-def test_learning_table_leaves_out_what_nobody_has(run: Run) -> None:
+def test_learning_table_leaves_out_what_nobody_has(run: FinishedRun) -> None:
     table = learning_table(run)
     assert table is not None
     assert table.header == ("Optimizer", "Converged", "Loss", "Gradient norm", "Drift", "Late descent")
@@ -132,7 +132,7 @@ def test_learning_table_leaves_out_what_nobody_has(run: Run) -> None:
     assert learning_table(replace(run, learning=None)) is None
 
 
-def test_groups_are_capped_and_what_is_omitted_is_said(run: Run) -> None:
+def test_groups_are_capped_and_what_is_omitted_is_said(run: FinishedRun) -> None:
     table = group_table(run)
     assert table is not None
     assert (len(table.rows), table.note) == (20, "")
@@ -148,7 +148,7 @@ def test_references_are_told_by_the_optimizer_that_they_belong_to() -> None:
     assert references(["fedavg", "fedavg_uniform", "my_uniform"]) == {"fedavg_uniform": "fedavg"}
 
 
-def falling(run: Run) -> Run:
+def falling(run: FinishedRun) -> FinishedRun:
     """Make a run whose losses have hardly begun to fall: from 1 by a thousandth of a thousandth a round."""
     rounds = np.arange(-1, 400)
     loss = 1 - 1e-6 * (rounds + 1)
@@ -156,7 +156,7 @@ def falling(run: Run) -> Run:
     return replace(run, learning=frame)
 
 
-def test_a_slow_descent_is_not_taken_for_a_settled_one(run: Run) -> None:
+def test_a_slow_descent_is_not_taken_for_a_settled_one(run: FinishedRun) -> None:
     """Mean losses over the quarters (200, 300] and (300, 400], in millionths below 1: 250.5 and 350.5."""
     slow = falling(run)
     assert late_descents(slow) == {"fedavg": pytest.approx(100 / 350.5)}
@@ -165,7 +165,7 @@ def test_a_slow_descent_is_not_taken_for_a_settled_one(run: Run) -> None:
     assert "NOT settled" in warning
 
 
-def test_late_descents_need_a_descent(run: Run) -> None:
+def test_late_descents_need_a_descent(run: FinishedRun) -> None:
     rising = falling(run)
     assert rising.learning is not None
     rising = replace(rising, learning=rising.learning.with_columns(loss=2 - pl.col("loss")))

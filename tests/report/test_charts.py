@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,20 +16,21 @@ from fedsim.report.charts.learning import VIEWS, curves
 from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import participation_data
 from fedsim.report.charts.rounds import duration_data
-from fedsim.report.rundir import Json, Run, read_run
+from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.scenario import Scenario
 from fedsim.theory import distances, stationary
 
-from .runs import GROUPS, SEPARATION, SIZE, diverged, no_rounds, one_client, rewrite, zero_reports
+from .runs import GROUPS, SCENARIO, SEPARATION, SIZE, diverged, no_rounds, one_client, rewrite, zero_reports
 
 WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
 
 
 @pytest.fixture(scope="session")
-def run(written: Path) -> Run:
+def run(written: Path) -> FinishedRun:
     return read_run(written)
 
 
-def test_participation_is_every_client_by_weight_in_multiples_of_uniform(run: Run) -> None:
+def test_participation_is_every_client_by_weight_in_multiples_of_uniform(run: FinishedRun) -> None:
     data = participation_data(run)
     assert data is not None
     assert data.theory is not None
@@ -39,7 +41,7 @@ def test_participation_is_every_client_by_weight_in_multiples_of_uniform(run: Ru
     assert not data.logarithmic
 
 
-def test_participation_of_many_clients_is_gathered_without_losing_any(run: Run) -> None:
+def test_participation_of_many_clients_is_gathered_without_losing_any(run: FinishedRun) -> None:
     clients = 10_000
     frame = pl.DataFrame(
         {
@@ -64,7 +66,7 @@ def test_participation_of_many_clients_is_gathered_without_losing_any(run: Run) 
     np.testing.assert_array_equal(measured.high, 2)
 
 
-def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: Run) -> None:
+def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: FinishedRun) -> None:
     weight = np.arange(1, 1001) ** -1.5
     frame = pl.concat([run.clients] * 10).with_columns(
         client=pl.int_range(1000), weight=pl.Series(weight), frequency=pl.lit(0.001)
@@ -84,7 +86,7 @@ def test_participation_without_theory_shows_what_was_measured(run_directory: Pat
     assert data.separations == (0, 2)
 
 
-def test_distance_has_every_feasible_separation_and_the_measured_point(run: Run) -> None:
+def test_distance_has_every_feasible_separation_and_the_measured_point(run: FinishedRun) -> None:
     data = distance_data(run)
     assert isinstance(data, Distances)
     np.testing.assert_array_equal(data.separations, np.arange(GROUPS))
@@ -102,40 +104,44 @@ def test_separations_are_capped_and_keep_both_ends_and_the_run_s_own() -> None:
     assert 9999 not in choose_separations(5000, 9999)
 
 
-def with_server(run: Run, changes: Mapping[str, Json]) -> Run:
-    server: dict[str, Json] = {"cohort": SIZE, "over_select": 1, "selection": {"kind": "midzuno"}}
-    return replace(run, manifest={"scenario": {"server": server | dict(changes)}})
+def with_server(run: FinishedRun, changes: Mapping[str, Any]) -> FinishedRun:
+    return replace(
+        run,
+        scenario=Scenario.model_validate(
+            SCENARIO | {"server": changes if "mode" in changes else {"cohort": SIZE, **changes}}
+        ),
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"selection": {"kind": "successive"}}, "no closed form"),
-        ({"selection": None}, "does not say how clients are selected"),
+        ({"mode": "buffered", "concurrency": 9, "buffer": 3}, "does not say how clients are selected"),
         ({"cohort": 60, "over_select": 2}, "wants more clients than there are"),
     ],
 )
-def test_distance_says_why_there_is_no_curve(run: Run, changes: Mapping[str, Json], reason: str) -> None:
+def test_distance_says_why_there_is_no_curve(run: FinishedRun, changes: Mapping[str, Any], reason: str) -> None:
     data = distance_data(with_server(run, changes))
     assert isinstance(data, str)
     assert reason in data
 
 
-def test_distance_counts_the_clients_that_are_selected_for_each_report(run: Run) -> None:
+def test_distance_counts_the_clients_that_are_selected_for_each_report(run: FinishedRun) -> None:
     data = distance_data(with_server(run, {"over_select": 1.1}))
     assert isinstance(data, Distances)
     np.testing.assert_array_equal(data.separations, np.arange(100 // 6))
     np.testing.assert_allclose(data.l1, distances(WEIGHT, range(100 // 6), 6, "midzuno"))
 
 
-def test_distance_is_left_out_for_different_separations_and_for_too_many_clients(run: Run) -> None:
+def test_distance_is_left_out_for_different_separations_and_for_too_many_clients(run: FinishedRun) -> None:
     mixed = replace(run, clients=run.clients.with_columns(separation=pl.col("client") % 2))
     many = replace(run, clients=pl.concat([run.clients] * (CLIENTS // 100 + 1)))
     assert "different separations" in str(distance_data(mixed))
     assert "beyond 100,000 clients" in str(distance_data(many))
 
 
-def test_curves_count_rounds_done_and_pair_references_by_colour(run: Run) -> None:
+def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun) -> None:
     loss = curves(run, VIEWS[0])
     assert [curve.optimizer for curve in loss] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
     assert [curve.reference for curve in loss] == [False, False, True]
@@ -146,13 +152,13 @@ def test_curves_count_rounds_done_and_pair_references_by_colour(run: Run) -> Non
     np.testing.assert_array_equal(loss[0].points.mean, fedavg["loss"])
 
 
-def test_the_last_half_is_that_of_the_metrics(run: Run) -> None:
+def test_the_last_half_is_that_of_the_metrics(run: FinishedRun) -> None:
     """Rounds done s with T/2 < s <= T."""
     gradient = curves(run, VIEWS[3])
     np.testing.assert_array_equal(gradient[1].points.x, range(210, 401, 10))
 
 
-def test_long_curves_are_averaged_between_their_least_and_greatest(run: Run) -> None:
+def test_long_curves_are_averaged_between_their_least_and_greatest(run: FinishedRun) -> None:
     rounds = np.arange(-1, 1599)
     frame = pl.DataFrame(
         {
@@ -181,7 +187,7 @@ def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Pat
     assert "fedavg has no finite value here." in chart.notes
 
 
-def test_durations_are_in_a_unit_that_suits_them(run: Run) -> None:
+def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
     frame = pl.DataFrame(
         {
             "round": [0, 1, 2, 3],
@@ -199,7 +205,7 @@ def test_durations_are_in_a_unit_that_suits_them(run: Run) -> None:
     np.testing.assert_allclose(data.waiting.mean, [0, 5, 10])
 
 
-def test_waiting_is_left_out_when_no_round_waited(run: Run) -> None:
+def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
     data = duration_data(run)
     assert data is not None
     assert data.waiting is None

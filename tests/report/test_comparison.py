@@ -10,7 +10,7 @@ from fedsim.common.errors import RunError
 from fedsim.report import report_comparison
 from fedsim.report.charts.side_by_side import frequency_data, loss_data
 from fedsim.report.comparison_report import comparison_document
-from fedsim.report.rundir import read_run
+from fedsim.report.finished_run import read_run
 from fedsim.report.tables import Table
 
 from .runs import write_manifest, write_run

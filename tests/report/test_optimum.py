@@ -7,7 +7,7 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.optimum import optimum_charts
-from fedsim.report.rundir import read_run
+from fedsim.report.finished_run import read_run
 from fedsim.report.tables import learning_table
 
 

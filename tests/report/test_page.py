@@ -19,7 +19,7 @@ from fedsim.report.charts.marks import legend
 from fedsim.report.render import HEADROOM, picture
 from fedsim.report.tables import Table
 
-from .runs import DEGENERATE, one_client, rewrite, write_manifest, write_run
+from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, write_run
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
@@ -131,7 +131,7 @@ def test_names_are_text_everywhere(run_directory: Path) -> None:
         overrides=[HOSTILE],
         platform=HOSTILE,
         status=HOSTILE,
-        scenario={"description": HOSTILE, "server": {"cohort": 5, "selection": {"kind": HOSTILE}}},
+        scenario=SCENARIO | {"description": HOSTILE, "name": HOSTILE},
     )
     names = {"fedavg": HOSTILE, "debiased_fedavg": '_$x_1$ " id="answer', "fedavg_uniform": "</svg></style>联邦"}
     rewrite(run_directory / "learning.parquet", lambda rows: rows.with_columns(pl.col("optimizer").replace(names)))

@@ -12,9 +12,9 @@ from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.sweep_lines import L1, L1_THEORY, axis_of, line_data
 from fedsim.report.charts.sweep_maps import map_data
 from fedsim.report.charts.trade_off import PACE, trade_off_data
+from fedsim.report.finished_sweep import FinishedSweep, estimates, paired, read_sweep
 from fedsim.report.page import document_of
 from fedsim.report.sweep_report import difference_table, headlines, point_table, sweep_answer, sweep_charts
-from fedsim.report.sweepdir import Sweep, estimates, paired, read_sweep
 
 from .sweeps import COHORT, COHORTS, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_sweep
 from .test_page import HOSTILE, check, contents
@@ -26,7 +26,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sweep(directory: Path) -> Sweep:
+def sweep(directory: Path) -> FinishedSweep:
     return read_sweep(directory)
 
 
@@ -34,7 +34,7 @@ def plain(text: str) -> str:
     return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
 
 
-def test_estimates_are_means_with_student_s_interval(sweep: Sweep) -> None:
+def test_estimates_are_means_with_student_s_interval(sweep: FinishedSweep) -> None:
     values = [l1(0, 5, seed) for seed in SEEDS]
     found = estimates(sweep, L1)
     assert found.mean[0] == pytest.approx(np.mean(values))
@@ -43,14 +43,14 @@ def test_estimates_are_means_with_student_s_interval(sweep: Sweep) -> None:
     np.testing.assert_array_equal(found.seeds, 3)
 
 
-def test_differences_are_paired_so_what_worlds_share_cancels(sweep: Sweep) -> None:
+def test_differences_are_paired_so_what_worlds_share_cancels(sweep: FinishedSweep) -> None:
     apart = paired(sweep, L1)
     assert np.isnan(apart.mean[0])
     np.testing.assert_allclose(apart.mean[1:3], [l1(0, 10, 1) - l1(0, 5, 1), l1(4, 5, 1) - l1(0, 5, 1)])
     np.testing.assert_allclose(apart.half[1:], 0, atol=1e-12)
 
 
-def test_lines_run_along_the_separation_one_for_each_cohort(sweep: Sweep) -> None:
+def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep) -> None:
     assert axis_of(sweep) == SEPARATION
     data = line_data(sweep, L1, "L1", L1_THEORY)
     assert data is not None
@@ -63,7 +63,7 @@ def test_lines_run_along_the_separation_one_for_each_cohort(sweep: Sweep) -> Non
     assert line_data(sweep, "rounds.shortage_share") is None
 
 
-def test_the_trade_off_has_a_point_for_each_separation(sweep: Sweep) -> None:
+def test_the_trade_off_has_a_point_for_each_separation(sweep: FinishedSweep) -> None:
     data = trade_off_data(sweep)
     assert data is not None
     assert (data.along, data.omitted) == (SEPARATION, 0)
@@ -73,7 +73,7 @@ def test_the_trade_off_has_a_point_for_each_separation(sweep: Sweep) -> None:
     np.testing.assert_allclose(first.bias, [l1(r, 5, 2) for r in SEPARATIONS])
 
 
-def test_maps_have_a_cell_for_each_pair(sweep: Sweep) -> None:
+def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:
     data = map_data(sweep, PACE)
     assert data is not None
     assert (data.across, data.up) == (SEPARATION, COHORT)
@@ -81,7 +81,7 @@ def test_maps_have_a_cell_for_each_pair(sweep: Sweep) -> None:
     np.testing.assert_allclose(data.mean, [[per_day(r, c) for r in SEPARATIONS] for c in COHORTS])
 
 
-def test_what_moves_is_shown(sweep: Sweep) -> None:
+def test_what_moves_is_shown(sweep: FinishedSweep) -> None:
     """Coverage is 1 everywhere and shortages have no value: neither deserves a chart."""
     assert headlines(sweep) == (L1, PACE)
     charts = sweep_charts(sweep, headlines(sweep))
@@ -96,7 +96,7 @@ def test_what_moves_is_shown(sweep: Sweep) -> None:
     assert all(isinstance(chart, Chart) for section in charts.values() for chart in section)
 
 
-def test_the_answer_tells_the_way_from_end_to_end(sweep: Sweep) -> None:
+def test_the_answer_tells_the_way_from_end_to_end(sweep: FinishedSweep) -> None:
     text = plain(" ".join(sentence.text for sentence in sweep_answer(sweep)))
     assert text.startswith(
         "6 points with 3 seeds each: 18 runs. From R = 0 to R = 8, the L1 distance from uniform goes"
@@ -105,7 +105,7 @@ def test_the_answer_tells_the_way_from_end_to_end(sweep: Sweep) -> None:
     assert "the number of rounds per simulated day goes from 850 to 530 (-320 ± 0)" in text
 
 
-def test_tables_have_every_point(sweep: Sweep) -> None:
+def test_tables_have_every_point(sweep: FinishedSweep) -> None:
     points = point_table(sweep, headlines(sweep))
     assert points.header == ("R", "cohort", L1, PACE)
     assert points.rows[0][:2] == ("0", "5")

@@ -1,8 +1,8 @@
 """The data behind the charts of devices and time: hours, shortages, coverage, gaps, groups, timelines."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,45 +17,42 @@ from fedsim.report.charts.eligible import eligible_chart, eligible_data, sampled
 from fedsim.report.charts.gaps import Gaps, Histogram, gap_data
 from fedsim.report.charts.groups import group_data
 from fedsim.report.charts.learning import VIEWS, curves, unit_of
-from fedsim.report.charts.timeline import timeline_chart, timeline_data
-from fedsim.report.rundir import Json, Run, read_run
-from fedsim.report.taken import Taken
+from fedsim.report.charts.timeline import timeline_data
+from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.scenario import Scenario
 
-from .runs import GROUPS, SEPARATION, SIZE
+from .runs import GROUPS, SCENARIO, SEPARATION, SIZE
 
 DAY = 86_400.0
 
 
 @pytest.fixture(scope="module")
-def run(written: Path) -> Run:
+def run(written: Path) -> FinishedRun:
     return read_run(written)
 
 
-def with_scenario(run: Run, simulated_s: float = DAY, **changes: Json) -> Run:
-    scenario: Mapping[str, Json] = {"start": "2026-01-05T00:00:00Z"} | changes
-    return replace(run, manifest={"scenario": scenario, "simulated_s": simulated_s})
+def with_scenario(run: FinishedRun, simulated_s: float = DAY, **changes: Any) -> FinishedRun:
+    scenario = Scenario.model_validate(SCENARIO | {"start": "2026-01-05T00:00:00Z"} | changes)
+    return replace(run, scenario=scenario, manifest={"simulated_s": simulated_s})
 
 
-def with_taken(run: Run, **changes: pl.DataFrame) -> Run:
-    return replace(run, taken=replace(run.taken, **changes))
+def with_taken(run: FinishedRun, **changes: pl.DataFrame) -> FinishedRun:
+    return replace(run, gathered=replace(run.gathered, **changes))
 
 
-def two_groups(run: Run) -> Run:
+def two_groups(run: FinishedRun) -> FinishedRun:
     clients = run.clients.with_columns(group=pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b")))
     return replace(run, clients=clients)
 
 
-def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: Run) -> None:
+def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: FinishedRun) -> None:
     """Berlin is an hour ahead of UTC in January: half of the devices at UTC midnight are half of them at one."""
     gauges = pl.DataFrame(
-        {"time_s": [0.0, 3600.0], "group": ["a", "a"], "available": [50, 25], "eligible": [0, 0], "in_session": [0, 0]}
+        {"time_s": [0.0, 3600.0], "time_zone": "Europe/Berlin", "available": [50, 25], "eligible": 0, "in_session": 0}
     )
-    starts = pl.DataFrame({"group": ["a", "a"], "slot": [0, 5], "len": [12, 4]})
-    one = replace(run, clients=run.clients.with_columns(group=pl.lit("a")), gauges=gauges)
-    one = with_scenario(
-        with_taken(one, starts=starts), 7200.0, population=[{"name": "a", "time_zone": "Europe/Berlin"}]
-    )
-    data = availability_data(one)
+    starts = pl.DataFrame({"time_zone": "Europe/Berlin", "slot": [0, 5], "len": [12, 4]})
+    one = replace(run, clients=run.clients.with_columns(time_zone=pl.lit("Europe/Berlin")), gauges=gauges)
+    data = availability_data(with_scenario(with_taken(one, starts=starts), 7200.0))
     assert isinstance(data, Availability)
     assert data.clock == "Europe/Berlin"
     (zone,) = data.zones
@@ -65,18 +62,18 @@ def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: Run) -> None:
     assert np.isnan(zone.sessions[0])
 
 
-def test_several_zones_are_shown_by_hours_of_utc(run: Run) -> None:
+def test_several_zones_are_shown_by_hours_of_utc(run: FinishedRun) -> None:
     gauges = pl.DataFrame(
         {
             "time_s": [0.0, 0.0, 3600.0, 3600.0],
-            "group": ["a", "b"] * 2,
+            "time_zone": ["Asia/Kolkata", "UTC"] * 2,
             "available": [30, 0, 15, 20],
             "eligible": [0] * 4,
             "in_session": [0] * 4,
         }
     )
-    population: list[Json] = [{"name": "a", "time_zone": "Asia/Kolkata"}, {"name": "b", "time_zone": "nonsense"}]
-    data = availability_data(with_scenario(replace(two_groups(run), gauges=gauges), population=population))
+    zone = pl.when(pl.col("client") < 60).then(pl.lit("Asia/Kolkata")).otherwise(pl.lit("UTC"))
+    data = availability_data(replace(run, clients=run.clients.with_columns(time_zone=zone), gauges=gauges))
     assert isinstance(data, Availability)
     assert data.clock == "UTC"
     assert [(zone.name, zone.devices) for zone in data.zones] == [("Asia/Kolkata", 60), ("UTC", 40)]
@@ -84,15 +81,15 @@ def test_several_zones_are_shown_by_hours_of_utc(run: Run) -> None:
     np.testing.assert_array_equal(data.zones[1].share[:2], [0, 0.5])
 
 
-def test_sessions_are_averaged_over_the_days_of_the_run(run: Run) -> None:
+def test_sessions_are_averaged_over_the_days_of_the_run(run: FinishedRun) -> None:
     """Over a day and a half, hours before noon were there twice."""
-    starts = pl.DataFrame({"group": ["group 0"] * 3, "slot": [4, 100, 60], "len": [6, 2, 5]})
+    starts = pl.DataFrame({"time_zone": "UTC", "slot": [4, 100, 60], "len": [6, 2, 5]})
     data = availability_data(with_scenario(with_taken(run, starts=starts), 1.5 * DAY))
     assert isinstance(data, Availability)
     assert (data.zones[0].sessions[1], data.zones[0].sessions[15]) == (4, 5)
 
 
-def test_availability_says_why_it_is_not_shown(run: Run) -> None:
+def test_availability_says_why_it_is_not_shown(run: FinishedRun) -> None:
     everyone = replace(run, gauges=run.gauges.with_columns(available=SIZE))  # type: ignore[union-attr]
     for spoilt, reason in ((replace(run, gauges=None), "records.gauges"), (everyone, "available all the time")):
         chart = availability_chart(spoilt)
@@ -100,20 +97,20 @@ def test_availability_says_why_it_is_not_shown(run: Run) -> None:
         assert reason in chart.reason
 
 
-def test_zones_beyond_the_largest_are_counted(run: Run) -> None:
+def test_zones_beyond_the_largest_are_counted(run: FinishedRun) -> None:
     zones = ["Africa/Cairo", "Asia/Tokyo", "Asia/Kolkata", "Europe/Paris", "America/Lima", "Asia/Dubai", "Asia/Seoul"]
-    population: list[Json] = [{"name": f"group {g}", "time_zone": zones[g % 7]} for g in range(GROUPS)]
-    data = availability_data(with_scenario(run, population=population))
+    living = run.clients.with_columns(time_zone=pl.Series(zones).gather(pl.int_range(100, eager=True) % 7))
+    data = availability_data(replace(run, clients=living))
     assert isinstance(data, Availability)
     assert (len(data.zones), data.omitted) == (ZONES, 1)
 
 
-def with_rounds(run: Run, **columns: list[float | int | None]) -> Run:
+def with_rounds(run: FinishedRun, **columns: list[float | int | None]) -> FinishedRun:
     rounds = pl.DataFrame(columns).with_columns(round=pl.int_range(pl.len()), outcome=pl.lit("target"))
     return replace(run, rounds=rounds)
 
 
-def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Run) -> None:
+def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: FinishedRun) -> None:
     """Rounds: at once; after 100 s of waiting; skipped; with 3 of 5; and one that waits where the second left off."""
     short = with_rounds(
         run,
@@ -122,7 +119,7 @@ def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Run) -> 
         closed_s=[90.0, 1300.0, 2050.0, 3090.0, 1300.0],
         selected=[5, 5, 0, 3, 5],
     )
-    server: Json = {"cohort": 5, "over_select": 1}
+    server = {"cohort": 5}
     starts, ends, rounds = shortages(with_scenario(short, 4000.0, server=server))
     np.testing.assert_array_equal(starts, [1000, 2000, 3000])
     np.testing.assert_array_equal(ends, [1200, 2050, 3090])
@@ -133,13 +130,13 @@ def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Run) -> 
     assert data.wanted == 5
 
 
-def test_random_numbers_of_clients_are_no_shortage(run: Run) -> None:
+def test_random_numbers_of_clients_are_no_shortage(run: FinishedRun) -> None:
     few = with_rounds(run, opened_s=[0.0], selected_s=[0.0], closed_s=[90.0], selected=[3])
-    server: Json = {"cohort": 5, "over_select": 1, "selection": {"kind": "bernoulli"}}
+    server = {"cohort": 5, "selection": {"kind": "bernoulli"}}
     assert shortages(with_scenario(few, server=server))[2] == 0
 
 
-def test_eligible_clients_are_those_of_all_groups(run: Run) -> None:
+def test_eligible_clients_are_those_of_all_groups(run: FinishedRun) -> None:
     data = eligible_data(run)
     assert data is not None
     assert data.unit == "hours"
@@ -148,7 +145,7 @@ def test_eligible_clients_are_those_of_all_groups(run: Run) -> None:
     assert data.longest == pytest.approx(10)
 
 
-def test_coverage_rises_to_those_that_ever_took_part(run: Run) -> None:
+def test_coverage_rises_to_those_that_ever_took_part(run: FinishedRun) -> None:
     firsts = pl.DataFrame({"first_s": [0.0, 0.0, 3600.0, 9 * 3600.0]})
     data = coverage_data(with_taken(run, firsts=firsts))
     assert data is not None
@@ -159,14 +156,9 @@ def test_coverage_rises_to_those_that_ever_took_part(run: Run) -> None:
 
 
 @given(st.lists(st.floats(0, 36_000), min_size=1, max_size=100))
-def test_coverage_tells_when_half_had_a_turn(times: list[float]) -> None:
+def test_coverage_tells_when_half_had_a_turn(run: FinishedRun, times: list[float]) -> None:
     """Against counting: the time of reaching half is the first at which half of all clients have started."""
-    clients = pl.DataFrame({"client": range(100)})
-    firsts = pl.DataFrame({"first_s": sorted(times)})
-    nothing = pl.DataFrame()
-    taken = Taken(nothing, nothing, nothing, firsts, nothing)
-    bare = Run("x", {"simulated_s": 36_000.0}, nothing, clients, taken, None, None, None, None, {})
-    data = coverage_data(bare)
+    data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": sorted(times)})))
     assert data is not None
     assert data.share[-1] == pytest.approx(len(times) / 100)
     assert (np.diff(data.share) >= 0).all()
@@ -176,23 +168,23 @@ def test_coverage_tells_when_half_had_a_turn(times: list[float]) -> None:
         assert sum(time <= half for time in times) >= 50 > sum(time < half for time in times)
 
 
-def test_an_early_end_of_newcomers_ends_the_axis(run: Run) -> None:
+def test_an_early_end_of_newcomers_ends_the_axis(run: FinishedRun) -> None:
     data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": [0.0, 600.0]})))
     assert data is not None
     assert data.shown * data.size == pytest.approx(900)
 
 
-def test_gaps_of_one_separation_are_a_histogram_of_all(run: Run) -> None:
+def test_gaps_of_one_separation_are_a_histogram_of_all(run: FinishedRun) -> None:
     data = gap_data(run)
     assert isinstance(data, Histogram)
     assert data.separation == SEPARATION
     assert data.bounds[0] == data.all.least[0] == SEPARATION + 1
     assert data.share.sum() == pytest.approx(1)
-    assert data.all.size[0] == run.taken.gaps["len"].sum()
+    assert data.all.size[0] == run.gathered.gaps["len"].sum()
 
 
 @pytest.mark.parametrize(("most", "said"), [(40, True), (None, False), (10**6, False)])
-def test_charts_say_that_the_gauges_looked_at_a_sample(run: Run, most: int | None, said: bool) -> None:
+def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: int | None, said: bool) -> None:
     some = with_scenario(run, run.simulated_s, records={"gauge_sample": most})
     notes = [f"Counted among {most} evenly spaced clients, and scaled up to all."] if said else []
     assert sampled(some) == notes
@@ -202,11 +194,9 @@ def test_charts_say_that_the_gauges_looked_at_a_sample(run: Run, most: int | Non
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=50))
-def test_every_gap_is_in_a_bar(gaps: list[int]) -> None:
+def test_every_gap_is_in_a_bar(run: FinishedRun, gaps: list[int]) -> None:
     table = pl.DataFrame({"gap": gaps, "separation": 0}).group_by("separation", "gap").len().sort("separation", "gap")
-    nothing = pl.DataFrame()
-    bare = Run("x", {}, nothing, nothing, Taken(nothing, table, nothing, nothing, nothing), None, None, None, None, {})
-    data = gap_data(bare)
+    data = gap_data(with_taken(run, gaps=table))
     assert isinstance(data, Histogram)
     assert data.share.sum() == pytest.approx(1)
     assert len(data.share) <= 40
@@ -214,7 +204,7 @@ def test_every_gap_is_in_a_bar(gaps: list[int]) -> None:
     assert (np.diff(data.bounds) > 0).all()
 
 
-def test_gaps_of_several_separations_are_told_by_separation(run: Run) -> None:
+def test_gaps_of_several_separations_are_told_by_separation(run: FinishedRun) -> None:
     table = pl.DataFrame({"separation": [2, 2, 7, 7, 7], "gap": [3, 9, 8, 20, 30], "len": [10, 10, 1, 18, 1]})
     data = gap_data(with_taken(run, gaps=table))
     assert isinstance(data, Gaps)
@@ -229,7 +219,7 @@ def test_gaps_of_several_separations_are_told_by_separation(run: Run) -> None:
     assert (gathered.size.sum(), gathered.last[-1]) == (100, 99)
 
 
-def test_groups_are_in_multiples_of_their_share(run: Run) -> None:
+def test_groups_are_in_multiples_of_their_share(run: FinishedRun) -> None:
     data = group_data(two_groups(run))
     assert data is not None
     assert data.names == ("a", "b")
@@ -240,7 +230,7 @@ def test_groups_are_in_multiples_of_their_share(run: Run) -> None:
     assert group_data(replace(run, clients=run.clients.with_columns(group=pl.lit("one")))) is None
 
 
-def test_the_timeline_pairs_beginnings_with_ends(run: Run) -> None:
+def test_the_timeline_pairs_beginnings_with_ends(run: FinishedRun) -> None:
     data = timeline_data(run)
     assert data is not None
     assert (data.unit, data.whole, data.longest) == ("hours", True, 10)
@@ -253,19 +243,19 @@ def test_the_timeline_pairs_beginnings_with_ends(run: Run) -> None:
     np.testing.assert_array_equal(seven.conditions[0][1].ends, [10])
 
 
-def test_cool_down_lasts_until_the_round_that_may_select_again(run: Run) -> None:
+def test_cool_down_lasts_until_the_round_that_may_select_again(run: FinishedRun) -> None:
     """Client 0 is of group 0; a round opens every 90 s, and R = 8 ends with the opening of the ninth one after."""
     data = timeline_data(run)
     assert data is not None
     device = data.devices[0]
-    rounds = run.taken.chosen.filter(client=0)
+    rounds = run.gathered.chosen.filter(client=0)
     assert len(device.sessions.starts) == len(rounds)
     expected = np.minimum((rounds["round"].to_numpy() + 1 + SEPARATION) * 90.0, 36_000.0) / 3600
     np.testing.assert_allclose(device.cooling.ends, expected)
     np.testing.assert_allclose(device.cooling.starts, rounds["ended_s"] / 3600)
 
 
-def test_wall_clock_cool_downs_count_too_where_they_are_known(run: Run) -> None:
+def test_wall_clock_cool_downs_count_too(run: FinishedRun) -> None:
     chosen = pl.DataFrame(
         {
             "client": [0, 0],
@@ -275,19 +265,15 @@ def test_wall_clock_cool_downs_count_too_where_they_are_known(run: Run) -> None:
             "outcome": ["reported", "dropped"],
         }
     )
-    rest: Json = {"kind": "constant", "value": "1h"}
-    free = replace(with_taken(run, chosen=chosen), clients=run.clients.with_columns(separation=0))
-    population: list[Json] = [{"name": f"group {g}", "cooldown": rest} for g in range(GROUPS)]
-    data = timeline_data(with_scenario(free, 36_000.0, population=population, server={"cooldown_from": "reported"}))
+    free = run.clients.with_columns(separation=0, cooldown_s=3600.0)
+    rested = replace(with_taken(run, chosen=chosen), clients=free)
+    data = timeline_data(with_scenario(rested, 36_000.0, server={"cohort": 5, "cooldown_from": "reported"}))
     assert data is not None
     np.testing.assert_allclose(data.devices[0].cooling.starts, [600 / 3600])
     np.testing.assert_allclose(data.devices[0].cooling.ends, [4200 / 3600])
-    mixed: Json = {"kind": "lognormal", "median": "1h", "sigma": 1}
-    unknown = timeline_chart(with_scenario(free, 36_000.0, population=[{"name": "group 0", "cooldown": mixed}]))
-    assert any("differ from client to client" in note for note in unknown.notes)  # type: ignore[union-attr]
 
 
-def test_losses_over_simulated_time_are_those_over_rounds(run: Run) -> None:
+def test_losses_over_simulated_time_are_those_over_rounds(run: FinishedRun) -> None:
     view = next(view for view in VIEWS if view.name == "loss-time")
     over_time, over_rounds = curves(run, view)[0], curves(run, VIEWS[0])[0]
     assert unit_of(run, view) == (3600.0, "hours")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.report.rundir import Json
+from fedsim.report.finished_run import Json
 from fedsim.report.verdict import SHOWN, verdict
 
 

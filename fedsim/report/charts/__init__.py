@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from fedsim.report.charts import (
     availability,
+    concurrency,
     convergence,
     coverage,
     distance,
@@ -13,16 +14,15 @@ from fedsim.report.charts import (
     groups,
     optimum,
     participation,
-    places,
     rounds,
     staleness,
     timeline,
 )
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import VIEWS, learning_charts
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
 
-__all__ = ["FLIGHTS", "NAMES", "Absent", "Chart", "run_charts"]
+__all__ = ["BUFFERED", "NAMES", "Absent", "Chart", "run_charts"]
 
 NAMES = (
     participation.NAME,
@@ -39,13 +39,13 @@ NAMES = (
 )
 """Every chart that the report of any run has."""
 
-FLIGHTS = (staleness.NAME, places.NAME)
+BUFFERED = (staleness.NAME, concurrency.NAME)
 """Those of buffered servers."""
 
 
-def run_charts(run: Run) -> Mapping[str, tuple[Chart | Absent, ...]]:
+def run_charts(run: FinishedRun) -> Mapping[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a run, by the section that shows it; one without data says why."""
-    flights = () if run.flights is None else (staleness.staleness_chart(run), places.place_chart(run))
+    buffered = () if run.buffered is None else (staleness.staleness_chart(run), concurrency.concurrency_chart(run))
     studies = () if run.convergence is None else (convergence.convergence_chart(run.convergence),)
     return MappingProxyType(
         {
@@ -62,7 +62,7 @@ def run_charts(run: Run) -> Mapping[str, tuple[Chart | Absent, ...]]:
                 eligible.eligible_chart(run),
                 timeline.timeline_chart(run),
             ),
-            "rounds": (rounds.duration_chart(run), *flights),
+            "rounds": (rounds.duration_chart(run), *buffered),
             "learning": (*learning_charts(run), *optimum.optimum_charts(run)),
         }
     )

@@ -15,11 +15,10 @@ from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.eligible import sampled
 from fedsim.report.charts.marks import label_axes, legend, linear, panels, percents, series_color
-from fedsim.report.places import Place, living_in, places, start_of
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import NOTHING, count, fixed, listing, percent
+from fedsim.report.gathered import SLOT
 from fedsim.report.tables import Table
-from fedsim.report.taken import SLOT
-from fedsim.report.words import NOTHING, count, fixed, listing, percent
 
 NAME, TITLE = "availability", "Who is there, by the hour"
 
@@ -73,53 +72,44 @@ class Availability:
     omitted: int
 
 
-def availability_data(run: Run) -> Availability | str:
+def availability_data(run: FinishedRun) -> Availability | str:
     """Compute the chart's data, or say why there is none."""
     if run.gauges is None or run.gauges.is_empty():
         return "The scenario asks for no gauges: records.gauges says how often to count the devices."
-    found = places(run)
-    devices: dict[str, int] = {}
-    for place in found:
-        devices[place.zone] = devices.get(place.zone, 0) + place.devices
+    devices: dict[str, int] = dict(run.clients.group_by("time_zone", maintain_order=True).len().iter_rows())
     if run.gauges["available"].sum() == len(run.clients) * run.gauges["time_s"].n_unique():
         return "Every device was available all the time, so that all hours are alike."
     clock = next(iter(devices)) if len(devices) == 1 else "UTC"
     ranked = sorted(devices, key=lambda name: -devices[name])
-    zones = tuple(_zone(run, name, devices[name], found, ZoneInfo(clock)) for name in ranked[:ZONES])
+    zones = tuple(_zone(run, name, devices[name], ZoneInfo(clock)) for name in ranked[:ZONES])
     return Availability(clock, zones, len(ranked) - len(zones))
 
 
-def _zone(run: Run, name: str, devices: int, found: tuple[Place, ...], clock: ZoneInfo) -> Zone:
+def _zone(run: FinishedRun, name: str, devices: int, clock: ZoneInfo) -> Zone:
     assert run.gauges is not None
-    counted = (
-        run.gauges.filter(living_in(name, found, run.gauges))
-        .group_by("time_s")
-        .agg(pl.col("available").sum())
-        .sort("time_s")
-    )
-    starts = run.taken.starts
-    begun = starts.filter(living_in(name, found, starts)).group_by("slot").agg(pl.col("len").sum()).sort("slot")
+    counted = run.gauges.filter(time_zone=name).group_by("time_s").agg(pl.col("available").sum()).sort("time_s")
+    begun = run.gathered.starts.filter(time_zone=name).group_by("slot").agg(pl.col("len").sum()).sort("slot")
     available, times = _by_hour(run, counted["time_s"].to_numpy(), counted["available"].to_numpy(), clock)
     sessions, _ = _by_hour(run, SLOT * begun["slot"].to_numpy(), begun["len"].to_numpy(), clock)
     with np.errstate(invalid="ignore", divide="ignore"):
         return Zone(name, devices, available / (times * devices), sessions / _exposure(run, clock))
 
 
-def _by_hour(run: Run, times_s: Floats, values: Ints, clock: ZoneInfo) -> tuple[Floats, Floats]:
+def _by_hour(run: FinishedRun, times_s: Floats, values: Ints, clock: ZoneInfo) -> tuple[Floats, Floats]:
     """Sum values by the clock's hour, and count them."""
-    hours = hours_of(times_s, start_of(run), clock)
+    hours = hours_of(times_s, run.scenario.start, clock)
     total = np.bincount(hours, weights=values, minlength=24).astype(np.float64)
     return total, np.bincount(hours, minlength=24).astype(np.float64)
 
 
-def _exposure(run: Run, clock: ZoneInfo) -> Floats:
+def _exposure(run: FinishedRun, clock: ZoneInfo) -> Floats:
     """Return how many hours of simulated time fell into each hour of the day."""
     slots = SLOT * np.arange(np.ceil(run.simulated_s / SLOT), dtype=np.float64)
     lengths = np.minimum(SLOT, run.simulated_s - slots) / timedelta(hours=1).total_seconds()
-    return np.bincount(hours_of(slots, start_of(run), clock), weights=lengths, minlength=24).astype(np.float64)
+    return np.bincount(hours_of(slots, run.scenario.start, clock), weights=lengths, minlength=24).astype(np.float64)
 
 
-def availability_chart(run: Run) -> Chart | Absent:
+def availability_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of availability by the hour."""
     data = availability_data(run)
     if isinstance(data, str):

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedsim.report.charts.marks import plain
-from fedsim.report.words import time_unit
+from fedsim.report.formatting import time_unit
 
 _NAMES = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}
 _STEPS = {"d": [1, 2, 5, 10], "h": [1, 2, 3, 6, 10], "min": [1, 1.5, 2, 3, 6, 10], "s": [1, 1.5, 2, 3, 6, 10]}

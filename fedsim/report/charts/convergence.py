@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import INK, label_axes, legend, linear, logarithmic, series_color
+from fedsim.report.formatting import count, number
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, number
 
 NAME, TITLE = "convergence", "Forgetting the start"
 

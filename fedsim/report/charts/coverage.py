@@ -10,9 +10,9 @@ from fedsim.report.binning import POINTS, Floats, edges
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import SERIES, label_axes, percents
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, duration, fixed, listing, percent
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, duration, fixed, listing, percent
 
 NAME, TITLE = "coverage", "How soon everybody had a turn"
 
@@ -55,9 +55,9 @@ class Coverage:
         return self.longest if last > self.longest / 3 else 1.5 * last or self.longest
 
 
-def coverage_data(run: Run) -> Coverage | None:
+def coverage_data(run: FinishedRun) -> Coverage | None:
     """Compute the chart's data; None when nobody took part."""
-    firsts = run.taken.firsts["first_s"].to_numpy()
+    firsts = run.gathered.firsts["first_s"].to_numpy()
     clients = len(run.clients)
     if not len(firsts):
         return None
@@ -72,7 +72,7 @@ def coverage_data(run: Run) -> Coverage | None:
     return Coverage(clients, unit, size, run.simulated_s / size, times, share, reached)
 
 
-def coverage_chart(run: Run) -> Chart | Absent:
+def coverage_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of coverage."""
     data = coverage_data(run)
     if data is None:

@@ -10,9 +10,9 @@ from fedsim.common.errors import ChainError
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, fixed
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, fixed
 from fedsim.theory import distances
 
 NAME, TITLE = "distance", "Bias against separation"
@@ -62,20 +62,20 @@ def choose_separations(feasible: int, separation: int, points: int = POINTS) -> 
     return np.unique(np.append(spaced, own))
 
 
-def distance_data(run: Run) -> Distances | str:
+def distance_data(run: FinishedRun) -> Distances | str:
     """Compute the chart's data, or say why there is none."""
     if obstacle := _obstacle(run):
         return obstacle
     clients = run.clients.sort("client")
-    law, wanted = run.scenario("server", "selection", "kind"), run.wanted
-    if not isinstance(law, str) or wanted is None:
+    wanted = run.wanted
+    if wanted is None:
         return "The manifest does not say how clients are selected."
     separation = int(clients["separation"][0])
     feasible = len(clients) // wanted
     points = feasible if len(clients) <= ALL_UP_TO else POINTS
     separations = choose_separations(feasible, separation, points)
     try:
-        l1 = distances(clients["weight"].to_numpy(), separations.tolist(), wanted, law)
+        l1 = distances(clients["weight"].to_numpy(), separations.tolist(), wanted, run.scenario.server.selection.kind)
     except ChainError as error:
         return f"The theory has no answer here: {error}."
     return Distances(
@@ -88,7 +88,7 @@ def distance_data(run: Run) -> Distances | str:
     )
 
 
-def _obstacle(run: Run) -> str:
+def _obstacle(run: FinishedRun) -> str:
     """Say what keeps the closed form from being asked; empty where nothing does."""
     clients, wanted = len(run.clients), run.wanted
     if clients > CLIENTS:
@@ -100,7 +100,7 @@ def _obstacle(run: Run) -> str:
     return ""
 
 
-def distance_chart(run: Run) -> Chart | Absent:
+def distance_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of bias against separation."""
     data = distance_data(run)
     if isinstance(data, str):

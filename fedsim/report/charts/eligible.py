@@ -11,9 +11,9 @@ from fedsim.report.binning import Binned, Floats, binned, edges
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import INK, MUTED, SERIES, label_axes, legend, line, linear, spans
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, fixed, percent
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, fixed, percent
 
 NAME, TITLE = "eligible", "Enough clients, or a shortage"
 
@@ -54,7 +54,7 @@ class Eligible:
     share: float
 
 
-def eligible_data(run: Run) -> Eligible | None:
+def eligible_data(run: FinishedRun) -> Eligible | None:
     """Compute the chart's data; None without gauges, or with a single count, which makes no line."""
     if run.gauges is None or run.gauges["time_s"].n_unique() < 2:
         return None
@@ -76,7 +76,7 @@ def eligible_data(run: Run) -> Eligible | None:
     )
 
 
-def shortages(run: Run) -> tuple[Floats, Floats, int]:
+def shortages(run: FinishedRun) -> tuple[Floats, Floats, int]:
     """Find the spans of simulated time (seconds) in which a round lacked clients, and how many rounds that were.
 
     A round that waited lacked them from its opening until it selected; one that was skipped or went on with fewer
@@ -85,7 +85,7 @@ def shortages(run: Run) -> tuple[Floats, Floats, int]:
     wanted = run.wanted or 0
     waited = pl.col("selected_s") > pl.col("opened_s")
     # Bernoulli draws select more or fewer than wanted by their nature.
-    random = run.scenario("server", "selection", "kind") == "bernoulli"
+    random = run.scenario.server.selection.kind == "bernoulli"
     went_on = pl.col("selected_s").is_not_null() & (pl.col("selected") < (0 if random else wanted))
     nobody = pl.col("selected_s").is_null()
     end = pl.when(went_on | nobody).then(pl.col("closed_s")).otherwise(pl.col("selected_s"))
@@ -100,7 +100,7 @@ def shortages(run: Run) -> tuple[Floats, Floats, int]:
     return starts[first], np.maximum.reduceat(ends, first), len(short)
 
 
-def eligible_chart(run: Run) -> Chart | Absent:
+def eligible_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of eligible clients over time."""
     data = eligible_data(run)
     if data is None:
@@ -118,7 +118,7 @@ def eligible_chart(run: Run) -> Chart | Absent:
     return Chart(NAME, TITLE, _describe(data), tuple(notes), _table(data), partial(draw_eligible, data))
 
 
-def sampled(run: Run) -> list[str]:
+def sampled(run: FinishedRun) -> list[str]:
     """Say so where the gauges did not count everyone: a note, or none."""
     if run.gauged is None:
         return []

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear, logarithmic, spans_decades
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, fixed, number
 from fedsim.report.tables import thinned
-from fedsim.report.words import count, fixed, number
 
 NAME = "gaps"
 
@@ -68,9 +68,9 @@ class Histogram:
     all: Gaps
 
 
-def gap_data(run: Run) -> Gaps | Histogram | None:
+def gap_data(run: FinishedRun) -> Gaps | Histogram | None:
     """Compute the chart's data: a histogram where all have one separation; None when nobody came back."""
-    table = run.taken.gaps
+    table = run.gathered.gaps
     if table.is_empty():
         return None
     separations = table["separation"].unique().sort().to_numpy()
@@ -101,7 +101,7 @@ def _histogram(table: pl.DataFrame, whole: Gaps) -> Histogram:
     return Histogram(int(whole.first[0]), bounds, share, whole)
 
 
-def gap_chart(run: Run) -> Chart | Absent:
+def gap_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of gaps."""
     data, noun = gap_data(run), run.noun
     title = f"{noun.capitalize()}s between participations"

@@ -11,9 +11,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, RULE, SERIES, label_axes, legend, linear, shortened
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import NOTHING, count, fixed, listing, percent
 from fedsim.report.tables import GROUPS, Table
-from fedsim.report.words import NOTHING, count, fixed, listing, percent
 
 NAME, TITLE = "group-frequency", "Which groups took part"
 
@@ -49,7 +49,7 @@ class GroupFrequencies:
     omitted: int
 
 
-def group_data(run: Run) -> GroupFrequencies | None:
+def group_data(run: FinishedRun) -> GroupFrequencies | None:
     """Compute the chart's data; None where there is one group, or nobody took part."""
     groups = run.clients.group_by("group", maintain_order=True).agg(
         pl.len(), pl.col("participations").sum(), pl.col("pi").sum().alias("pi")
@@ -71,7 +71,7 @@ def group_data(run: Run) -> GroupFrequencies | None:
     )
 
 
-def group_chart(run: Run) -> Chart | Absent:
+def group_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of groups."""
     data = group_data(run)
     if data is None:

@@ -21,10 +21,10 @@ from fedsim.report.charts.marks import (
     series_color,
     spans_decades,
 )
+from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
+from fedsim.report.formatting import count, listing, number
 from fedsim.report.optimizers import optimizers, references
-from fedsim.report.rundir import INITIAL_ROUND, Run
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, listing, number
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Curve:
     first_lost: float | None
 
 
-def curves(run: Run, view: View) -> tuple[Curve, ...]:
+def curves(run: FinishedRun, view: View) -> tuple[Curve, ...]:
     """Compute the curves of a view, one for each optimizer."""
     if run.learning is None or run.learning.is_empty():
         return ()
@@ -99,7 +99,7 @@ def curves(run: Run, view: View) -> tuple[Curve, ...]:
     return tuple(_curve(name, name in pairs, colors[name], parts.get((name,), frame.clear())) for name in names)
 
 
-def unit_of(run: Run, view: View) -> tuple[float, str]:
+def unit_of(run: FinishedRun, view: View) -> tuple[float, str]:
     """Return the unit in which a view goes along: its size, and its name in the plural."""
     return time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
 
@@ -123,7 +123,7 @@ def _curve(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve
     )
 
 
-def learning_charts(run: Run) -> tuple[Chart | Absent, ...]:
+def learning_charts(run: FinishedRun) -> tuple[Chart | Absent, ...]:
     """Make the charts of loss and gradient norm."""
     if run.learning is None:
         return (

@@ -10,7 +10,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.report.binning import Binned, Floats
-from fedsim.report.words import number
+from fedsim.report.formatting import number
 
 INK = "#1c2126"
 MUTED = "#5d6670"

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import View, chart, curves, draw_curves
 from fedsim.report.charts.marks import series_color
-from fedsim.report.rundir import Run
-from fedsim.report.words import listing, number
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import listing, number
 
 VIEW = View(
     "optimum",
@@ -19,7 +19,7 @@ VIEW = View(
 )
 
 
-def optimum_charts(run: Run) -> tuple[Chart | Absent, ...]:
+def optimum_charts(run: FinishedRun) -> tuple[Chart | Absent, ...]:
     """Make the chart of the distance, with what was predicted for each optimizer; none without such distances."""
     if run.learning is None or VIEW.column not in run.learning.columns:
         return ()

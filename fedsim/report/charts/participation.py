@@ -18,9 +18,9 @@ from fedsim.report.charts.marks import (
     logarithmic,
     spans_decades,
 )
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, fixed
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, fixed
 
 NAME, TITLE = "participation", "Who took part"
 
@@ -68,7 +68,7 @@ class Participation:
     order: str = "weight"
 
 
-def participation_data(run: Run) -> Participation | None:
+def participation_data(run: FinishedRun) -> Participation | None:
     """Compute the chart's data; None when nobody took part."""
     order, column = _order(run)
     ranked = run.clients.sort([column, "client"], descending=[True, False])
@@ -96,7 +96,7 @@ def participation_data(run: Run) -> Participation | None:
     )
 
 
-def _order(run: Run) -> tuple[str, str]:
+def _order(run: FinishedRun) -> tuple[str, str]:
     """Choose what to sort clients by, and its column: weights that are all the same would leave them in disorder."""
     weight, pi = run.clients["weight"], run.clients["pi"]
     if len(weight) < 2 or weight.max() != weight.min():
@@ -106,7 +106,7 @@ def _order(run: Run) -> tuple[str, str]:
     return "frequency", "frequency"
 
 
-def participation_chart(run: Run) -> Chart | Absent:
+def participation_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of frequencies."""
     data = participation_data(run)
     if data is None:

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import Binned, Floats, binned, edges
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import SERIES, label_axes, legend, line, linear, logarithmic, spans_decades
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, duration, fixed, time_unit
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, duration, fixed, time_unit
 
 NAME, TITLE = "durations", "How long rounds took"
 
@@ -48,13 +48,13 @@ class Durations:
     noun: str = "round"
 
 
-def duration_data(run: Run) -> Durations | None:
+def duration_data(run: FinishedRun) -> Durations | None:
     """Compute the chart's data; None when no round closed."""
     closed = run.rounds.filter(pl.col("closed_s").is_finite()).with_columns(pl.col("selected_s").fill_nan(None))
     if closed.is_empty():
         return None
     chosen = closed.drop_nulls("selected_s")
-    if run.flights is not None:
+    if run.buffered is not None:
         # A version begins when the one before ends, and waits for nobody in particular.
         closed = chosen = closed.with_columns(selected_s=pl.col("opened_s"))
     running = (chosen["closed_s"] - chosen["selected_s"]).to_numpy()
@@ -79,7 +79,7 @@ def _binned(rounds: pl.Series, times: Floats) -> Binned:
     return binned(rounds.to_numpy().astype(np.float64), times, edges(len(times)))
 
 
-def duration_chart(run: Run) -> Chart | Absent:
+def duration_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of round durations."""
     data = duration_data(run)
     if data is None:

@@ -21,9 +21,9 @@ from fedsim.report.charts.marks import (
     series_color,
     spans_decades,
 )
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, fixed, listing, number, percent
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, fixed, listing, number, percent
 
 NAMES = ("frequencies", "losses")
 
@@ -47,7 +47,7 @@ class Loss:
     points: Binned
 
 
-def frequency_data(runs: Sequence[Run], letters: str) -> tuple[Sorted, ...]:
+def frequency_data(runs: Sequence[FinishedRun], letters: str) -> tuple[Sorted, ...]:
     """Compute the curves of the runs in which anybody took part."""
     found = []
     for letter, run in zip(letters, runs, strict=False):
@@ -58,7 +58,7 @@ def frequency_data(runs: Sequence[Run], letters: str) -> tuple[Sorted, ...]:
     return tuple(found)
 
 
-def frequency_chart(runs: Sequence[Run], letters: str) -> Chart | Absent:
+def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
     """Make the chart of frequencies."""
     name, title = NAMES[0], "How evenly clients took part"
     data = frequency_data(runs, letters)
@@ -98,7 +98,7 @@ def draw_frequencies(data: tuple[Sorted, ...], axes: Axes) -> None:
     legend(axes, [*entries, (uniform, "uniform")])
 
 
-def loss_data(runs: Sequence[Run], letters: str) -> tuple[Loss, ...]:
+def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[Loss, ...]:
     """Compute the loss curves of all runs; references are left out."""
     return tuple(
         Loss(letter, curve.optimizer, curve.points)
@@ -108,7 +108,7 @@ def loss_data(runs: Sequence[Run], letters: str) -> tuple[Loss, ...]:
     )
 
 
-def loss_chart(runs: Sequence[Run], letters: str) -> Chart | Absent:
+def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
     """Make the chart of losses."""
     name, title = NAMES[1], "Loss"
     data = loss_data(runs, letters)

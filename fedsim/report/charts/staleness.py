@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import POINTS, Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear, percents
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, fixed, listing, percent
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, fixed, listing, percent
+from fedsim.scenario.server import BufferedServer
 
 NAME, TITLE = "staleness", "How stale reports were"
 
@@ -48,11 +49,11 @@ class Staleness:
     limit: int | None
 
 
-def staleness_data(run: Run) -> Staleness | None:
+def staleness_data(run: FinishedRun) -> Staleness | None:
     """Compute the chart's data; None where the server runs rounds, or nobody reported."""
-    if run.flights is None or run.flights.staleness.is_empty():
+    if run.buffered is None or run.buffered.staleness.is_empty():
         return None
-    table = run.flights.staleness.with_columns(reports=pl.col("taken") + pl.col("discarded"))
+    table = run.buffered.staleness.with_columns(reports=pl.col("taken") + pl.col("discarded"))
     names = [str(name) for name in run.clients["group"].unique(maintain_order=True)]
     if not 1 < len(names) <= len(SERIES):
         names, table = ["all clients"], table.with_columns(group=pl.lit("all clients"))
@@ -68,7 +69,8 @@ def staleness_data(run: Run) -> Staleness | None:
             shown.append(name)
             shares.append(np.bincount(stale // width, reports, minlength=len(first)) / reports.sum())
             means.append(float(stale @ reports / reports.sum()))
-    limit = run.scenario("server", "max_staleness")
+    server = run.scenario.server
+    limit = server.max_staleness if isinstance(server, BufferedServer) else None
     return Staleness(
         first=first,
         width=width,
@@ -76,15 +78,15 @@ def staleness_data(run: Run) -> Staleness | None:
         shares=tuple(shares),
         means=tuple(means),
         discarded=float(table["discarded"].to_numpy().sum() / table["reports"].to_numpy().sum()),
-        limit=limit if isinstance(limit, int) and limit < most + 1 else None,
+        limit=limit if limit is not None and limit < most + 1 else None,
     )
 
 
-def staleness_chart(run: Run) -> Chart | Absent:
+def staleness_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of staleness."""
     data = staleness_data(run)
     if data is None:
-        reason = "In rounds no report is stale." if run.flights is None else "Nobody reported in this run."
+        reason = "In rounds no report is stale." if run.buffered is None else "Nobody reported in this run."
         return Absent(NAME, TITLE, reason)
     notes = ["Staleness is how many versions the server had gone on by when a report came."]
     if data.width > 1:

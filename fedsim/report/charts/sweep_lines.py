@@ -11,9 +11,17 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
-from fedsim.report.sweepdir import Sweep, estimates, is_separation, label, numbers_of, point_names, values_of
+from fedsim.report.finished_sweep import (
+    FinishedSweep,
+    estimates,
+    is_separation,
+    label,
+    numbers_of,
+    point_names,
+    values_of,
+)
+from fedsim.report.formatting import count, listing, number
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, listing, number
 
 LINES = len(SERIES)
 """Lines shown at most: each has a colour of its own."""
@@ -88,7 +96,7 @@ class Lines:
         return self.ticks[int(x)] if self.ticks else number(x)
 
 
-def axis_of(sweep: Sweep) -> str | None:
+def axis_of(sweep: FinishedSweep) -> str | None:
     """Choose the parameter along the axis: a separation; else the number with the most values; else the first."""
     separations = [name for name in sweep.parameters if is_separation(name) and numbers_of(sweep, name) is not None]
     if separations:
@@ -100,7 +108,7 @@ def axis_of(sweep: Sweep) -> str | None:
     return ranked[0] if ranked else None
 
 
-def line_data(sweep: Sweep, metric: str, unit: str = "", theory: str | None = None) -> Lines | None:
+def line_data(sweep: FinishedSweep, metric: str, unit: str = "", theory: str | None = None) -> Lines | None:
     """Compute the chart's data; None where the metric has no value, or nothing is swept."""
     along = axis_of(sweep)
     found = estimates(sweep, metric)
@@ -127,7 +135,7 @@ def line_data(sweep: Sweep, metric: str, unit: str = "", theory: str | None = No
     )
 
 
-def _places(sweep: Sweep, along: str) -> tuple[Floats, tuple[str, ...]]:
+def _places(sweep: FinishedSweep, along: str) -> tuple[Floats, tuple[str, ...]]:
     x = numbers_of(sweep, along)
     if x is not None:
         return x, ()
@@ -137,7 +145,7 @@ def _places(sweep: Sweep, along: str) -> tuple[Floats, tuple[str, ...]]:
 
 
 def line_chart(
-    sweep: Sweep, metric: str, name: str, title: str, unit: str = "", theory: str | None = None
+    sweep: FinishedSweep, metric: str, name: str, title: str, unit: str = "", theory: str | None = None
 ) -> Chart | Absent:
     """Make the chart of a metric along a sweep."""
     data = line_data(sweep, metric, unit, theory)

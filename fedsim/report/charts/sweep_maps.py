@@ -14,9 +14,9 @@ from fedsim.report.binning import Floats
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import label_axes, shortened
 from fedsim.report.charts.sweep_lines import LABEL, axis_of
-from fedsim.report.sweepdir import Sweep, estimates, label, numbers_of, short, values_of
+from fedsim.report.finished_sweep import FinishedSweep, estimates, label, numbers_of, short, values_of
+from fedsim.report.formatting import count, number
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, number
 
 SIDE = 24
 """Values of a parameter shown at most along a side."""
@@ -60,7 +60,7 @@ class Map:
     omitted: int
 
 
-def map_data(sweep: Sweep, metric: str, unit: str = "") -> Map | None:
+def map_data(sweep: FinishedSweep, metric: str, unit: str = "") -> Map | None:
     """Compute the map; None where fewer than two parameters take several values, or the metric has none."""
     several = [name for name in sweep.parameters if len(set(values_of(sweep, name))) > 1]
     found = estimates(sweep, metric)
@@ -81,13 +81,13 @@ def map_data(sweep: Sweep, metric: str, unit: str = "") -> Map | None:
     )
 
 
-def _sorted(sweep: Sweep, parameter: str) -> list[str]:
+def _sorted(sweep: FinishedSweep, parameter: str) -> list[str]:
     values, numbers = values_of(sweep, parameter), numbers_of(sweep, parameter)
     order: Floats | range = range(len(values)) if numbers is None else numbers
     return [value for value, _ in sorted(dict(zip(values, order, strict=True)).items(), key=lambda pair: pair[1])]
 
 
-def map_chart(sweep: Sweep, metric: str, name: str, title: str, unit: str = "") -> Chart | Absent | None:
+def map_chart(sweep: FinishedSweep, metric: str, name: str, title: str, unit: str = "") -> Chart | Absent | None:
     """Make the map of a metric; None where the sweep has no two sides."""
     data = map_data(sweep, metric, unit)
     if data is None:

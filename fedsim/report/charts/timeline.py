@@ -13,10 +13,9 @@ from fedsim.report.binning import Floats
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, spans
-from fedsim.report.rundir import Json, Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
-from fedsim.report.words import count, duration, percent
-from fedsim.scenario.units import parse_duration
 
 NAME, TITLE = "timeline", "Days in the life of some devices"
 
@@ -27,7 +26,7 @@ WINDOW = 2 * 86_400.0
 """Seconds of simulated time shown at most, from the start."""
 
 CONDITIONS = ("charging", "network", "idle", "available")
-"""Conditions in the order of their lanes; any other comes after them."""
+"""Conditions in the order of their rows; any other comes after them."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,6 @@ class Timeline:
         The devices.
     omitted
         Devices that were recorded and are left out.
-    rest_known
-        Whether the wall-clock cool-down of every device is known; what is drawn is the separation alone where not.
     whole
         Whether the window is the whole run.
     """
@@ -88,11 +85,10 @@ class Timeline:
     longest: float
     devices: tuple[Device, ...]
     omitted: int
-    rest_known: bool
     whole: bool
 
 
-def timeline_data(run: Run) -> Timeline | None:
+def timeline_data(run: FinishedRun) -> Timeline | None:
     """Compute the chart's data; None where no device was recorded."""
     if run.transitions is None or run.transitions.is_empty():
         return None
@@ -100,63 +96,37 @@ def timeline_data(run: Run) -> Timeline | None:
     until = min(WINDOW, run.simulated_s)
     size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
     shown = clients[:DEVICES]
-    rests = _rests(run, shown)
     return Timeline(
         unit=unit,
         size=size,
         longest=until / size,
-        devices=tuple(_device(run, int(client), until, size, rests) for client in shown),
+        devices=tuple(_device(run, int(client), until, size) for client in shown),
         omitted=len(clients) - len(shown),
-        rest_known=None not in rests.values(),
         whole=until >= run.simulated_s,
     )
 
 
-def _recorded(run: Run, transitions: pl.DataFrame) -> list[int]:
+def _recorded(run: FinishedRun, transitions: pl.DataFrame) -> list[int]:
     """List the devices that were to be recorded: one of which no condition ever held has no transitions."""
-    chosen = run.scenario("records", "transitions")
-    named = [client for client in chosen if isinstance(client, int)] if isinstance(chosen, list) else []
-    known = set(run.clients["client"].to_list()) if named else set()
-    return sorted({*transitions["client"].to_list(), *(client for client in named if client in known)})
+    return sorted({*transitions["client"].to_list(), *run.scenario.records.transitions})
 
 
-def _rests(run: Run, shown: list[int]) -> dict[int, float | None]:
-    """Return the wall-clock cool-down of some clients in seconds; None where nothing tells it."""
-    own = run.clients.filter(pl.col("client").is_in(shown))
-    if "cooldown_s" in own.columns:
-        return dict(own.select("client", "cooldown_s").iter_rows())
-    population = run.scenario("population")
-    found: dict[str, float | None] = {}
-    for entry in population if isinstance(population, list) else []:
-        if isinstance(entry, dict):
-            found[str(entry.get("name"))] = _constant(entry.get("cooldown"))
-    return {client: found.get(group, 0.0) for client, group in own.select("client", "group").iter_rows()}
-
-
-def _constant(source: Json) -> float | None:
-    value = source.get("value") if isinstance(source, dict) and source.get("kind") == "constant" else source
-    try:
-        return 0.0 if value is None else parse_duration(value)
-    except ValueError:
-        return None
-
-
-def _device(run: Run, client: int, until: float, size: float, rests: dict[int, float | None]) -> Device:
+def _device(run: FinishedRun, client: int, until: float, size: float) -> Device:
     assert run.transitions is not None
     changes = run.transitions.filter(client=client).sort("time_s")
-    names = sorted(changes["condition"].unique().to_list(), key=_lane)
+    names = sorted(changes["condition"].unique().to_list(), key=_order)
     held = tuple((name, _clipped(*_held(changes.filter(condition=name), until), until, size)) for name in names)
-    sessions = run.taken.chosen.filter(client=client)
+    sessions = run.gathered.chosen.filter(client=client)
     begun, ended = sessions["selected_s"].to_numpy(), sessions["ended_s"].fill_nan(None).fill_null(until).to_numpy()
     return Device(
         client=client,
         conditions=held,
         sessions=_clipped(begun, ended, until, size),
-        cooling=_clipped(*_cooling(run, client, sessions, rests), until, size),
+        cooling=_clipped(*_cooling(run, client, sessions), until, size),
     )
 
 
-def _lane(condition: str) -> tuple[int, str]:
+def _order(condition: str) -> tuple[int, str]:
     return (CONDITIONS.index(condition) if condition in CONDITIONS else len(CONDITIONS), condition)
 
 
@@ -168,21 +138,20 @@ def _held(changes: pl.DataFrame, until: float) -> tuple[Floats, Floats]:
     return starts, np.append(ends, until if not len(ends) else max(until, ends[-1]))[after]
 
 
-def _cooling(run: Run, client: int, sessions: pl.DataFrame, rests: dict[int, float | None]) -> tuple[Floats, Floats]:
+def _cooling(run: FinishedRun, client: int, sessions: pl.DataFrame) -> tuple[Floats, Floats]:
     """Find when a client had to wait after each session: for its separation, for its wall-clock cool-down.
 
     A separation of R ends with the opening of round t + 1 + R. It counts from the selection, but one who is in a
     session waits for nothing else, so the waiting is drawn from the session's end on.
     """
     row = run.clients.row(by_predicate=pl.col("client") == client, named=True)
-    from_report = run.scenario("server", "cooldown_from") == "reported"
+    from_report = run.scenario.server.cooldown_from == "reported"
     rested = sessions.filter(pl.col("outcome") == "reported") if from_report else sessions
     begun, ended = rested["selected_s"].to_numpy(), rested["ended_s"].fill_nan(None).to_numpy()
     opened = run.rounds["opened_s"].to_numpy()
     back = rested["round"].to_numpy() + 1 + int(row["separation"])
     ready = np.append(opened, run.simulated_s)[np.minimum(back, len(opened))]
-    rest = rests.get(client) or 0.0
-    until = np.maximum(ready if row["separation"] else ended, (ended if from_report else begun) + rest)
+    until = np.maximum(ready if row["separation"] else ended, (ended if from_report else begun) + row["cooldown_s"])
     known = np.isfinite(ended) & (until > ended)
     return ended[known], until[known]
 
@@ -192,7 +161,7 @@ def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> Spans:
     return Spans(starts[inside] / size, np.minimum(ends[inside], until) / size)
 
 
-def timeline_chart(run: Run) -> Chart | Absent:
+def timeline_chart(run: FinishedRun) -> Chart | Absent:
     """Make the timeline."""
     data = timeline_data(run)
     if data is None:
@@ -204,11 +173,11 @@ def timeline_chart(run: Run) -> Chart | Absent:
         notes=_notes(data),
         table=_table(data),
         draw=partial(draw_timeline, data),
-        height=float(np.clip(0.4 + 0.042 * _lanes(data), 0.75, 2.0)),
+        height=float(np.clip(0.4 + 0.042 * _rows(data), 0.75, 2.0)),
     )
 
 
-def _lanes(data: Timeline) -> int:
+def _rows(data: Timeline) -> int:
     return sum(len(device.conditions) + 3 for device in data.devices)
 
 
@@ -224,8 +193,6 @@ def _notes(data: Timeline) -> tuple[str, ...]:
     notes = [] if data.whole else [f"The first {duration(data.longest * data.size)} of the run."]
     if data.omitted:
         notes.append(f"{count(data.omitted, 'recorded device')} left out; transitions.parquet has them all.")
-    if not data.rest_known:
-        notes.append("Cool-downs are those of the separation; wall-clock cool-downs differ from client to client.")
     notes.append("Sessions are drawn a little longer than they were, or they could not be seen.")
     return tuple(notes)
 
@@ -243,9 +210,9 @@ def _table(data: Timeline) -> Table:
 
 
 def draw_timeline(data: Timeline, axes: Axes) -> None:
-    """Draw for each device a lane for each condition and, below them, a broad one for sessions and cool-downs."""
+    """Draw for each device a row for each condition and, below them, a broad one for sessions and cool-downs."""
     names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
-    colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_lane))}
+    colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_order))}
     shown: dict[str, Artist] = {}
     ticks: list[float] = []
     top = 0.0
@@ -254,11 +221,11 @@ def draw_timeline(data: Timeline, axes: Axes) -> None:
             patch = spans(axes, held.starts, held.ends, (top + 0.15, top + 0.85), colors[name])
             shown.setdefault(name, patch)
             top += 1
-        lane = (top + 0.1, top + 1.5)
-        shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, lane, SERIES[1], alpha=0.32)
+        broad = (top + 0.1, top + 1.5)
+        shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, broad, SERIES[1], alpha=0.32)
         least = data.longest / 260
         ends = np.maximum(device.sessions.ends, device.sessions.starts + least)
-        shown["session"] = spans(axes, device.sessions.starts, ends, lane, SERIES[0])
+        shown["session"] = spans(axes, device.sessions.starts, ends, broad, SERIES[0])
         ticks.append((top + 1.5 + top - len(device.conditions)) / 2)
         top += 2.6
         if device is not data.devices[-1]:
@@ -270,4 +237,4 @@ def draw_timeline(data: Timeline, axes: Axes) -> None:
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
     label_axes(axes, time_axis(axes, data.unit, data.longest), "")
-    legend(axes, [(shown[name], name) for name in (*sorted(names, key=_lane), "session", "cool-down")])
+    legend(axes, [(shown[name], name) for name in (*sorted(names, key=_order), "session", "cool-down")])

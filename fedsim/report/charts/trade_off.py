@@ -11,9 +11,9 @@ from fedsim.report.binning import Floats
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import MUTED, label_axes, legend, linear, series_color
 from fedsim.report.charts.sweep_lines import L1, LINES, axis_of
-from fedsim.report.sweepdir import Sweep, estimates, numbers_of, point_names, short, values_of
+from fedsim.report.finished_sweep import FinishedSweep, estimates, numbers_of, point_names, short, values_of
+from fedsim.report.formatting import count, fixed, number
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, fixed, number
 
 NAME, TITLE = "trade-off", "What evenness costs"
 PACE = "rounds.per_day"
@@ -52,7 +52,7 @@ class TradeOff:
     omitted: int
 
 
-def trade_off_data(sweep: Sweep) -> TradeOff | None:
+def trade_off_data(sweep: FinishedSweep) -> TradeOff | None:
     """Compute the chart's data; None where a figure is missing or nothing is swept."""
     along = axis_of(sweep)
     bias, pace = estimates(sweep, L1), estimates(sweep, PACE)
@@ -80,7 +80,7 @@ def trade_off_data(sweep: Sweep) -> TradeOff | None:
     return TradeOff(along, tuple(paths[:LINES]), max(0, len(paths) - LINES))
 
 
-def trade_off_chart(sweep: Sweep) -> Chart | Absent:
+def trade_off_chart(sweep: FinishedSweep) -> Chart | Absent:
     """Make the trade-off plot."""
     data = trade_off_data(sweep)
     if data is None:

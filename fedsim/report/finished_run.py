@@ -2,16 +2,21 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import polars as pl
 
-from fedsim.common.errors import RunError
-from fedsim.report.flights import Flights, gather_flights
-from fedsim.report.taken import Taken, gather
+from fedsim.common.errors import RunError, ScenarioError
+from fedsim.report.buffered import BufferedSessions, gather_buffered
+from fedsim.report.gathered import Gathered, gather
+from fedsim.scenario import Scenario
+from fedsim.scenario.document import Document
+from fedsim.scenario.loading import validate
+from fedsim.scenario.server import BufferedServer
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
 
@@ -30,17 +35,18 @@ _ROUNDS = (
     "outcome",
 )
 _PARTICIPATIONS = ("round", "client", "selected_s", "ended_s", "outcome", "gap")
-_CLIENTS = ("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method")
-_OF_CLIENTS = ("cooldown_s", "time_zone")  # not in the first runs
-_GAUGES = ("time_s", "group", "available", "eligible", "in_session")
-_OF_GAUGES = ("time_zone",)
+_CLIENTS = (
+    *("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method"),
+    *("cooldown_s", "time_zone"),
+)
+_GAUGES = ("time_s", "group", "time_zone", "available", "eligible", "in_session")
 _TRANSITIONS = ("time_s", "client", "condition", "on")
 _LEARNING = ("round", "closed_s", "optimizer", "loss", "grad_norm")
 _CONVERGENCE = ("separation", "round", "tv", "noise_floor")
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """What a run left behind.
 
     Parameters
@@ -49,6 +55,8 @@ class Run:
         The scenario's name, as a person wrote it: text, never markup.
     manifest
         The whole of `manifest.json`.
+    scenario
+        What was run.
     rounds, clients
         The tables of the same name.
     taken
@@ -69,20 +77,21 @@ class Run:
 
     name: str
     manifest: Mapping[str, Json]
+    scenario: Scenario
     rounds: pl.DataFrame
     clients: pl.DataFrame
-    taken: Taken
+    gathered: Gathered
     gauges: pl.DataFrame | None
     transitions: pl.DataFrame | None
     learning: pl.DataFrame | None
     convergence: pl.DataFrame | None
     metrics: Mapping[str, float]
-    flights: Flights | None = None
+    buffered: BufferedSessions | None = None
 
     @property
     def sessions(self) -> Mapping[str, int]:
         """How many sessions ended in each way: outcome -> count."""
-        return {str(outcome): int(count) for outcome, count in self.taken.outcomes.iter_rows()}
+        return {str(outcome): int(count) for outcome, count in self.gathered.outcomes.iter_rows()}
 
     @property
     def simulated_s(self) -> float:
@@ -96,32 +105,22 @@ class Run:
     @property
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
-        return "round" if self.flights is None else "version"
+        return "round" if self.buffered is None else "version"
 
     @property
     def gauged(self) -> int | None:
         """How many clients stand for all in the gauges; None where everyone is counted."""
-        most = self.scenario("records", "gauge_sample")
-        return most if isinstance(most, int) and len(self.clients) > most else None
+        most = self.scenario.records.gauge_sample
+        return most if most is not None and len(self.clients) > most else None
 
     @property
     def wanted(self) -> int | None:
-        """Clients selected in a full round: the cohort times the over-selection, rounded up; None where not known."""
-        cohort, over_select = self.scenario("server", "cohort"), self.scenario("server", "over_select")
-        if not isinstance(cohort, int):
-            return None
-        # Rounded first, so that 100 times 1.1 is 110 and not a hair more.
-        return math.ceil(round(cohort * (over_select if isinstance(over_select, int | float) else 1), 9))
-
-    def scenario(self, *keys: str) -> Json:
-        """Look up a value of the resolved scenario; None where it is not there."""
-        value: Json = self.manifest.get("scenario")
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value
+        """Clients selected in a full round; None with a buffered server, which has no rounds."""
+        server = self.scenario.server
+        return None if isinstance(server, BufferedServer) else server.wanted
 
 
-def read_run(directory: Path) -> Run:
+def read_run(directory: Path) -> FinishedRun:
     """Read a run directory.
 
     Raises
@@ -138,23 +137,38 @@ def read_run(directory: Path) -> Run:
     name = manifest.get("name")
     if not isinstance(name, str):
         raise RunError(f"{directory / 'manifest.json'}: has no name; it was not written by a run")
-    clients = _read_table(directory / "clients.parquet", _CLIENTS, _OF_CLIENTS)
+    clients = _read_table(directory / "clients.parquet", _CLIENTS)
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
-    run = Run(
+    participations = directory / "participations.parquet"
+    chosen = [] if transitions is None else transitions["client"].unique().to_list()
+    with _reading(participations):
+        gathered = gather(_scan(participations, _PARTICIPATIONS), clients, chosen)
+    run = FinishedRun(
         name=name,
         manifest=manifest,
+        scenario=_scenario(directory / "manifest.json", manifest),
         rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
         clients=clients,
-        taken=_gather(directory / "participations.parquet", clients, transitions),
-        gauges=_read_optional(directory / "gauges.parquet", _GAUGES, _OF_GAUGES),
+        gathered=gathered,
+        gauges=_read_optional(directory / "gauges.parquet", _GAUGES),
         transitions=transitions,
         learning=_read_learning(directory / "learning.parquet"),
         convergence=_read_optional(directory / "convergence.parquet", _CONVERGENCE),
         metrics=_metrics(directory / "metrics.json"),
     )
-    if run.scenario("server", "mode") != "buffered":
+    if not isinstance(run.scenario.server, BufferedServer):
         return run
-    return replace(run, flights=_flights(directory / "participations.parquet", clients, run.simulated_s))
+    with _reading(participations):
+        frame = _scan(participations, (*_PARTICIPATIONS, "staleness"))
+        return replace(run, buffered=gather_buffered(frame, clients, run.simulated_s))
+
+
+def _scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
+    """Build the resolved scenario, which imports nothing of what it names."""
+    try:
+        return validate(Scenario, Document(manifest.get("scenario")), [])
+    except ScenarioError as error:
+        raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
 
 
 def _read_json(path: Path) -> Mapping[str, Json]:
@@ -181,54 +195,39 @@ def _metrics(path: Path) -> Mapping[str, float]:
     return values
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file where it cannot be read."""
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
+
+
 def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
     if not path.is_file():
         raise RunError(f"{path}: no such file; is this a run directory?")
-    try:
+    with _reading(path):
         frame = pl.scan_parquet(path, glob=False)
         present = frame.collect_schema().names()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
     missing = [column for column in columns if column not in present]
     if missing:
         raise RunError(f"{path}: lacks the columns {', '.join(missing)}")
     return frame
 
 
-def _collect(path: Path, frame: pl.LazyFrame) -> pl.DataFrame:
-    try:
-        return frame.collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
-
-
-def _read_table(path: Path, columns: tuple[str, ...], perhaps: tuple[str, ...] = ()) -> pl.DataFrame:
-    frame = _scan(path, columns)
-    present = frame.collect_schema().names()
-    return _collect(path, frame.select(*columns, *(name for name in perhaps if name in present)))
-
-
-def _gather(path: Path, clients: pl.DataFrame, transitions: pl.DataFrame | None) -> Taken:
-    chosen = [] if transitions is None else transitions["client"].unique().to_list()
-    frame = _scan(path, _PARTICIPATIONS)
-    try:
-        return gather(frame, clients, chosen)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
-
-
-def _flights(path: Path, clients: pl.DataFrame, simulated_s: float) -> Flights:
-    frame = _scan(path, (*_PARTICIPATIONS, "staleness"))
-    try:
-        return gather_flights(frame, clients, simulated_s)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError(f"{path}: cannot be read as Parquet: {error}") from error
+def _read_table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+    with _reading(path):
+        return _scan(path, columns).select(*columns).collect()
 
 
 def _read_learning(path: Path) -> pl.DataFrame | None:
     # What else a problem measures, such as the distance from its optimum, stands beside the columns that all have.
-    return _collect(path, _scan(path, _LEARNING)) if path.exists() else None
+    if not path.exists():
+        return None
+    with _reading(path):
+        return _scan(path, _LEARNING).collect()
 
 
-def _read_optional(path: Path, columns: tuple[str, ...], perhaps: tuple[str, ...] = ()) -> pl.DataFrame | None:
-    return _read_table(path, columns, perhaps) if path.exists() else None
+def _read_optional(path: Path, columns: tuple[str, ...]) -> pl.DataFrame | None:
+    return _read_table(path, columns) if path.exists() else None

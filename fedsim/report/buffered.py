@@ -9,7 +9,7 @@ from fedsim.report.binning import POINTS, Floats
 
 
 @dataclass(frozen=True)
-class Flights:
+class BufferedSessions:
     """The sessions of a buffered server, gathered.
 
     Parameters
@@ -27,7 +27,7 @@ class Flights:
     running: Floats
 
 
-def gather_flights(participations: pl.LazyFrame, clients: pl.DataFrame, simulated_s: float) -> Flights:
+def gather_buffered(participations: pl.LazyFrame, clients: pl.DataFrame, simulated_s: float) -> BufferedSessions:
     """Gather the sessions.
 
     Parameters
@@ -65,7 +65,7 @@ def gather_flights(participations: pl.LazyFrame, clients: pl.DataFrame, simulate
     # By time t, sessions have run sum (t - begin) - sum (t - end) seconds in all.
     time_s = width * np.arange(POINTS + 1.0)
     spent_s = _since(starts, time_s) - _since(ends, time_s)
-    return Flights(staleness, time_s[1:], np.maximum(np.diff(spent_s) / width, 0.0))
+    return BufferedSessions(staleness, time_s[1:], np.maximum(np.diff(spent_s) / width, 0.0))
 
 
 def _since(table: pl.DataFrame, time_s: Floats) -> Floats:

@@ -6,9 +6,9 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.report import write_report
-from fedsim.report.rundir import read_run
+from fedsim.report.finished_run import read_run
 
-from .runs import rewrite, write_manifest, write_metrics
+from .runs import SCENARIO, rewrite, write_manifest, write_metrics
 
 FILES = ("manifest.json", "rounds.parquet", "participations.parquet", "clients.parquet", "metrics.json")
 
@@ -46,6 +46,30 @@ def test_a_manifest_that_no_run_wrote(run_directory: Path) -> None:
     (run_directory / "manifest.json").write_text("[]")
     with pytest.raises(RunError, match=r"manifest\.json: holds no JSON object"):
         write_report(run_directory)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "complaint"),
+    [
+        (None, "its scenario cannot be read: "),
+        ([1], "its scenario cannot be read: "),
+        (SCENARIO | {"server": {"cohort": "five"}}, "its scenario cannot be read: .*server.cohort: must be a whole"),
+        (SCENARIO | {"later": 1}, "its scenario cannot be read: .*later: unknown key"),
+    ],
+)
+def test_a_scenario_that_this_version_does_not_know(run_directory: Path, scenario: object, complaint: str) -> None:
+    write_manifest(run_directory, scenario=scenario)
+    with pytest.raises(RunError, match=r"manifest\.json: " + complaint):
+        write_report(run_directory)
+
+
+def test_a_scenario_with_components_of_one_s_own_is_read_without_their_code(run_directory: Path) -> None:
+    learning = SCENARIO["learning"] | {"optimizers": [{"kind": "nowhere:Optimizer", "rate": 3}]}
+    write_manifest(run_directory, scenario=SCENARIO | {"learning": learning, "metrics": ["nowhere:Metric"]})
+    run = read_run(run_directory)
+    assert run.wanted == 5
+    assert run.scenario.learning is not None
+    assert run.scenario.learning.optimizers[0].kind == "nowhere:Optimizer"
 
 
 def test_metrics_are_numbers(run_directory: Path) -> None:

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
+from fedsim.report.buffered import gather_buffered
 from fedsim.report.charts import run_charts
 from fedsim.report.charts.chart import Absent
+from fedsim.report.charts.concurrency import concurrency_chart, concurrency_data
 from fedsim.report.charts.gaps import gap_chart
-from fedsim.report.charts.places import place_chart, place_data
 from fedsim.report.charts.rounds import duration_chart, duration_data
 from fedsim.report.charts.staleness import staleness_chart, staleness_data
-from fedsim.report.flights import gather_flights
-from fedsim.report.rundir import Run, read_run
+from fedsim.report.finished_run import FinishedRun, read_run
 
 SCENARIO = """\
 stop: {rounds: 150}
@@ -29,7 +29,7 @@ server: {mode: buffered, concurrency: 8, buffer: 2, max_staleness: 6}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     folder = tmp_path_factory.mktemp("buffered")
     (folder / "case.fedsim.yaml").write_text(SCENARIO, encoding="utf-8")
     result = simulate(Scenario.load(folder / "case.fedsim.yaml"))
@@ -37,12 +37,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return read_run(folder / "run")
 
 
-def table(run: Run) -> pl.DataFrame:
+def table(run: FinishedRun) -> pl.DataFrame:
     """Return the participations that the run's charts were gathered from."""
-    return simulate(Scenario.model_validate(run.manifest["scenario"])).participations
+    return simulate(run.scenario).participations
 
 
-def test_shares_by_staleness_are_those_of_the_log(run: Run) -> None:
+def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
     """Group by group, with the discarded ones, which lie beyond the limit."""
     data = staleness_data(run)
     assert data is not None
@@ -61,13 +61,13 @@ def test_shares_by_staleness_are_those_of_the_log(run: Run) -> None:
     assert any("were discarded" in note for note in chart.notes)
 
 
-def test_places_are_all_taken_where_clients_abound(run: Run) -> None:
-    data = place_data(run)
+def test_places_are_all_taken_where_clients_abound(run: FinishedRun) -> None:
+    data = concurrency_data(run)
     assert data is not None
     assert data.concurrency == 8
     np.testing.assert_allclose(data.running, 8.0, rtol=1e-9)
     assert data.taken == pytest.approx(1.0)
-    chart = place_chart(run)
+    chart = concurrency_chart(run)
     assert not isinstance(chart, Absent)
     assert chart.description.startswith("100\N{NARROW NO-BREAK SPACE}% of the 8 places")
 
@@ -84,14 +84,14 @@ def test_sessions_in_flight_are_time_in_sessions_by_span(spans: list[tuple[float
             "staleness": [0] * len(spans),
         }
     )
-    found = gather_flights(sessions.lazy(), pl.DataFrame({"client": [0], "group": ["all"]}), 100.0)
+    found = gather_buffered(sessions.lazy(), pl.DataFrame({"client": [0], "group": ["all"]}), 100.0)
     edges = np.append(0.0, found.time_s)
     for k, running in enumerate(found.running):
         overlap = [max(0.0, min(b + n, edges[k + 1]) - max(b, edges[k])) for b, n in spans]
         assert running == pytest.approx(sum(overlap) / (edges[1] - edges[0]), abs=1e-6)
 
 
-def test_versions_last_from_one_to_the_next(run: Run) -> None:
+def test_versions_last_from_one_to_the_next(run: FinishedRun) -> None:
     data = duration_data(run)
     assert data is not None
     assert data.waiting is None
@@ -100,7 +100,7 @@ def test_versions_last_from_one_to_the_next(run: Run) -> None:
     assert chart.title == "How long versions took"
 
 
-def test_gaps_of_a_buffered_server_are_counted_in_versions(run: Run) -> None:
+def test_gaps_of_a_buffered_server_are_counted_in_versions(run: FinishedRun) -> None:
     chart = gap_chart(run)
     assert not isinstance(chart, Absent)
     words = " ".join([chart.title, chart.description, *chart.notes, chart.table.caption, *chart.table.header])
@@ -108,7 +108,7 @@ def test_gaps_of_a_buffered_server_are_counted_in_versions(run: Run) -> None:
     assert "ound" not in words
 
 
-def test_only_buffered_runs_have_these_charts(run: Run, tmp_path: Path) -> None:
+def test_only_buffered_runs_have_these_charts(run: FinishedRun, tmp_path: Path) -> None:
     shown = {chart.name for charts in run_charts(run).values() for chart in charts}
     assert {"staleness", "places"} <= shown
     path = tmp_path / "rounds.fedsim.yaml"
@@ -116,5 +116,5 @@ def test_only_buffered_runs_have_these_charts(run: Run, tmp_path: Path) -> None:
     simulate(Scenario.load(path)).save(tmp_path / "run")
     rounds = read_run(tmp_path / "run")
     assert not {"staleness", "places"} & {chart.name for charts in run_charts(rounds).values() for chart in charts}
-    for absent in (staleness_chart(rounds), place_chart(rounds)):
+    for absent in (staleness_chart(rounds), concurrency_chart(rounds)):
         assert isinstance(absent, Absent)

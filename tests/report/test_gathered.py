@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.report.taken import SLOT, gather
+from fedsim.report.gathered import SLOT, gather
 
 
 @pytest.mark.parametrize("clients", [range(40), range(39, -1, -1), range(3, 203, 5), range(20)])

@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import Floats
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear
-from fedsim.report.rundir import Run
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, fixed, percent, time_unit
 from fedsim.report.tables import Table, thinned
-from fedsim.report.words import count, fixed, percent, time_unit
 
 NAME, TITLE = "places", "How many sessions ran at once"
 
 
 @dataclass(frozen=True)
-class Places:
+class Concurrency:
     """Sessions in flight over time.
 
     Parameters
@@ -41,25 +41,25 @@ class Places:
     taken: float
 
 
-def place_data(run: Run) -> Places | None:
+def concurrency_data(run: FinishedRun) -> Concurrency | None:
     """Compute the chart's data; None where the server runs rounds, or no time passed."""
-    concurrency = run.scenario("server", "concurrency")
-    if run.flights is None or not isinstance(concurrency, int) or run.simulated_s <= 0:
+    if run.buffered is None or run.simulated_s <= 0:
         return None
+    concurrency = run.scenario.server.wanted
     size, unit = time_unit(run.simulated_s)
-    time_s = run.flights.time_s
-    return Places(
+    time_s = run.buffered.time_s
+    return Concurrency(
         unit=unit,
         time=(time_s - 0.5 * time_s[0]) / size,
-        running=run.flights.running,
+        running=run.buffered.running,
         concurrency=concurrency,
-        taken=round(float(run.flights.running.mean()) / concurrency, 9),
+        taken=round(float(run.buffered.running.mean()) / concurrency, 9),
     )
 
 
-def place_chart(run: Run) -> Chart | Absent:
+def concurrency_chart(run: FinishedRun) -> Chart | Absent:
     """Make the chart of places."""
-    data = place_data(run)
+    data = concurrency_data(run)
     if data is None:
         return Absent(NAME, TITLE, "Rounds begin and end their sessions together; this is a chart of buffered servers.")
     return Chart(
@@ -68,16 +68,16 @@ def place_chart(run: Run) -> Chart | Absent:
         description=f"{percent(data.taken)} of the {count(data.concurrency, 'place')} were taken on average.",
         notes=(f"Means over {len(data.time)} equal spans of the run.",),
         table=_table(data),
-        draw=partial(draw_places, data),
+        draw=partial(draw_concurrency, data),
     )
 
 
-def _table(data: Places) -> Table:
+def _table(data: Concurrency) -> Table:
     rows = [(fixed(time, 2), fixed(running, 1)) for time, running in zip(data.time, data.running, strict=True)]
     return thinned(f"Sessions that ran at once (time in {data.unit})", ("Time", "Sessions"), rows)
 
 
-def draw_places(data: Places, axes: Axes) -> None:
+def draw_concurrency(data: Concurrency, axes: Axes) -> None:
     """Draw the sessions in flight, and how many there may be."""
     axes.fill_between(data.time, 0, data.running, color=SERIES[0], alpha=0.16, linewidth=0)
     (running,) = axes.plot(data.time, data.running, color=SERIES[0])

@@ -17,7 +17,7 @@ _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome", "gap")
 
 
 @dataclass(frozen=True)
-class Taken:
+class Gathered:
     """The participations, gathered.
 
     Parameters
@@ -27,7 +27,7 @@ class Taken:
     gaps
         ``separation``, ``gap``, ``len``: rounds since a client's last participation, by its R.
     starts
-        ``group``, ``time_zone`` (where the clients have one), ``slot``, ``len``: sessions begun, by the number of the
+        ``group``, ``time_zone``, ``slot``, ``len``: sessions begun, by the number of the
         quarter of an hour since the start.
     firsts
         ``first_s``: when each client that took part did so first, in ascending order.
@@ -42,7 +42,7 @@ class Taken:
     chosen: pl.DataFrame
 
 
-def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence[int]) -> Taken:
+def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence[int]) -> Gathered:
     """Gather the participations.
 
     Parameters
@@ -59,7 +59,7 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
     polars.exceptions.PolarsError, OSError
         The table cannot be read.
     """
-    home = [name for name in ("group", "time_zone") if name in clients.columns]
+    home = ["group", "time_zone"]
     # What is known of each client is looked up by its row: a join would go through all clients for every part.
     homes = clients.select(home).unique().with_row_index("home")
     of_client = clients.select("client", "separation", *home).sort("client")
@@ -89,7 +89,7 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
         ]
     outcomes, gaps, starts, strangers, sessions = sums
     firsts = np.concatenate([first_s[np.isfinite(first_s)], strangers["first_s"].to_numpy()])
-    return Taken(
+    return Gathered(
         outcomes.sort("outcome"),
         gaps.sort("separation", "gap"),
         starts.join(homes, on="home").select(*home, "slot", "len").sort(*home, "slot"),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedsim.report.words import NOTHING, count, duration, fixed, listing, number, percent, together
+from fedsim.report.formatting import NOTHING, count, duration, fixed, listing, number, percent, together
 
 
 def plain(text: str) -> str:

@@ -10,8 +10,8 @@ import polars as pl
 
 from fedsim.common.errors import RunError
 from fedsim.report.binning import Floats
-from fedsim.report.rundir import Json
-from fedsim.report.words import number
+from fedsim.report.finished_run import Json
+from fedsim.report.formatting import number
 from fedsim.sweeps import results
 from fedsim.sweeps.store import SWEEP_FILE
 
@@ -19,7 +19,7 @@ COMPLETE = "complete"
 
 
 @dataclass(frozen=True)
-class Sweep:
+class FinishedSweep:
     """What a sweep left behind.
 
     Parameters
@@ -70,7 +70,7 @@ class Estimates:
     seeds: Floats
 
 
-def read_sweep(directory: Path) -> Sweep:
+def read_sweep(directory: Path) -> FinishedSweep:
     """Read a sweep directory.
 
     Raises
@@ -100,7 +100,7 @@ def read_meta(directory: Path) -> Mapping[str, Json]:
     return meta
 
 
-def sweep_of(table: pl.DataFrame, meta: Mapping[str, Json], fallback: str = "sweep") -> Sweep:
+def sweep_of(table: pl.DataFrame, meta: Mapping[str, Json], fallback: str = "sweep") -> FinishedSweep:
     """Order the tidy table of a sweep: run_id, point, seed, status, a column for each parameter, metric, value.
 
     Raises
@@ -115,7 +115,7 @@ def sweep_of(table: pl.DataFrame, meta: Mapping[str, Json], fallback: str = "swe
     parameters = tuple(column for column in table.columns if column not in results.FIXED)
     points = table.select("point", *parameters).unique("point", keep="first", maintain_order=True).sort("point")
     finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
-    return Sweep(
+    return FinishedSweep(
         name=name if isinstance(name, str) else fallback,
         meta=meta,
         parameters=parameters,
@@ -127,13 +127,13 @@ def sweep_of(table: pl.DataFrame, meta: Mapping[str, Json], fallback: str = "swe
     )
 
 
-def estimates(sweep: Sweep, metric: str) -> Estimates:
+def estimates(sweep: FinishedSweep, metric: str) -> Estimates:
     """Estimate a metric at every point."""
     own = results.estimates(sweep.results.filter(metric=metric))
     return _aligned(sweep, own.select("point", "mean", "high", "seeds"))
 
 
-def paired(sweep: Sweep, metric: str, baseline: int = 0) -> Estimates:
+def paired(sweep: FinishedSweep, metric: str, baseline: int = 0) -> Estimates:
     """Estimate how a metric differs at every point from the one in that row, over the seeds that both have.
 
     The same seed is the same world at every point, so differences vary less than the values do. At the baseline
@@ -147,7 +147,7 @@ def paired(sweep: Sweep, metric: str, baseline: int = 0) -> Estimates:
     return _aligned(sweep, apart.select("point", pl.col("difference").alias("mean"), "high", "seeds"))
 
 
-def _aligned(sweep: Sweep, table: pl.DataFrame) -> Estimates:
+def _aligned(sweep: FinishedSweep, table: pl.DataFrame) -> Estimates:
     """Put ``point``, ``mean``, ``high``, ``seeds`` in the order of the points."""
     every = sweep.points.select("point").join(table, on="point", how="left", maintain_order="left")
     mean = every["mean"].cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -157,12 +157,12 @@ def _aligned(sweep: Sweep, table: pl.DataFrame) -> Estimates:
     return Estimates(mean, np.where(seeds >= 2, high - mean, np.nan), seeds)
 
 
-def values_of(sweep: Sweep, parameter: str) -> tuple[str, ...]:
+def values_of(sweep: FinishedSweep, parameter: str) -> tuple[str, ...]:
     """Write the value that a parameter has at every point."""
     return tuple(shown(value) for value in sweep.points[parameter].to_list())
 
 
-def numbers_of(sweep: Sweep, parameter: str) -> Floats | None:
+def numbers_of(sweep: FinishedSweep, parameter: str) -> Floats | None:
     """Return the value of a parameter at every point as numbers; None where some are not."""
     column = sweep.points[parameter]
     if column.dtype == pl.Boolean:
@@ -196,7 +196,7 @@ def is_separation(parameter: str) -> bool:
     return parameter.rpartition(".")[2] == "separation"
 
 
-def point_names(sweep: Sweep, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
+def point_names(sweep: FinishedSweep, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
     """Name every point by the values of these parameters; of all, if none are given."""
     chosen = sweep.parameters if parameters is None else tuple(parameters)
     columns = [values_of(sweep, parameter) for parameter in chosen]

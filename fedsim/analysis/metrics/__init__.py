@@ -1,0 +1,131 @@
+"""Every named metric, one module for each metric or for some that are computed together.
+
+To add one, write a class like those here: it declares its metrics and has one method, `measure`. Your own, named by a
+scenario's ``metrics``, go through the same door.
+"""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from re import compile as pattern
+from typing import Final
+
+import polars as pl
+
+from fedsim.analysis.metrics.learning import LEARNING
+from fedsim.analysis.metrics.metric import Measurement, Metric
+from fedsim.analysis.metrics.view import LogView, Setting
+from fedsim.common.registry import Registry
+from fedsim.log import Recorded
+
+_ROOM = "fedsim.analysis.metrics"
+BUILTIN: Final = {
+    "rounds": f"{_ROOM}.rounds:Rounds",
+    "sessions": f"{_ROOM}.sessions:Sessions",
+    "staleness": f"{_ROOM}.staleness:Staleness",
+    "participation": f"{_ROOM}.participation:Participation",
+    "population": f"{_ROOM}.population:Population",
+    "places": f"{_ROOM}.places:Places",
+    "theory": f"{_ROOM}.theory:AgainstTheory",
+    "groups": f"{_ROOM}.groups:GroupShares",
+}
+"""What every run measures, in this order."""
+METRICS: Final = Registry[Measurement]("a metric", Measurement, BUILTIN)
+
+_READING_ORDER = (
+    *("rounds", "sessions", "staleness", "versions", "concurrency", "participation.l1_uniform", "participation.tv"),
+    *("participation.reported", "participation.l1_uniform_theory", "participation.l1_chain", "participation"),
+    *("population", "selection", "group", "learning"),
+)
+"""In which order lists show the metrics: by the longest of these beginnings that a name has."""
+_MOST_GROUPS = 200  # beyond so many, nobody reads a metric for each
+_NOT_IN_A_NAME = pattern(r"[^A-Za-z0-9_-]+")
+_PLACEHOLDER = pattern(r"[A-Z]{2,}")
+_OF_A_GROUP = Metric(
+    "group.GROUP.METRIC",
+    "",
+    "Any metric of sessions, staleness, participation or availability for one group of several.",
+)
+
+
+@cache
+def listed() -> tuple[Metric, ...]:
+    """Return every metric that is built in, in the order in which lists show them."""
+    found = []
+    for kind in BUILTIN:
+        cls = METRICS[kind]
+        prefix = "group.GROUP." if scope(cls) == "groups" else ""
+        found += [Metric(prefix + each.name, each.unit, each.meaning) for each in declared(cls)]
+    return tuple(sorted([*found, _OF_A_GROUP, *LEARNING], key=_place))
+
+
+def _place(metric: Metric) -> int:
+    return _READING_ORDER.index(max((start for start in _READING_ORDER if metric.name.startswith(start)), key=len))
+
+
+@cache
+def describe(name: str) -> Metric | None:
+    """Return the built-in metric of that name, or None if there is none."""
+    return next((each for each in listed() if fnmatchcase(name, _PLACEHOLDER.sub("*", each.name))), None)
+
+
+def declared(measurement: object) -> tuple[Metric, ...]:
+    """Return the metrics that a measurement declares.
+
+    Raises
+    ------
+    TypeError
+        If they are not made of a name, a unit and a meaning.
+    """
+    several = getattr(measurement, "metrics", None)
+    if several is not None:
+        return tuple(each if isinstance(each, Metric) else Metric(*each) for each in several)
+    default = measurement.__name__ if isinstance(measurement, type) else type(measurement).__name__
+    name, unit, meaning = (getattr(measurement, key, "") for key in ("name", "unit", "meaning"))
+    return (Metric(name or default, unit, meaning),)
+
+
+def scope(measurement: object) -> str:
+    """Say what a measurement is made of: the whole ``run``, the ``groups``, or ``both``."""
+    found: str = getattr(measurement, "scope", "run")
+    return found
+
+
+def metric_part(group: str) -> str:
+    """Return the name of a group as it stands in the names of its metrics."""
+    return _NOT_IN_A_NAME.sub("-", group)
+
+
+def measure(
+    log: Recorded, clients: pl.DataFrame, setting: Setting, own: Sequence[Measurement] = ()
+) -> dict[str, float]:
+    """Return the metrics of the log, by name; one that has no samples is left out.
+
+    Parameters
+    ----------
+    log
+        What was recorded.
+    clients
+        The table of clients.
+    setting
+        What there is to know about the scenario.
+    own
+        What is measured beside the built-in metrics.
+    """
+    run = LogView(log.rounds, log.gauges, clients, setting, log.ended_s, log.participations)
+    measurements = [*(METRICS[kind]() for kind in BUILTIN), *own]
+    metrics: dict[str, float] = {}
+    for each in measurements:
+        if scope(each) != "groups":
+            metrics |= _named(each, run)
+    for group in setting.groups if 1 < len(setting.groups) <= _MOST_GROUPS else ():
+        part = run.of_group(group)
+        for each in measurements:
+            if scope(each) != "run":
+                metrics |= {f"group.{metric_part(group.name)}.{name}": x for name, x in _named(each, part).items()}
+    return metrics
+
+
+def _named(measurement: Measurement, run: LogView) -> dict[str, float]:
+    found = measurement.measure(run)
+    return dict(found) if not isinstance(found, float) else {declared(measurement)[0].name: found}

@@ -1,0 +1,29 @@
+"""What training says of each optimizer; it is measured where models are trained, in `fedsim.learning`."""
+
+from fedsim.analysis.metrics.metric import described
+
+LEARNING = described(
+    "learning.OPTIMIZER",
+    """
+    loss | | Global loss, mean over the evaluations in the last half of the rounds.
+    grad_norm | | Norm of the global gradient, mean over the last half of the rounds.
+    final_loss | | Global loss at the last evaluation.
+    drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
+    late_descent | share | Share of the whole descent of the loss between those two quarters.
+    converged | | 1 if drift and late descent are small enough to call the run converged, else 0.
+    diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
+    accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
+    average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
+    average_excess_loss | | That loss above the first optimizer's under uniform participation.
+    drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
+    drawn_grad_norm | | Norm of the global gradient of that model.
+    drawn_round | rounds | The round it was drawn from.
+    bias | | Distance from the optimum, where it is known, of the mean model over the last half.
+    bias_predicted | | Distance from the optimum of the point to which the frequencies lead.
+    bias_error | | Distance between that point and the mean model over the last half.
+    time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
+    rounds_to_target | rounds | Server steps until then.
+    device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
+    excess_loss | | Loss above that of the first optimizer under uniform participation.
+""",
+)

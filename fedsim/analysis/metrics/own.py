@@ -1,0 +1,122 @@
+"""A scenario's own metrics: found, checked, and measured so that what goes wrong in them is told by their name."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Real
+
+from fedsim.analysis.metrics import METRICS, declared, describe, scope
+from fedsim.analysis.metrics.metric import Measurement, Metric
+from fedsim.analysis.metrics.view import LogView
+from fedsim.common.errors import KeyPath, Mistake, PluginError
+from fedsim.scenario import Scenario
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
+_SCOPES = ("run", "groups", "both")
+
+
+@dataclass(frozen=True)
+class Own:
+    """A measurement of somebody's own.
+
+    Attributes
+    ----------
+    kind
+        As the scenario names it.
+    metrics, scope
+        What it declares.
+    inner
+        What measures.
+    """
+
+    kind: str
+    metrics: tuple[Metric, ...]
+    scope: str
+    inner: Measurement
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return the metrics by name.
+
+        Raises
+        ------
+        PluginError
+            If it fails, or returns something else than numbers for the metrics that it declares.
+        """
+        where = f"metric {self.kind!r}"
+        with METRICS.blame(where):
+            found = self.inner.measure(run)
+        named = found if isinstance(found, Mapping) else {self.metrics[0].name: found}
+        known = [each.name for each in self.metrics]
+        if not isinstance(found, Mapping) and len(known) > 1:
+            raise PluginError(f"{where} declares {len(known)} metrics, so it must return a mapping, not {found!r}")
+        for name, value in named.items():
+            if name not in known:
+                raise PluginError(f"{where} returned {name!r}, and declares only {', '.join(known)}")
+            if not isinstance(value, Real):
+                raise PluginError(f"{where} returned {value!r} for {name}, which is not a number")
+        return {name: float(value) for name, value in named.items()}
+
+
+def own_metrics(scenario: Scenario) -> list[Own]:
+    """Return a scenario's own metrics; those with mistakes are left out, which `check_own` tells."""
+    return [each for each in _found(scenario) if isinstance(each, Own)]
+
+
+def check_own(scenario: Scenario) -> list[Mistake]:
+    """Return what is wrong with a scenario's own metrics."""
+    return [each for each in _found(scenario) if isinstance(each, Mistake)]
+
+
+def own_described(scenario: Scenario) -> dict[str, Metric]:
+    """Return what a scenario's own metrics are, by the name in ``metrics.json``, those of groups written out."""
+    from fedsim.analysis.metrics import metric_part
+
+    groups = [f"group.{metric_part(group.name)}." for group in scenario.population]
+    prefixes = {"run": [""], "groups": groups, "both": ["", *groups]}
+    return {
+        prefix + metric.name: metric
+        for own in own_metrics(scenario)
+        for metric in own.metrics
+        for prefix in prefixes[own.scope]
+    }
+
+
+def _found(scenario: Scenario) -> Iterator[Own | Mistake]:
+    names: set[str] = set()
+    for index, choice in enumerate(scenario.metrics):
+        path: KeyPath = ("metrics", index)
+        findings = METRICS.check(choice.kind, choice.options)
+        yield from (scenario.mistake(path + keys, message) for keys, message in findings)
+        if findings:
+            continue
+        try:
+            inner = METRICS.build(choice.kind, choice.options)
+            with METRICS.blame(f"metric {choice.kind!r}"):
+                own = Own(choice.kind, declared(inner), scope(inner), inner)
+            complaint = _complaint(own, names)
+        except PluginError as error:
+            complaint = str(error)
+        if complaint:
+            yield scenario.mistake((*path, "kind"), complaint)
+        else:
+            names |= {metric.name for metric in own.metrics}
+            yield own
+
+
+def _complaint(own: Own, taken: set[str]) -> str:
+    """Return what is wrong with what a measurement declares; empty where nothing is."""
+    if own.scope not in _SCOPES:
+        return f"{own.kind!r} has scope {own.scope!r}, which is not one of {', '.join(_SCOPES)}"
+    if not own.metrics:
+        return f"{own.kind!r} declares no metrics"
+    for metric in own.metrics:
+        name = metric.name
+        if not all(isinstance(each, str) for each in (name, metric.unit, metric.meaning)):
+            return f"name, unit and meaning of {own.kind!r} must be text"
+        if not _NAME.fullmatch(name) or len(name) > 300:
+            return f"{own.kind!r} has the name {name!r}: words of letters, digits, _ and - with dots between are wanted"
+        if describe(name) is not None or name.startswith(("group.", "learning.")):
+            return f"{own.kind!r} has the name {name!r}, which belongs to a built-in metric: choose another"
+        if name in taken:
+            return f"two metrics are called {name!r}: give one another name"
+    return ""

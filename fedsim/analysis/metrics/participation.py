@@ -1,0 +1,88 @@
+"""Participation: how far the frequencies are from uniform, how soon everybody had a turn, and the gaps."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.analysis.metrics.metric import described
+from fedsim.analysis.metrics.view import LogView
+from fedsim.analysis.participation import batch_errors, gini, jain, l1
+
+
+class Participation:
+    """What is said of who took part."""
+
+    metrics = described(
+        "participation",
+        """
+        l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|.
+        l1_uniform_se | L1 | Standard error of that distance, from batch means over rounds.
+        tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1.
+        reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
+        l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
+        coverage | share | Clients that took part at least once.
+        coverage.t50 | s | Simulated time until half of the clients had taken part.
+        coverage.t90 | s | Simulated time until 90 % of the clients had taken part.
+        ratio | | Largest over smallest frequency among clients that took part.
+        gini | share | Gini coefficient of the participations per client; 0 is even.
+        jain | share | Jain's fairness index of the participations per client; 1 is even.
+        gap.min | rounds | Smallest gap between two participations of a client.
+        gap.mean | rounds | Mean gap.
+        gap.max | rounds | Largest gap.
+    """,
+    )
+    scope = "both"
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return what the clients and their participations say; nothing where nobody took part."""
+        clients = len(run.clients)
+        counts, frequency = run.clients["participations"].to_numpy(), run.clients["frequency"].to_numpy()
+        if not counts.any():
+            return {}
+        uniform = 1.0 / clients
+        distance = l1(frequency, uniform)
+        metrics = {
+            "participation.l1_uniform": distance,
+            "participation.tv_uniform": distance / 2,
+            "participation.coverage": float((counts > 0).mean()),
+            "participation.ratio": float(counts.max() / counts[counts > 0].min()),
+            "participation.gini": gini(counts),
+            "participation.jain": jain(counts),
+        }
+        seen, reported, gaps = [np.empty(0)], np.zeros(clients, dtype=np.int64), _Gaps()
+        for part in run.participations("gap", "outcome", "selected_s"):
+            seen.append(part["selected_s"].filter(part["gap"].is_null()).to_numpy())
+            np.add.at(reported, part["client"].filter(part["outcome"] == "reported").to_numpy(), 1)
+            gaps.add(part["gap"].drop_nulls().to_numpy())
+        firsts = np.sort(np.concatenate(seen))
+        for share in (50, 90):
+            needed = -(-clients * share // 100)
+            if len(firsts) >= needed:
+                metrics[f"participation.coverage.t{share}"] = float(firsts[needed - 1])
+        if reported.any():
+            metrics["participation.reported_l1_uniform"] = l1(reported / reported.sum(), uniform)
+        errors = batch_errors(lambda: run.participations("round"), clients)
+        if errors is not None:
+            metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = errors
+        if gaps.count:
+            metrics["participation.gap.min"] = float(gaps.least)
+            metrics["participation.gap.mean"] = gaps.total / gaps.count
+            metrics["participation.gap.max"] = float(gaps.most)
+        return metrics
+
+
+@dataclass
+class _Gaps:
+    """What is said of the gaps, which come some at a time."""
+
+    count: int = 0
+    total: int = 0
+    least: int = 0
+    most: int = 0
+
+    def add(self, gaps: NDArray[np.int64]) -> None:
+        if len(gaps):
+            self.least = min(self.least, int(gaps.min())) if self.count else int(gaps.min())
+            self.most = max(self.most, int(gaps.max()))
+            self.count, self.total = self.count + len(gaps), self.total + int(gaps.sum())

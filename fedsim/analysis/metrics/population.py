@@ -1,0 +1,38 @@
+"""The population: how many devices are available and eligible, on average and by hour of the day."""
+
+import polars as pl
+
+from fedsim.analysis.hours import share_by_hour
+from fedsim.analysis.metrics.metric import described
+from fedsim.analysis.metrics.view import LogView, mean
+
+
+class Population:
+    """What the gauges say."""
+
+    metrics = described(
+        "population",
+        """
+        available_share | share | Share of devices that are available, on average over the gauges.
+        eligible_share | share | Share of clients that are eligible, on average over the gauges.
+        available_share.utc.HOUR | share | Devices that are available at that hour of the day in UTC (00 to 23).
+        available_share.local.HOUR | share | The same by hour of each device's local time.
+    """,
+    )
+    scope = "both"
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return shares of the devices; nothing where they were not counted."""
+        if not len(run.gauges):
+            return {}
+        devices: dict[str, int] = {}
+        for group in run.setting.groups:
+            for zone, count in group.devices.items():
+                devices[zone] = devices.get(zone, 0) + count
+        totals = run.gauges.group_by("time_s", maintain_order=True).agg(pl.col("available", "eligible").sum())
+        number = sum(devices.values())
+        metrics = {f"population.{name}_share": mean(totals[name]) / number for name in ("available", "eligible")}
+        for clock in ("utc", "local"):
+            for hour, share in share_by_hour(run.gauges, devices, run.setting.start, local=clock == "local").items():
+                metrics[f"population.available_share.{clock}.{hour:02d}"] = share
+        return metrics
