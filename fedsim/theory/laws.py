@@ -16,7 +16,7 @@ def law_of(server: Server) -> str:
     law = theory_of(server.selection)
     if law is None:
         raise ChainError(
-            f"no theory covers the selection law {server.selection.kind!r}: its class would have to say by an attribute "
-            "`theory` which law of the chain it is; another one can be asked about by --law"
+            f"no theory covers the selection law {server.selection.kind!r}: its class would have to say by an "
+            "attribute `theory` which law of the chain it is; another one can be asked about by --law"
         )
     return law
