@@ -43,6 +43,7 @@ class Purpose(IntEnum):
     SPEED = 13
     TIME_ZONE = 14
     REFERENCE = 15
+    OWN_SELECTION = 16
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -7,6 +7,7 @@ from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
+from fedsim.selection import check_law, theory_of
 
 MOST_PROCESSES = 2_000_000
 
@@ -21,12 +22,8 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     """
     if too_much := check_budget(scenario):
         raise ScenarioError(too_much)
-    mistakes = [
-        *open_traces(scenario).mistakes,
-        *_check_learning(scenario),
-        *check_own(scenario),
-        *check_study(scenario),
-    ]
+    named = [*_check_selection(scenario), *_check_learning(scenario), *check_own(scenario)]
+    mistakes = [*open_traces(scenario).mistakes, *named, *check_study(scenario)]
     try:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
@@ -43,6 +40,15 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
 def trace_notes(scenario: Scenario) -> list[str]:
     """Say what was repaired in the traces that a scenario names, and what else is worth knowing about them."""
     return open_traces(scenario).notes
+
+
+def _check_selection(scenario: Scenario) -> list[Mistake]:
+    choice = scenario.server.selection
+    mistakes = [scenario.mistake(("server", "selection", *path), message) for path, message in check_law(choice)]
+    if not mistakes and scenario.theory.convergence is not None and theory_of(choice) is None:
+        message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
+        return [scenario.mistake(("theory", "convergence"), message)]
+    return mistakes
 
 
 def _check_learning(scenario: Scenario) -> list[Mistake]:

@@ -68,6 +68,10 @@ class Recorder:
         """Whether a round is open."""
         return self._rounds.end > self.closed
 
+    def last_round(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the round in which each of the clients was last selected, -1 for never."""
+        return self._last_round[clients].astype(np.int64)
+
     def open_round(self, opened_s: float) -> None:
         """Begin the next round's row."""
         self._rounds.add(
@@ -86,7 +90,7 @@ class Recorder:
     def select(self, number: int, clients: NDArray[np.int64], selected_s: float, eligible: int | None = None) -> int:
         """Begin the participations' rows of a selection in the open round and return the index of the first."""
         count = len(clients)
-        last = self._last_round[clients].astype(np.int64)
+        last = self.last_round(clients)
         self._last_round[clients] = number
         if math.isnan(self._rounds.of(number, "selected_s")):
             self._rounds.put(number, "selected_s", selected_s)

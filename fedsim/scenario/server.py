@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
+from fedsim.scenario.component import KNOWN, OWN, Component, open_to_own
 from fedsim.scenario.model import Model, did_you_mean, short_kind
 from fedsim.scenario.units import Duration, PositiveDuration
 
@@ -23,7 +24,11 @@ class Selection(Model):
     turn; bernoulli: each client by itself, by weight, so that `cohort` are expected."""
 
 
-SelectionChoice = Annotated[Selection, BeforeValidator(short_kind, json_schema_input_type=SelectionKind | Selection)]
+_AnyLaw = Annotated[Selection, Tag(KNOWN)] | Annotated[Component, Tag(OWN)]
+SelectionChoice = Annotated[
+    Annotated[_AnyLaw, open_to_own(Selection)],
+    BeforeValidator(short_kind, json_schema_input_type=SelectionKind | Selection | Component),
+]
 CooldownFrom = Literal["selected", "reported"]
 
 
@@ -70,6 +75,21 @@ class SyncServer(_Server):
     def wanted(self) -> int:
         """Clients selected in a full round: cohort times over_select, rounded up."""
         return -int(-round(self.cohort * self.over_select, 9) // 1)
+
+    @property
+    def block(self) -> int:
+        """Clients that can be selected only together: consecutive ones, of a selection group."""
+        return self.cohort if self.selection.kind == "groups" else 1
+
+    @property
+    def least(self) -> int:
+        """Fewest clients with which a round can start."""
+        return 1 if self.shortage == "proceed" else self.wanted
+
+    @property
+    def fixed_size(self) -> bool:
+        """Whether a cohort has as many clients as are asked for."""
+        return self.selection.kind != "bernoulli"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -118,9 +138,14 @@ class BufferedServer(_Server):
         """Sessions that run when every place is taken."""
         return self.concurrency
 
+    @property
+    def block(self) -> int:
+        """Clients that can be selected only together."""
+        return 1
+
     @field_validator("selection")
     @classmethod
-    def _one_by_one(cls, selection: Selection) -> Selection:
+    def _one_by_one(cls, selection: Selection | Component) -> Selection | Component:
         if selection.kind == "groups":
             raise ValueError(
                 "'groups' takes whole groups, and a buffered server fills places one by one as they come free"

@@ -1,6 +1,11 @@
-"""The laws by which the server chooses a cohort among the eligible clients, one file for each family."""
+"""The laws by which the server selects a cohort among the eligible clients, one module for each.
 
-from fedsim.selection.law import Candidates, Law, Request
-from fedsim.selection.laws import selection_law
+To add one, write the class in a module of its own and name it in `fedsim.selection.laws`; the arguments of its
+constructor are its options.
+"""
 
-__all__ = ["Candidates", "Law", "Request", "selection_law"]
+from fedsim.selection.candidates import Candidates, Eligibility
+from fedsim.selection.law import Law, Request
+from fedsim.selection.laws import LAWS, check_law, selection_law, theory_of
+
+__all__ = ["LAWS", "Candidates", "Eligibility", "Law", "Request", "check_law", "selection_law", "theory_of"]

@@ -1,23 +1,17 @@
-"""What a selection law is: a function from a request and a predicate "eligible now?" to clients."""
+"""What a selection law is: a class with one method, which is asked whom to select among the eligible clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fedsim.common.keyed import Purpose, Stream
+from fedsim.selection.candidates import Candidates
 
-class Candidates(Protocol):
-    """Answers who is eligible now. Asking about a few costs little; asking about all costs O(N)."""
-
-    def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say of each of the clients whether it is eligible."""
-        ...
-
-    def all_eligible(self) -> NDArray[np.bool_]:
-        """Return the mask (N,) of eligible clients."""
-        ...
+Streams: TypeAlias = Callable[[Purpose], Stream]
+"""A run's draws by their purpose."""
 
 
 @dataclass(frozen=True)
@@ -26,22 +20,56 @@ class Request:
 
     Attributes
     ----------
-    round
-        Number of the round, or of a buffered server's selection: the key of the draws.
+    number
+        How many selections there were before; in synchronous rounds that of the round. The key of the draws.
     count
-        Clients to choose; at least so many are eligible.
+        Clients to choose, at least 1.
+    round
+        Index of the round; of the version, where the server is buffered, which may select several times in one.
+    draws
+        Where `uniforms` come from.
     after
         The client chosen last in the run, -1 before the first: where `cyclic` goes on.
     everyone
-        (count,) all who are eligible, in the order of their indices, where there are fewer than there are places: they
-        are all chosen, and the law says in which order.
+        (count,) all who are eligible, in the order of their indices, where a buffered server has more places than that:
+        they are all chosen, and the law says in which order. None otherwise.
     """
 
-    round: int
+    number: int
     count: int
+    round: int
+    draws: Stream = field(repr=False)
     after: int = -1
     everyone: NDArray[np.int64] | None = field(default=None, compare=False)
 
+    def uniforms(self, clients: ArrayLike, index: int = 0) -> NDArray[np.float64]:
+        """Return numbers drawn uniformly from (0, 1), shape (n,), for clients (n,) in this selection.
 
-Law: TypeAlias = Callable[[Request, Candidates], NDArray[np.int64]]
-"""Returns `count` distinct eligible clients in the order in which they were chosen (``bernoulli``: on average)."""
+        They depend on the seed, the replicate, the selection, the client and `index` alone, whoever else is asked
+        about; another `index`, from 0 to 2**20, gives others.
+        """
+        return self.draws.uniforms(clients, (index << 40) + self.number)
+
+
+class Law(Protocol):
+    """A rule by which the server selects among the eligible clients.
+
+    Any class with this method is a selection law; it need not inherit from this one. A scenario names it as ``kind:
+    my_package.my_module:MyLaw``, and it is then called with the scenario's options as keyword arguments. A constructor
+    that has arguments of these names is also given ``weights``, the clients' p_i (N,), read-only; ``cohort``, the
+    clients of a full round, or the places of a buffered server; and ``streams``, the run's draws by their `Purpose`.
+
+    Two attributes of the class are optional. ``theory`` is the name under which theory knows the law, one of those of
+    the built-in laws; without it no theory covers the log. ``finds_shortage`` says that the law, asked for more clients
+    than are eligible, returns all who are; the engines then ask it straight away instead of counting.
+
+    What is chosen must follow from the request and the candidates alone: a law that remembers something by itself has
+    forgotten it when a run is resumed.
+    """
+
+    def select(self, request: Request, candidates: Candidates, /) -> NDArray[np.int64]:
+        """Return `request.count` distinct eligible clients, in the order in which they are chosen.
+
+        At least so many are eligible. The order is that of ``position`` in the log.
+        """
+        ...

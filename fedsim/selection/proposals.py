@@ -5,21 +5,22 @@ eligible (Plackett-Luce). Proposing costs O(count) whatever the population's siz
 no luck. Which one is used depends on the proposals alone, so every engine chooses the same clients.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.keyed import Stream
+from fedsim.common.keyed import Purpose, Stream
+from fedsim.selection.candidates import Eligibility
+from fedsim.selection.law import Request, Streams
 
-Eligible: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 _BLOCKS = 4
 _SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals
 
 
-class Pace:
+class AcceptanceRate:
     """What share of the proposals was of use lately; it decides how many are made at once, and nothing else."""
 
     def __init__(self) -> None:
@@ -35,8 +36,8 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Urn:
-    """Units (clients or groups) to draw by weight.
+class WeightedProposals:
+    """Proposes units (clients or groups) by weight, eligible or not.
 
     Attributes
     ----------
@@ -46,15 +47,15 @@ class Urn:
         (units,) running sum of the weights, ending at 1; None when all weigh the same.
     proposing, deciding
         Streams for the proposals and for the dense draw.
-    pace
-        How many proposals it took lately.
+    rate
+        How many of the proposals were accepted lately.
     """
 
     units: int
     cumulative: NDArray[np.float64] | None
     proposing: Stream
     deciding: Stream
-    pace: Pace = field(default_factory=Pace)
+    rate: AcceptanceRate = field(default_factory=AcceptanceRate)
 
     def propose(self, number: int, first: int, count: int) -> NDArray[np.int64]:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
@@ -76,90 +77,98 @@ class Urn:
         return units[np.argsort(times, kind="stable")]
 
 
-def urn(weights: NDArray[np.float64] | None, units: int, proposing: Stream, deciding: Stream) -> Urn:
-    """Return the urn for `weights` (units,), or for equal ones when None."""
-    if weights is None:
-        return Urn(units, None, proposing, deciding)
+def by_weight(weights: NDArray[np.float64], streams: Streams) -> WeightedProposals:
+    """Return the proposals for positive weights (units,)."""
     cumulative = np.cumsum(weights)
-    return Urn(units, cumulative / cumulative[-1], proposing, deciding)
+    cumulative /= cumulative[-1]
+    return WeightedProposals(len(weights), cumulative, streams(Purpose.LEADER), streams(Purpose.LEADER_RACE))
 
 
-class Look(NamedTuple):
+def evenly(units: int, streams: Streams) -> WeightedProposals:
+    """Return the proposals for units that all weigh the same."""
+    return WeightedProposals(units, None, streams(Purpose.SELECTION), streams(Purpose.SELECTION_RACE))
+
+
+class FirstProposals(NamedTuple):
     """The first proposals of a draw, and which of them are eligible."""
 
-    proposals: NDArray[np.int64]
+    units: NDArray[np.int64]
     eligible: NDArray[np.bool_]
 
 
-def look(number: int, draws: Sequence[tuple[Urn, int]], eligible: Eligible) -> list[Look]:
-    """Ask about the first proposals of several draws at once: a question has a price of its own, however short.
+def ask_first(
+    request: Request, draws: Sequence[tuple[WeightedProposals, int]], among: Eligibility
+) -> list[FirstProposals]:
+    """Ask about the first proposals of several draws at once: each question costs some 40 us, however short.
 
     Parameters
     ----------
-    number
-        The round, the key of the draws.
+    request
+        Its number is the key of the draws.
     draws
-        Of each draw, the urn and how many it is to choose.
-    eligible
-        The predicate for some units.
+        Of each draw, its proposals and how many it is to choose.
+    among
+        Who is eligible.
     """
-    sizes = [min(urn.pace.enough_for(count), _most(urn, count)) if count else 0 for urn, count in draws]
-    proposals = [urn.propose(number, 0, size) for (urn, _), size in zip(draws, sizes, strict=True)]
-    answers = np.split(eligible(np.concatenate(proposals)), np.cumsum(sizes)[:-1])
-    return [Look(*pair) for pair in zip(proposals, answers, strict=True)]
+    sizes = [min(source.rate.enough_for(count), _most(source, count)) if count else 0 for source, count in draws]
+    units = [source.propose(request.number, 0, size) for (source, _), size in zip(draws, sizes, strict=True)]
+    answers = np.split(among.eligible(np.concatenate(units)), np.cumsum(sizes)[:-1])
+    return [FirstProposals(*pair) for pair in zip(units, answers, strict=True)]
 
 
 def draw(
-    urn: Urn,
-    number: int,
+    source: WeightedProposals,
+    request: Request,
     count: int,
-    eligible: Eligible,
-    all_eligible: Callable[[], NDArray[np.bool_]],
+    among: Eligibility,
     taken: NDArray[np.int64] | None = None,
-    looked: Look | None = None,
+    first: FirstProposals | None = None,
 ) -> NDArray[np.int64]:
     """Draw `count` distinct eligible units one after the other, each by weight among those that are left.
 
     Parameters
     ----------
-    urn
+    source
         The units and their weights.
-    number
-        The round, the key of the draws.
+    request
+        Its number is the key of the draws; where it names everyone who is eligible, nothing is proposed.
     count
-        How many; at least so many are eligible and not taken.
-    eligible, all_eligible
-        The predicate for some units, and the mask over all.
+        How many; all that are left, where fewer are eligible and not taken.
+    among
+        Who is eligible.
     taken
         Units that may not be drawn any more.
-    looked
-        What `look` found out about this draw.
+    first
+        What `ask_first` found out about this draw.
     """
     chosen = np.empty(0, dtype=np.int64) if taken is None else taken
+    if request.everyone is not None:
+        left = np.setdiff1d(request.everyone, chosen, assume_unique=True)
+        return source.race(request.number, left, count)
     already = len(chosen)
     missing, asked = count, 0
-    most = _most(urn, count)
+    most = _most(source, count)
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.
-        if looked is None or asked:
-            proposals = urn.propose(number, asked, min(urn.pace.enough_for(missing), most - asked))
-            accepted = proposals[eligible(proposals)]
+        if first is None or asked:
+            proposals = source.propose(request.number, asked, min(source.rate.enough_for(missing), most - asked))
+            accepted = proposals[among.eligible(proposals)]
         else:
-            proposals, accepted = looked.proposals, looked.proposals[looked.eligible]
+            proposals, accepted = first.units, first.units[first.eligible]
         size = len(proposals)
-        urn.pace.note(size, len(accepted))
+        source.rate.note(size, len(accepted))
         if count > 1 or len(chosen):
             both = np.concatenate([chosen, accepted])
             accepted = both[np.sort(np.unique(both, return_index=True)[1])][len(chosen) :]
         chosen = np.concatenate([chosen, accepted])[: already + count]
         asked, missing = asked + size, count - (len(chosen) - already)
     if missing:
-        left = all_eligible().copy()
-        left[chosen] = False
-        chosen = np.concatenate([chosen, urn.race(number, np.flatnonzero(left), missing)])
+        mask = among.all_eligible()
+        mask[chosen] = False
+        chosen = np.concatenate([chosen, source.race(request.number, np.flatnonzero(mask), missing)])
     return chosen[already:]
 
 
-def _most(urn: Urn, count: int) -> int:
+def _most(source: WeightedProposals, count: int) -> int:
     """Return how many proposals are made for a draw before it turns dense."""
-    return max(_BLOCKS * max(16, 2 * count), urn.units // _SHARE)
+    return max(_BLOCKS * max(16, 2 * count), source.units // _SHARE)

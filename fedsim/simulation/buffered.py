@@ -7,14 +7,13 @@ import numpy as np
 from fedsim.common.errors import StalledError
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
-from fedsim.selection import Request
 from fedsim.simulation.clock import Turn, in_words
-from fedsim.simulation.federation import Federation, Landing
+from fedsim.simulation.federation import EndedSession, Federation
 from fedsim.simulation.server import Steps
 
 
 class BufferedRun:
-    """The versions of a buffered server, and the sessions in flight between them.
+    """The versions of a buffered server, and the sessions that run across them.
 
     Parameters
     ----------
@@ -31,7 +30,7 @@ class BufferedRun:
     """
 
     def __init__(self, world: Federation, server: BufferedServer) -> None:
-        self._world, self._server, self._flights = world, server, world.flights()
+        self._world, self._server, self._sessions = world, server, world.buffered_sessions()
         self._version, self._taken, self._began_s = 0, 0, 0.0
         self._selections = 0  # the key of the next selection's draws
         self._selected_at = -1  # the last version at which somebody was selected
@@ -47,23 +46,23 @@ class BufferedRun:
         StalledError
             If no report can ever come again, or a version lasts longer than the server's patience.
         """
-        clock, flights = self._world.clock, self._flights
+        clock, sessions = self._world.clock, self._sessions
         yield clock.at(0.0, Turn.SERVER)  # after the devices that are available from the start
         self._world.roster.open_round(0)
         while True:
-            # 1. Take what has landed: every `buffer` reports make a step, and a version.
-            for landing in self._in_turn(flights.landed()):
-                self._take(landing)
+            # 1. Take what has ended: every `buffer` reports make a step, and a version.
+            for session in self._in_turn(sessions.take_ended()):
+                self._take(session)
             if self._version >= self._last or clock.now >= self._stop_s:
                 break
             # 2. Fill the free places, all at once, as far as somebody is eligible.
             self._open_version()
-            free = self._server.concurrency - flights.count
+            free = self._server.concurrency - sessions.count
             if free:
                 free -= self._fill(free)
             # 3. Wait until a session ends or, with places free, somebody becomes eligible.
             self._check_progress()
-            yield flights.wait(free=free > 0, until_s=self._began_s + self._server.patience)
+            yield sessions.wait(free=free > 0, until_s=self._began_s + self._server.patience)
         # 4. Whoever is still at work is no longer needed.
         if clock.now < self._stop_s:
             self._abort()
@@ -74,25 +73,25 @@ class BufferedRun:
         if self._world.recorder.open:
             self._world.recorder.close_round(self._world.clock.now, "stopped")
 
-    def _in_turn(self, landed: list[Landing]) -> list[Landing]:
+    def _in_turn(self, ended: list[EndedSession]) -> list[EndedSession]:
         """Put what ended without a report first: it ended before the server's turn, at the version of then."""
-        return sorted(landed, key=lambda landing: landing.outcome == "reported")
+        return sorted(ended, key=lambda session: session.outcome == "reported")
 
-    def _take(self, landing: Landing) -> None:
-        if landing.outcome != "reported":
-            self._record(landing, landing.outcome)
+    def _take(self, session: EndedSession) -> None:
+        if session.outcome != "reported":
+            self._record(session, session.outcome)
             return
         if self._version >= self._last:  # this instant's steps have ended the run
-            self._record(landing, "aborted")
+            self._record(session, "aborted")
             return
         self._open_version()
-        staleness, limit = self._version - landing.version, self._server.max_staleness
+        staleness, limit = self._version - session.version, self._server.max_staleness
         if limit is not None and staleness > limit:
-            self._record(landing, "stale", staleness)
+            self._record(session, "stale", staleness)
             return
-        self._record(landing, "reported", staleness)
+        self._record(session, "reported", staleness)
         if self._server.cooldown_from == "reported":
-            self._flights.rest(np.array([landing.client]), self._version)
+            self._world.cool_down(np.array([session.client]), self._version)
         self._taken += 1
         if self._taken == self._server.buffer:
             self._step()
@@ -115,20 +114,16 @@ class BufferedRun:
         eligible = None
         if world.scenario.records.eligible and version > self._selected_at:
             eligible = world.roster.eligible_count
-        everyone = world.roster.fewer_than(places, key)
-        if everyone is None:
-            request = Request(key, places, world.last_selected)
-        elif len(everyone):
-            request = Request(key, len(everyone), world.last_selected, everyone)
-        else:
+        trial = world.selector.try_select(key, version, places)
+        if not trial.ready:
             return 0
-        cohort = world.select(request)
-        world.last_selected, self._selected_at = int(cohort[-1]), version
+        cohort = world.selector.select_everyone(key, version) if trial.cohort is None else trial.cohort
+        self._selected_at = version
         self._selections += 1
         row = world.recorder.select(version, cohort, world.clock.now, eligible)
-        self._flights.start(version, key, cohort, row)
+        self._sessions.start(version, key, cohort, row)
         if self._server.cooldown_from == "selected":
-            self._flights.rest(cohort, version)
+            world.cool_down(cohort, version)
         return len(cohort)
 
     def _check_progress(self) -> None:
@@ -137,7 +132,7 @@ class BufferedRun:
         if clock.now >= self._began_s + self._server.patience:
             why = f"and has lasted {in_words(lasted_s)}, which is the server's patience"
             remedy = "lower the buffer or the separation, or raise server.patience"
-        elif not self._flights.count and not roster.attainable():
+        elif not self._sessions.count and not roster.attainable():
             why = "but no session runs and nobody can become eligible while it lasts, so it would last for ever"
             remedy = "lower the buffer or the separation"
             if self._server.cooldown_from == "selected":
@@ -150,9 +145,9 @@ class BufferedRun:
         )
 
     def _abort(self) -> None:
-        for landing in self._flights.abort():
-            self._record(landing, landing.outcome)
+        for session in self._sessions.abort():
+            self._record(session, session.outcome)
 
-    def _record(self, landing: Landing, outcome: str, staleness: int | None = None) -> None:
+    def _record(self, session: EndedSession, outcome: str, staleness: int | None = None) -> None:
         world = self._world
-        world.recorder.end_in_version(self._version, landing.row, world.clock.now, CODES[outcome], staleness)
+        world.recorder.end_in_version(self._version, session.row, world.clock.now, CODES[outcome], staleness)

@@ -19,7 +19,7 @@ from fedsim.simulation.buffered import BufferedRun
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.federation import Federation
 from fedsim.simulation.gauges import gauge
-from fedsim.simulation.processes.process import process_world
+from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.server import serve, stop_now
 
 Progress = Callable[[int, float], None]
@@ -77,7 +77,7 @@ def _simulate(
     server = scenario.server
     staleness = None if isinstance(server, BufferedServer) else 0
     recorder = Recorder(len(population), devices.names, spool, staleness)
-    engine = vectorized_world if engine_of(scenario) == "vectorized" else process_world
+    engine = vectorized_world if engine_of(scenario) == "vectorized" else ProcessWorld
     world: Federation = engine(scenario, population, devices, clock, recorder, replicate)
     if state is not None:
         recorder.restore(part_of("log", state))

@@ -10,13 +10,12 @@ from fedsim.log.columns import Arrays
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer, Server
-from fedsim.selection import Request
 from fedsim.simulation.clock import Clock
+from fedsim.simulation.selector import Countable, Selector
 
 
-class Roster(Protocol):
-    """Who is eligible now."""
+class Roster(Countable, Protocol):
+    """Who is eligible now, and what the others wait for."""
 
     @property
     def eligible_count(self) -> int:
@@ -25,17 +24,6 @@ class Roster(Protocol):
 
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
-        ...
-
-    def ready(self, most: int) -> int:
-        """Clients that could be selected now, counted up to `most`: all eligible ones, or those in whole groups."""
-        ...
-
-    def fewer_than(self, places: int, key: int, /) -> NDArray[np.int64] | None:
-        """Return all eligible clients, in order, if there are fewer than `places`, else None.
-
-        `key` is that of the selection which comes next: an engine may find out by trying it.
-        """
         ...
 
     def attainable(self) -> int:
@@ -58,8 +46,8 @@ class Roster(Protocol):
         ...
 
 
-class Round(Protocol):
-    """One round's sessions."""
+class OpenRound(Protocol):
+    """The sessions of a round whose reports still count."""
 
     @property
     def may_close(self) -> simpy.Event:
@@ -81,8 +69,8 @@ class Round(Protocol):
         ...
 
 
-class Landing(NamedTuple):
-    """A session that has ended; in the order of rows, which is that of versions and positions.
+class EndedSession(NamedTuple):
+    """A session of a buffered server that has ended; in the order of rows, which is that of versions and positions.
 
     Attributes
     ----------
@@ -102,8 +90,8 @@ class Landing(NamedTuple):
     outcome: str
 
 
-class Flights(Protocol):
-    """The sessions of a buffered server."""
+class BufferedSessions(Protocol):
+    """The running sessions of a buffered server."""
 
     @property
     def count(self) -> int:
@@ -114,12 +102,8 @@ class Flights(Protocol):
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
         ...
 
-    def landed(self) -> list[Landing]:
-        """Return the sessions that have ended since the last call, in the order of their rows."""
-        ...
-
-    def rest(self, clients: NDArray[np.int64], version: int) -> None:
-        """Begin the cool-down of clients now, at a version."""
+    def take_ended(self) -> list[EndedSession]:
+        """Hand over the sessions that have ended since the last call, in the order of their rows."""
         ...
 
     def wait(self, *, free: bool, until_s: float) -> simpy.Event:
@@ -129,34 +113,22 @@ class Flights(Protocol):
         """
         ...
 
-    def abort(self) -> list[Landing]:
-        """Cut all sessions short and return them: the run is over."""
+    def abort(self) -> list[EndedSession]:
+        """Cut all sessions short and hand them over: the run is over."""
         ...
 
 
 class Federation(Protocol):
-    """A simulation as the server sees it.
-
-    Attributes
-    ----------
-    block
-        Clients that can be selected only together.
-    least
-        Fewest ready clients with which a round can start.
-    last_selected
-        The client selected last, -1 before the first.
-    """
+    """A simulation as the server sees it."""
 
     scenario: Scenario
     population: Population
     clock: Clock
     recorder: Recorder
-    block: int
-    least: int
-    last_selected: int
+    selector: Selector
 
     @property
-    def open_round(self) -> Round | None:
+    def open_round(self) -> OpenRound | None:
         """The round whose reports still count."""
         ...
 
@@ -165,16 +137,16 @@ class Federation(Protocol):
         """Who is eligible."""
         ...
 
-    def select(self, request: Request) -> NDArray[np.int64]:
-        """Choose a cohort by the selection law."""
-        ...
-
-    def flights(self) -> Flights:
+    def buffered_sessions(self) -> BufferedSessions:
         """Return what a buffered server needs of its sessions."""
         ...
 
-    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> Round:
+    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> OpenRound:
         """Start the sessions of a cohort; `row` is the recorder's of the first of them."""
+        ...
+
+    def cool_down(self, clients: NDArray[np.int64], number: int) -> None:
+        """Begin the cool-down of clients now, in a round or at a version."""
         ...
 
     def state(self) -> Arrays:
@@ -192,11 +164,3 @@ class Federation(Protocol):
     def finish(self) -> None:
         """Let the clock run until no session is left."""
         ...
-
-
-def wanted_together(server: Server) -> tuple[int, int]:
-    """Return how many clients can be selected only together, and the fewest ready ones with which a round can start."""
-    if isinstance(server, BufferedServer):
-        return 1, 1
-    block = server.cohort if server.selection.kind == "groups" else 1
-    return block, 1 if server.shortage == "proceed" else server.wanted

@@ -5,9 +5,9 @@ from collections.abc import Callable, Generator
 import simpy
 
 from fedsim.common.errors import StalledError
-from fedsim.selection import Request
 from fedsim.simulation.clock import Turn, in_words
-from fedsim.simulation.federation import Federation, Round
+from fedsim.simulation.federation import Federation, OpenRound
+from fedsim.simulation.selector import Trial
 
 Steps = Generator[simpy.Event, None, None]
 
@@ -37,15 +37,14 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
         world.roster.open_round(number)
         world.recorder.open_round(clock.now)
         # 2. Gather: enough eligible clients, or what the scenario says of a shortage.
-        ready = world.roster.ready(server.wanted)
-        if ready < world.least and server.shortage != "skip":
-            yield from _gather(world, number)
-            ready = world.roster.ready(server.wanted)
-        if ready < world.least:
+        trial = world.selector.try_select(number, number, server.wanted)
+        if trial.ready < server.least and server.shortage != "skip":
+            trial = yield from _gather(world, number)
+        if trial.ready < server.least:
             world.recorder.close_round(clock.now, "skipped")
         else:
             # 3. Select a cohort and start its sessions.
-            round_ = _start(world, number, ready)
+            round_ = _start(world, number, trial)
             # 4. Wait for reports until the target, the deadline, or until nobody is left.
             if server.deadline is not None and round_.running:
                 yield round_.may_close | clock.at(clock.now + server.deadline, Turn.SERVER)
@@ -68,20 +67,24 @@ def stop_now(world: Federation) -> None:
     world.stop()
 
 
-def _gather(world: Federation, number: int) -> Steps:
+def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Trial]:
     """Wait until enough clients are ready."""
-    clock, roster = world.clock, world.roster
-    opened_s, until_s = clock.now, clock.now + world.scenario.server.patience
-    while roster.ready(world.least) < world.least:
+    clock, roster, server = world.clock, world.roster, world.scenario.sync_server
+    opened_s, until_s = clock.now, clock.now + server.patience
+    while True:
         attainable = roster.attainable()
-        if attainable < world.least or clock.now >= until_s:
+        if attainable < server.least or clock.now >= until_s:
             raise StalledError(_stalled(world, number, attainable, opened_s))
-        yield roster.wait_for(world.least, until_s)
+        yield roster.wait_for(server.least, until_s)
+        trial = world.selector.try_select(number, number, server.wanted)
+        if trial.ready >= server.least:
+            return trial
 
 
 def _stalled(world: Federation, number: int, attainable: int, opened_s: float) -> str:
-    least, waited_s = world.least, world.clock.now - opened_s
-    wanted = "a whole group" if world.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
+    server, waited_s = world.scenario.sync_server, world.clock.now - opened_s
+    least = server.least
+    wanted = "a whole group" if server.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
     head = f"round {number:,} (opened at {in_words(opened_s)}) wants {wanted}"
     remedy = "lower the separation or the cohort, or set server.shortage to skip"
     if attainable < least:
@@ -92,19 +95,18 @@ def _stalled(world: Federation, number: int, attainable: int, opened_s: float) -
     return f"{head}, {why}; {world.roster.explain()}. What helps: {remedy}"
 
 
-def _start(world: Federation, number: int, ready: int) -> Round:
+def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
     server = world.scenario.sync_server
-    count = min(server.wanted, ready)
     eligible = world.roster.eligible_count if world.scenario.records.eligible else None
-    cohort = world.select(Request(number, count, world.last_selected))
+    cohort = trial.cohort
+    if cohort is None:
+        cohort = world.selector.select(number, number, trial.ready)
     # A Bernoulli cohort has no fixed size: the round waits for all of it, and closes at once if it is empty.
-    target = len(cohort) if server.selection.kind == "bernoulli" else min(server.cohort, count)
-    if len(cohort):
-        world.last_selected = int(cohort[-1])
+    target = min(server.cohort, trial.ready) if server.fixed_size else len(cohort)
     row = world.recorder.select(number, cohort, world.clock.now, eligible)
     return world.start(number, cohort, row, target)
 
 
-def _close(world: Federation, round_: Round, outcome: str) -> None:
+def _close(world: Federation, round_: OpenRound, outcome: str) -> None:
     round_.close(outcome)
     world.recorder.close_round(world.clock.now, outcome)

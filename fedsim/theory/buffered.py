@@ -139,8 +139,10 @@ def asynchronous(question: Asynchronous) -> Flow:
     if idle is not None:
         return idle
     few = question.lengths.distinct()
-    if question.law == "cyclic":
-        raise ChainError("the mean field of a buffered server does not know 'cyclic': it gives places by weight")
+    if question.law not in {"midzuno", "successive", "uniform"}:
+        raise ChainError(
+            f"the mean field of a buffered server does not know {question.law!r}: it gives places by weight"
+        )
     if question.law == "midzuno" and np.ptp(shares) > 0 and few is not None and few < _FEW:
         raise ChainError(
             "sessions of so few lengths end together, and of several places 'midzuno' gives one alone by weight, which "

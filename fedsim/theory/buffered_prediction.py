@@ -14,6 +14,7 @@ from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.sources import ConstantTime
 from fedsim.theory import METHODS
 from fedsim.theory.buffered import Asynchronous, Flow, asynchronous
+from fedsim.theory.laws import law_of
 from fedsim.theory.lengths import Lengths
 
 _NODES = {0: 1, 1: 4096, 2: 256, 3: 40}
@@ -60,7 +61,7 @@ def flow_of(
             lengths=Lengths.of(population.group, population.speed, values, limit_s),
             concurrency=server.concurrency,
             buffer=server.buffer,
-            law=law or server.selection.kind,
+            law=law or law_of(server),
             rest_from=server.cooldown_from,
             max_staleness=server.max_staleness,
         )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.errors import ChainError
+from fedsim.selection.bernoulli import bernoulli_chances
 
 
 class ChainTooLargeError(ChainError):
@@ -20,20 +21,6 @@ class ChainTooLargeError(ChainError):
 
 _LARGEST_ORDERED = 12  # successive draws: 2^B partial cohorts
 _LARGEST_FREE = 16  # bernoulli: 2^n cohorts
-
-
-def bernoulli_chances(weights: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Return min(1, s p_i) with sum `size` over the (n,) ready clients, or ones when n <= size."""
-    if weights.size <= size:
-        return np.ones_like(weights)
-    certain = np.zeros(weights.shape, dtype=np.bool_)
-    while True:
-        left = size - int(np.count_nonzero(certain))
-        chances = np.where(certain, 1.0, weights * (left / weights[~certain].sum()))
-        over = ~certain & (chances >= 1.0)
-        if not over.any():
-            return chances
-        certain |= over
 
 
 def cohorts(law: str, weights: NDArray[np.float64], size: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:

@@ -11,13 +11,9 @@ from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.theory import ConvergenceStudy
 from fedsim.theory import Stationary, convergence, stationary
 from fedsim.theory.buffered_prediction import flow_of
+from fedsim.theory.laws import law_of
 
 _MOST = 100_000
-
-
-def law_of(scenario: Scenario) -> str:
-    """Return the chain's name of the scenario's selection law."""
-    return scenario.server.selection.kind
 
 
 def predicted(
@@ -43,7 +39,7 @@ def predicted(
     Raises
     ------
     ChainError
-        If the chain has no answer, for instance because the separation cannot be kept.
+        If the chain has no answer, for instance because the separation cannot be kept, or no theory covers the law.
     """
     if isinstance(scenario.server, BufferedServer):
         return flow_of(scenario, scenario.server, population, separation, method, law).stationary
@@ -51,7 +47,7 @@ def predicted(
         common = population.common_separation
         separation = population.separation if common is None else common
     wanted = scenario.server.wanted
-    return stationary(population.weight, separation, wanted, law or law_of(scenario), method, seed=scenario.seed)
+    return stationary(population.weight, separation, wanted, law or law_of(scenario.server), method, seed=scenario.seed)
 
 
 def applicable(scenario: Scenario, population: Population) -> Stationary | None:
@@ -59,7 +55,8 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
 
     The chain knows always-available clients that wait in synchronous rounds, with a full cohort in every round and
     every participation counted. The mean field of a buffered server knows always-available clients alone; beyond
-    100,000 of them a run does not wait for it.
+    100,000 of them a run does not wait for it. Neither covers a selection law that does not say which law of the chain
+    it is.
     """
     server = scenario.server
     if isinstance(server, BufferedServer):
@@ -97,7 +94,7 @@ def convergence_table(scenario: Scenario, population: Population, study: Converg
             population.weight,
             separation,
             scenario.server.wanted,
-            law_of(scenario),
+            law_of(scenario.server),
             rounds=study.rounds,
             replicas=study.replicas,
             seed=scenario.seed,

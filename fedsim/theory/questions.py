@@ -21,7 +21,8 @@ from fedsim.theory import (
     smallest_separation,
 )
 from fedsim.theory.buffered_prediction import describe, flow_of
-from fedsim.theory.prediction import law_of, predicted
+from fedsim.theory.laws import law_of
+from fedsim.theory.prediction import predicted
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def chain_results(
             smallest_separation(
                 population.weight,
                 scenario.server.wanted,
-                law or law_of(scenario),
+                law or law_of(scenario.server),
                 target_l1=target.l1,
                 target_tv=target.tv,
                 target_ratio=target.ratio,

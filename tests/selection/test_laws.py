@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable
+from functools import partial
 from itertools import combinations, permutations
 from typing import TypeVar
 
@@ -10,26 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedsim.common.keyed import Purpose, stream
-from fedsim.selection import Request, selection_law
-from fedsim.selection.proposals import draw, urn
+from fedsim.common.keyed import stream
+from fedsim.selection.proposals import by_weight, draw
+from tests.selection.cases import Among, law_of, request, shown
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 ROUNDS = 20_000
 WEIGHTS = np.array([0.35, 0.05, 0.2, 0.1, 0.02, 0.28])
-
-
-class Among:
-    """Candidates with a fixed mask."""
-
-    def __init__(self, mask: NDArray[np.bool_]) -> None:
-        self.mask = mask
-
-    def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self.mask[clients]
-
-    def all_eligible(self) -> NDArray[np.bool_]:
-        return self.mask
 
 
 EVERYONE = np.ones(6, dtype=bool)
@@ -63,23 +51,23 @@ def assert_follows(counts: Counter[Outcome], law: dict[Outcome, float]) -> None:
 @pytest.mark.parametrize("mask", [EVERYONE, SOME], ids=["everyone", "some"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_midzuno(mask: NDArray[np.bool_], count: int) -> None:
-    law = selection_law("midzuno", WEIGHTS, count, seed=1, replicate=0)
-    counts = Counter(frozenset(law(Request(t, count), Among(mask)).tolist()) for t in range(ROUNDS))
+    law = law_of("midzuno", WEIGHTS, count, seed=1)
+    counts = Counter(frozenset(law.select(request(t, count), shown(mask)).tolist()) for t in range(ROUNDS))
     assert_follows(counts, midzuno_law(WEIGHTS, np.flatnonzero(mask).tolist(), count))
 
 
 @pytest.mark.parametrize("mask", [EVERYONE, SOME], ids=["everyone", "some"])
 @pytest.mark.parametrize("count", [1, 3])
 def test_successive(mask: NDArray[np.bool_], count: int) -> None:
-    law = selection_law("successive", WEIGHTS, count, seed=2, replicate=0)
-    counts = Counter(tuple(law(Request(t, count), Among(mask)).tolist()) for t in range(ROUNDS))
+    law = law_of("successive", WEIGHTS, count, seed=2)
+    counts = Counter(tuple(law.select(request(t, count), shown(mask)).tolist()) for t in range(ROUNDS))
     assert_follows(counts, successive_law(WEIGHTS, np.flatnonzero(mask).tolist(), count))
 
 
 @pytest.mark.parametrize("mask", [EVERYONE, SOME], ids=["everyone", "some"])
 def test_uniform(mask: NDArray[np.bool_]) -> None:
-    law = selection_law("uniform", WEIGHTS, 2, seed=3, replicate=0)
-    counts = Counter(tuple(law(Request(t, 2), Among(mask)).tolist()) for t in range(ROUNDS))
+    law = law_of("uniform", WEIGHTS, 2, seed=3)
+    counts = Counter(tuple(law.select(request(t, 2), shown(mask)).tolist()) for t in range(ROUNDS))
     pairs = list(permutations(np.flatnonzero(mask).tolist(), 2))
     assert_follows(counts, dict.fromkeys(pairs, 1 / len(pairs)))
 
@@ -87,8 +75,8 @@ def test_uniform(mask: NDArray[np.bool_]) -> None:
 def test_groups() -> None:
     """One block by its weight, among blocks of which every member is eligible."""
     mask = np.array([True, True, True, False, True, True])
-    law = selection_law("groups", WEIGHTS, 2, seed=4, replicate=0)
-    counts = Counter(tuple(law(Request(t, 2), Among(mask)).tolist()) for t in range(ROUNDS))
+    law = law_of("groups", WEIGHTS, 2, seed=4)
+    counts = Counter(tuple(law.select(request(t, 2), shown(mask)).tolist()) for t in range(ROUNDS))
     first, third = WEIGHTS[:2].sum(), WEIGHTS[4:].sum()
     assert_follows(counts, {(0, 1): first / (first + third), (4, 5): third / (first + third)})
 
@@ -100,8 +88,10 @@ def test_bernoulli() -> None:
     """
     weights = np.array([8.0, 1.0, 2.0, 1.0])
     chances = np.array([1.0, 0.25, 0.5, 0.25])
-    law = selection_law("bernoulli", weights / weights.sum(), 2, seed=5, replicate=0)
-    counts = Counter(frozenset(law(Request(t, 2), Among(np.ones(4, dtype=bool))).tolist()) for t in range(ROUNDS))
+    law = law_of("bernoulli", weights / weights.sum(), 2, seed=5)
+    counts = Counter(
+        frozenset(law.select(request(t, 2), shown(np.ones(4, dtype=bool))).tolist()) for t in range(ROUNDS)
+    )
     expected = {}
     for size in range(4):
         for others in combinations((1, 2, 3), size):
@@ -121,21 +111,21 @@ def test_where_all_are_chosen_their_order_has_the_law(kind: str) -> None:
         "successive": successive_law(WEIGHTS, few, 3),
         "uniform": dict.fromkeys(orders, 1 / len(orders)),
     }[kind]
-    law, among = selection_law(kind, WEIGHTS, 3, seed=6, replicate=0), Among(np.isin(np.arange(6), few))
-    counts = Counter(tuple(law(Request(t, 3, everyone=np.array(few)), among).tolist()) for t in range(ROUNDS))
+    law, among = law_of(kind, WEIGHTS, 3, seed=6), shown(np.isin(np.arange(6), few))
+    counts = Counter(tuple(law.select(request(t, 3, everyone=np.array(few)), among).tolist()) for t in range(ROUNDS))
     assert_follows(counts, expected)
 
 
 def test_cyclic_goes_round() -> None:
-    law = selection_law("cyclic", WEIGHTS, 2, seed=0, replicate=0)
-    assert law(Request(0, 3, after=3, everyone=np.array([0, 3, 5])), Among(EVERYONE)).tolist() == [5, 0, 3]
-    assert law(Request(0, 2, after=-1), Among(EVERYONE)).tolist() == [0, 1]
-    assert law(Request(1, 3, after=4), Among(EVERYONE)).tolist() == [5, 0, 1]
-    assert law(Request(2, 4, after=1), Among(SOME)).tolist() == [3, 4, 0, 1]
+    law = law_of("cyclic", WEIGHTS, 2, seed=0)
+    assert law.select(request(0, 3, after=3, everyone=np.array([0, 3, 5])), shown(EVERYONE)).tolist() == [5, 0, 3]
+    assert law.select(request(0, 2, after=-1), shown(EVERYONE)).tolist() == [0, 1]
+    assert law.select(request(1, 3, after=4), shown(EVERYONE)).tolist() == [5, 0, 1]
+    assert law.select(request(2, 4, after=1), shown(SOME)).tolist() == [3, 4, 0, 1]
     far = np.zeros(100_000, dtype=bool)
     far[[5, 99_000]] = True
-    law = selection_law("cyclic", np.ones(100_000), 2, seed=0, replicate=0)
-    assert law(Request(0, 2, after=10), Among(far)).tolist() == [99_000, 5]
+    law = law_of("cyclic", np.ones(100_000), 2, seed=0)
+    assert law.select(request(0, 2, after=10), shown(far)).tolist() == [99_000, 5]
 
 
 @pytest.mark.parametrize("eligible_share", [0.5, 0.002], ids=["by proposals", "densely"])
@@ -148,22 +138,16 @@ def test_both_ways_of_drawing_follow_the_law(eligible_share: float) -> None:
     weights = 1.0 / np.arange(1, units + 1)
     mask = np.zeros(units, dtype=bool)
     mask[-int(units * eligible_share) :] = True
-    asked_all = 0
-
-    def all_eligible() -> NDArray[np.bool_]:
-        nonlocal asked_all
-        asked_all += 1
-        return mask
-
-    source = urn(weights, units, stream(1, 0, Purpose.LEADER), stream(1, 0, Purpose.LEADER_RACE))
-    firsts = [int(draw(source, t, 1, lambda c: mask[c], all_eligible)[0]) for t in range(6000)]
+    among = Among(mask)
+    source = by_weight(weights, partial(stream, 1, 0))
+    firsts = [int(draw(source, request(t, 1), 1, among)[0]) for t in range(6000)]
     chances = weights[mask] / weights[mask].sum()
     bins = np.minimum(np.searchsorted(np.flatnonzero(mask), firsts), 49)
     expected = np.append(chances[:49], chances[49:].sum())
     observed = np.bincount(bins, minlength=len(expected))
     kept = expected > 0
     assert stats.chisquare(observed[kept], expected[kept] * len(firsts)).pvalue > 1e-3
-    assert (asked_all > 5000) == (eligible_share < 0.1)
+    assert (among.asked_all > 5000) == (eligible_share < 0.1)
 
 
 def test_the_last_eligible_are_found() -> None:
@@ -173,5 +157,5 @@ def test_the_last_eligible_are_found() -> None:
     mask = np.zeros(50, dtype=bool)
     mask[[3, 20, 49]] = True
     for kind in ("midzuno", "uniform", "successive", "cyclic"):
-        law = selection_law(kind, weights, 3, seed=0, replicate=0)
-        assert sorted(law(Request(7, 3), Among(mask)).tolist()) == [3, 20, 49]
+        law = law_of(kind, weights, 3, seed=0)
+        assert sorted(law.select(request(7, 3), shown(mask)).tolist()) == [3, 20, 49]

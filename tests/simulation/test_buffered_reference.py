@@ -15,25 +15,13 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
-from fedsim.selection import Request, selection_law
+from fedsim.selection import Candidates, Request, selection_law
 from fedsim.simulation import simulate_log
 from fedsim.simulation.processes.session import session_lengths
 from tests.scenarios import buffered_scenarios
+from tests.selection.cases import Among
 
 Row = dict[str, Any]
-
-
-class Among:
-    """Candidates with a fixed mask."""
-
-    def __init__(self, mask: NDArray[np.bool_]) -> None:
-        self.mask = mask
-
-    def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self.mask[clients]
-
-    def all_eligible(self) -> NDArray[np.bool_]:
-        return self.mask
 
 
 class Loop:
@@ -42,7 +30,7 @@ class Loop:
     def __init__(self, scenario: Scenario) -> None:
         assert isinstance(scenario.server, BufferedServer)
         self.scenario, self.server, self.population = scenario, scenario.server, build_population(scenario)
-        self.law = selection_law(self.server.selection.kind, self.population.weight, 1, scenario.seed, 0)
+        self.law = selection_law(self.server.selection, self.population.weight, 1, scenario.seed, 0)
         self.rows: list[Row] = []
         self.running: list[Row] = []
         self.version = self.taken = self.selections = 0
@@ -94,6 +82,10 @@ class Loop:
         self.from_version[client] = self.version + 1 + self.population.separation[client]
         self.from_s[client] = self.now + self.population.cooldown_s[client]
 
+    def last_version(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+        last = {row["client"]: row["version"] for row in self.rows}
+        return np.array([last.get(client, -1) for client in clients.tolist()])
+
     def fill(self) -> None:
         busy = [row["client"] for row in self.running]
         mask = (self.from_version <= self.version) & (self.from_s <= self.now)
@@ -102,7 +94,9 @@ class Loop:
         if not free or not ready:
             return
         everyone = np.flatnonzero(mask) if ready < free else None
-        cohort = self.law(Request(self.selections, min(free, ready), self.after, everyone), Among(mask))
+        draws = stream(self.scenario.seed, 0, Purpose.OWN_SELECTION)
+        request = Request(self.selections, min(free, ready), self.version, draws, self.after, everyone)
+        cohort = self.law.select(request, Candidates(Among(mask), self.population, self.last_version))
         models, draws = (
             [group.session for group in self.scenario.population],
             stream(self.scenario.seed, 0, Purpose.SESSION),

@@ -14,7 +14,8 @@ from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.processes.roster import Bar, Roster
+from fedsim.simulation.processes.roster import Roster
+from fedsim.simulation.reasons import Reason
 
 NO_TIME = {"download": "0s", "train": "0s", "upload": "0s"}
 
@@ -137,7 +138,7 @@ def test_patience_ends_a_wait_that_would_take_for_ever() -> None:
 def test_a_server_that_waits_for_devices_that_left_for_good_is_woken() -> None:
     clock = Clock()
     roster = Roster(clock, np.zeros(3, dtype=np.int64))
-    roster.clear(0, Bar.OFFLINE)
+    roster.readmit(0, Reason.OFFLINE)
     enough = roster.wait_for(2, math.inf)
     roster.leave_for_good(1)
     clock.step()

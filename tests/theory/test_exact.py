@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.errors import ChainError
+from fedsim.selection.bernoulli import bernoulli_chances
 from fedsim.theory import closed_form, exact
-from fedsim.theory.cohorts import bernoulli_chances, cohorts
+from fedsim.theory.cohorts import cohorts
 from fedsim.theory.question import ask
 from fedsim.theory.windows import enumerate_windows
 

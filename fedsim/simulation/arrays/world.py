@@ -1,6 +1,7 @@
 """A federation whose devices are looked up and whose sessions are arrays."""
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,13 @@ from fedsim.log.columns import Arrays, part_of, within
 from fedsim.log.recorder import CODES, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.selection import Request, selection_law
-from fedsim.simulation.arrays.flights import ArrayFlights
+from fedsim.simulation.arrays.buffered_sessions import ArrayBufferedSessions
 from fedsim.simulation.arrays.roster import ArrayRoster
-from fedsim.simulation.arrays.sessions import CohortRound, Ends
+from fedsim.simulation.arrays.round import ArrayRound, Ends
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.federation import wanted_together
+from fedsim.simulation.cooldown import cooldown
 from fedsim.simulation.processes.session import session_lengths
+from fedsim.simulation.selector import Selector
 
 Rows = tuple[int, NDArray[np.int64], Ends]
 """Number of a round, rows of the log, and how their sessions end."""
@@ -39,12 +40,6 @@ class ArrayWorld:
     ----------
     devices
         The availability of all devices.
-    session_models, session_draws
-        Session model of each group, and the stream for session lengths.
-    block
-        Clients that can be selected only together.
-    least
-        Fewest ready clients with which a round can start.
     """
 
     def __init__(
@@ -56,46 +51,34 @@ class ArrayWorld:
         replicate: int,
         devices: Crowd,
     ) -> None:
-        server = scenario.server
         self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
-        self.block, self.least = wanted_together(server)
-        law = selection_law(server.selection.kind, population.weight, self.block, scenario.seed, replicate)
         self._horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
-        fixed_size = server.selection.kind != "bernoulli"
-        self.roster = ArrayRoster(clock, devices, law, self.block, fixed_size, self._horizon_s)
+        self.roster = ArrayRoster(clock, devices, scenario.server.block, self._horizon_s)
+        self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         self.devices = devices
-        self.session_models = [group.session for group in scenario.population]
-        self.session_draws = stream(scenario.seed, replicate, Purpose.SESSION)
-        self._round: CohortRound | None = None
+        draws = stream(scenario.seed, replicate, Purpose.SESSION)
+        models = [group.session for group in scenario.population]
+        self._lengths = partial(session_lengths, models, population, draws=draws)
+        self._round: ArrayRound | None = None
         self._beyond: list[Rows] = []  # sessions that end after the stop, unless it comes too late to matter
 
     @property
-    def open_round(self) -> CohortRound | None:
+    def open_round(self) -> ArrayRound | None:
         """The round whose reports still count."""
         return None if self._round is None or self._round.closed else self._round
 
-    @property
-    def last_selected(self) -> int:
-        """The client selected last, -1 before the first."""
-        return self.roster.last_selected
-
-    @last_selected.setter
-    def last_selected(self, client: int) -> None:
-        self.roster.last_selected = client
-
-    def select(self, request: Request) -> NDArray[np.int64]:
-        """Choose a cohort by the selection law."""
-        return self.roster.select(request)
-
-    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> CohortRound:
+    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
         clock, now = self.clock, self.clock.now
-        lengths = session_lengths(self.session_models, self.population, cohort, number, self.session_draws)
-        own_ends = now + lengths
+        own_ends = now + self._lengths(cohort, number)
         device_ends = self.devices.ends(cohort, now, own_ends)
-        round_ = CohortRound(clock, number, target, own_ends, device_ends, self.scenario.server.deadline)
-        self._cool_down(cohort, number, round_.ends)
+        round_ = ArrayRound(clock, number, target, own_ends, device_ends, self.scenario.server.deadline)
         self.roster.start(cohort, round_.ends.at_s)
+        if self.scenario.server.cooldown_from == "selected":
+            self.cool_down(cohort, number)
+        else:
+            reported = round_.ends.outcome == CODES["reported"]
+            self._cool_down(cohort[reported], number, round_.ends.at_s[reported])
         if len(cohort):
             rows, within = row + np.arange(len(cohort)), round_.ends.at_s <= self._horizon_s
             self._end(number, rows[within], round_.ends.at_s[within], round_.ends.outcome[within])
@@ -114,19 +97,26 @@ class ArrayWorld:
             "at_s": np.concatenate([*(ends.at_s for _, _, ends in self._beyond), np.empty(0)]),
             "outcome": np.concatenate([*(ends.outcome for _, _, ends in self._beyond), np.empty(0, dtype=np.int8)]),
         }
-        return {**within("roster", self.roster.state()), **within("beyond", columns)}
+        last = {"last_selected": np.array(self.selector.last_selected)}
+        return {**last, **within("roster", self.roster.state()), **within("beyond", columns)}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
+        self.selector.last_selected = int(state["last_selected"])
         self.roster.restore(part_of("roster", state))
         beyond = part_of("beyond", state)
         for number in np.unique(beyond["number"]).tolist():
             own = beyond["number"] == number
             self._beyond.append((number, beyond["rows"][own], Ends(beyond["at_s"][own], beyond["outcome"][own])))
 
-    def flights(self) -> ArrayFlights:
+    def cool_down(self, clients: NDArray[np.int64], number: int) -> None:
+        """Begin the cool-down of clients now, in a round or at a version."""
+        self._cool_down(clients, number, self.clock.now)
+
+    def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""
-        return ArrayFlights(self)
+        deadline_s = self.scenario.server.deadline or math.inf
+        return ArrayBufferedSessions(self.clock, self.roster, self.devices, self._lengths, deadline_s)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
@@ -154,18 +144,8 @@ class ArrayWorld:
         if len(rows):
             self.recorder.end(number, rows, ended_s, outcome)
 
-    def _cool_down(self, cohort: NDArray[np.int64], number: int, ends: Ends) -> None:
-        """Note from which round and which instant on nothing but their availability keeps these clients out."""
-        roster, population = self.roster, self.population
-        if self.scenario.server.cooldown_from == "selected":
-            since, counted = np.full(len(cohort), self.clock.now), np.ones(len(cohort), dtype=np.bool_)
-        else:
-            since, counted = ends.at_s, ends.outcome == CODES["reported"]
-        separation = population.separation[cohort]
-        waits = counted & (separation > 0)
-        roster.free_round[cohort[waits]] = number + 1 + separation[waits]
-        rests = np.where(counted, since + population.cooldown_s[cohort], 0.0)
-        roster.free_s[cohort] = np.maximum(ends.at_s, rests)
+    def _cool_down(self, clients: NDArray[np.int64], number: int, since_s: NDArray[np.float64] | float) -> None:
+        self.roster.exclude(clients, cooldown(self.scenario.server, self.population, clients, number, since_s))
 
 
 def vectorized_world(

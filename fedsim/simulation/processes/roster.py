@@ -2,28 +2,18 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Generator, Iterable
-from enum import IntEnum
+from collections.abc import Generator
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
 from fedsim.simulation.clock import Clock, Turn
-
-
-class Bar(IntEnum):
-    """Why a client is not eligible; a client without any is."""
-
-    OFFLINE = 1
-    IN_SESSION = 2
-    SEPARATION = 4
-    COOLDOWN = 8
-    GONE = 16
+from fedsim.simulation.reasons import Reason, count_by_group, explain
 
 
 class Roster:
-    """The bars against every client, and how many clients (or whole selection groups) have none.
+    """The reasons against every client, and how many clients (or whole selection groups) have none.
 
     Parameters
     ----------
@@ -33,18 +23,30 @@ class Roster:
         (N,) group of each client; all start offline.
     block
         Clients that can be selected only together: consecutive blocks of this size (1: each on its own).
+
+    Attributes
+    ----------
+    counted
+        Those who are ready are counted all the time.
+    reasons
+        (N,) mask of `Reason` of each client.
+    resting
+        Until when its wall-clock cool-down keeps each client out.
     """
+
+    counted = True
 
     def __init__(self, clock: Clock, group: NDArray[np.int64], block: int = 1) -> None:
         clients = len(group)
         self._clock = clock
         self._group, self._groups = group, int(group.max()) + 1
         self._block = block
-        self._bars = bytearray([Bar.OFFLINE]) * clients  # bytes for the processes,
-        self.bars: NDArray[np.uint8] = np.frombuffer(self._bars, dtype=np.uint8)  # and the same memory for numpy
+        self._reasons = bytearray([Reason.OFFLINE]) * clients  # bytes for the processes,
+        self.reasons: NDArray[np.uint8] = np.frombuffer(self._reasons, dtype=np.uint8)  # and the same memory for numpy
         self._members = [0] * (clients // block)
         self._released: dict[int, list[int]] = defaultdict(list)
-        self._wanted = 0
+        self.resting: dict[int, float] = {}
+        self._wanted = 0.0
         self._until_s = -math.inf
         self._enough: simpy.Event | None = None
         self.eligible_count = 0
@@ -52,24 +54,23 @@ class Roster:
 
     def ready(self, most: int) -> int:
         """Clients that could be selected now, counted up to `most`; with blocks, those in wholly eligible blocks."""
-        return min(most, self.eligible_count if self._block == 1 else self._ready_blocks * self._block)
+        return min(most, self._ready())
+
+    def _ready(self) -> int:
+        return self.eligible_count if self._block == 1 else self._ready_blocks * self._block
 
     def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say of each of the clients whether it is eligible."""
-        return np.equal(self.bars[clients], 0)
+        return np.equal(self.reasons[clients], 0)
 
     def all_eligible(self) -> NDArray[np.bool_]:
         """Return the mask (N,) of eligible clients."""
-        return np.equal(self.bars, 0)
+        return np.equal(self.reasons, 0)
 
-    def fewer_than(self, places: int, _key: int, /) -> NDArray[np.int64] | None:
-        """Return all eligible clients, in order, if there are fewer than `places`, else None."""
-        return np.flatnonzero(self.all_eligible()) if self.eligible_count < places else None
-
-    def bar(self, client: int, reason: Bar) -> None:
+    def exclude(self, client: int, reason: Reason) -> None:
         """Add a reason against a client."""
-        before = self._bars[client]
-        self._bars[client] = before | reason
+        before = self._reasons[client]
+        self._reasons[client] = before | reason
         if before == 0:
             self.eligible_count -= 1
             if self._block > 1:
@@ -79,27 +80,38 @@ class Roster:
 
     def leave_for_good(self, client: int) -> None:
         """Note that a client will never be available again; a waiting server looks whether it waits in vain."""
-        self.bar(client, Bar.GONE)
+        self.exclude(client, Reason.GONE)
         self.wake()
 
-    def clear(self, client: int, reason: Bar) -> None:
+    def readmit(self, client: int, reason: Reason) -> None:
         """Take a reason away; when it was the last, the client is eligible, and a waiting server may go on."""
-        before = self._bars[client]
+        before = self._reasons[client]
         after = before & ~reason
-        self._bars[client] = after
+        self._reasons[client] = after
         if after == 0 != before:
             self.eligible_count += 1
             if self._block > 1:
                 block = client // self._block
                 self._members[block] += 1
                 self._ready_blocks += self._members[block] == self._block
-            if self._enough is not None and self.ready(self._wanted) >= self._wanted:
+            if self._enough is not None and self._ready() >= self._wanted:
                 self.wake()
 
-    def bar_until_round(self, client: int, release: int) -> None:
+    def exclude_until_round(self, client: int, release: int) -> None:
         """Keep a client out until round `release` opens."""
-        self.bar(client, Bar.SEPARATION)
+        self.exclude(client, Reason.SEPARATION)
         self._released[release].append(client)
+
+    def exclude_until(self, client: int, until_s: float) -> None:
+        """Keep a client out until an instant: the wall-clock part of its cool-down."""
+        self.exclude(client, Reason.COOLDOWN)
+        self.resting[client] = until_s
+        self._clock.process(self._rest(client, until_s))
+
+    def _rest(self, client: int, until_s: float) -> Generator[simpy.Event, None, None]:
+        yield self._clock.at(until_s, Turn.DEVICE)
+        del self.resting[client]
+        self.readmit(client, Reason.COOLDOWN)
 
     def separated(self) -> list[tuple[int, int]]:
         """Return the clients whom their separation keeps out, each with the round that lets it in."""
@@ -108,9 +120,9 @@ class Roster:
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
         for client in self._released.pop(number, ()):
-            self.clear(client, Bar.SEPARATION)
+            self.readmit(client, Reason.SEPARATION)
 
-    def wait_for(self, wanted: int, until_s: float) -> simpy.Event:
+    def wait_for(self, wanted: float, until_s: float) -> simpy.Event:
         """Return an event for the first instant with `wanted` clients ready; there are fewer now.
 
         It also happens when a client has left for good, and at `until_s` if `keep_time` runs.
@@ -134,7 +146,7 @@ class Roster:
 
     def attainable(self) -> int:
         """Clients that could be ready together while the round number stands still."""
-        possible = (self.bars & (Bar.SEPARATION | Bar.GONE)) == 0
+        possible = (self.reasons & (Reason.SEPARATION | Reason.GONE)) == 0
         if self._block > 1:
             return int(possible.reshape(-1, self._block).all(axis=1).sum()) * self._block
         return int(possible.sum())
@@ -148,48 +160,10 @@ class Roster:
     def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
         some = slice(None) if among is None else among
-        in_session = np.bincount(self._group[(self.bars & Bar.IN_SESSION) != 0], minlength=self._groups)
-        return np.array([*count_bars(self.bars[some], self._group[some], self._groups), in_session])
+        in_session = np.bincount(self._group[(self.reasons & Reason.IN_SESSION) != 0], minlength=self._groups)
+        return np.array([*count_by_group(self.reasons[some], self._group[some], self._groups), in_session])
 
     def explain(self, turn: str = "round") -> str:
         """Say in words what everyone is waiting for; `turn` is what the server counts by."""
         due = min((number for number, clients in self._released.items() if clients), default=0)
-        return explain_bars(self.bars, due, turn)
-
-
-def count_bars(bars: NDArray[np.uint8], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
-    """Count (2, groups) available and eligible clients.
-
-    Parameters
-    ----------
-    bars, group
-        (n,) bars and group of each client.
-    groups
-        How many groups there are.
-    """
-    masks = ((bars & Bar.OFFLINE) == 0, bars == 0)
-    return np.asarray([np.bincount(group[mask], minlength=groups) for mask in masks])
-
-
-def explain_bars(bars: NDArray[np.uint8], due: int, turn: str) -> str:
-    """Say in words what everyone is waiting for; `due` is the round (`turn`) in which the first separation is over."""
-    parts = []
-    cooling = int(((bars & Bar.SEPARATION) != 0).sum())
-    if cooling:
-        parts.append(f"{cooling:,} kept out by their separation (the first of them until {turn} {due:,})")
-    rest = bars[(bars & Bar.SEPARATION) == 0]
-    for reason, words in _REASONS:
-        count = int(((rest & reason) != 0).sum())
-        rest = rest[(rest & reason) == 0]
-        if count:
-            parts.append(f"{count:,} {words}")
-    parts.append(f"{len(rest):,} eligible")
-    return f"of {len(bars):,} clients: {', '.join(parts)}"
-
-
-_REASONS: Iterable[tuple[Bar, str]] = (
-    (Bar.GONE, "never available again"),
-    (Bar.IN_SESSION, "in a session"),
-    (Bar.COOLDOWN, "in their wall-clock cool-down"),
-    (Bar.OFFLINE, "not available"),
-)
+        return explain(self.reasons, due, turn)

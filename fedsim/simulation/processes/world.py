@@ -1,139 +1,157 @@
-"""What the processes of one simulation share: the clock, the roster, the log, and who is in a session."""
+"""The process engine: every device and every session a SimPy process."""
 
-from dataclasses import dataclass, field
+import gc
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.keyed import Stream
+from fedsim.availability.cells import Cells
+from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays
-from fedsim.log.recorder import Recorder
+from fedsim.log.recorder import CODES, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import Session as SessionModel
-from fedsim.selection import Law, Request
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.processes.device import cooldown
-from fedsim.simulation.processes.flights import ProcessFlights
-from fedsim.simulation.processes.roster import Bar, Roster
-from fedsim.simulation.processes.session import Round, Session, session_lengths
+from fedsim.simulation.cooldown import cooldown
+from fedsim.simulation.processes.buffered_sessions import ProcessBufferedSessions
+from fedsim.simulation.processes.device import device
+from fedsim.simulation.processes.feed import Feed
+from fedsim.simulation.processes.roster import Roster
+from fedsim.simulation.processes.round import ProcessRound
+from fedsim.simulation.processes.session import SessionProcess, session_lengths
+from fedsim.simulation.reasons import Reason
+from fedsim.simulation.selector import Selector
 
 
-@dataclass
-class World:
-    """The shared state of one simulation: a `Federation` whose devices and sessions are processes.
+class ProcessWorld:
+    """The state of one simulation: a `Federation` whose devices and sessions are processes.
 
-    Attributes
+    Parameters
     ----------
-    law
-        The selection law.
-    session_models, session_draws
-        Session model of each group, and the stream for session lengths.
-    block
-        Clients that can be selected only together.
-    least
-        Fewest ready clients with which a round can start.
-    sessions
-        The running session of each client that is in one.
-    last_selected
-        The client selected last, -1 before the first.
-    resting
-        Until when its wall-clock cool-down keeps each client out.
+    scenario, population, clock, recorder, replicate
+        As of the simulation.
+    devices
+        Availability models and places.
     """
 
-    scenario: Scenario
-    population: Population
-    clock: Clock
-    roster: Roster
-    recorder: Recorder
-    law: Law
-    session_models: list[SessionModel]
-    session_draws: Stream
-    block: int
-    least: int
-    sessions: dict[int, Session] = field(default_factory=dict)
-    last_selected: int = -1
-    resting: dict[int, float] = field(default_factory=dict)
-    _round: Round | None = None
+    def __init__(
+        self,
+        scenario: Scenario,
+        population: Population,
+        devices: Cells,
+        clock: Clock,
+        recorder: Recorder,
+        replicate: int,
+    ) -> None:
+        self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
+        self.roster = Roster(clock, devices.of_client, scenario.server.block)
+        self.selector = Selector(scenario, population, self.roster, recorder, replicate)
+        draws = stream(scenario.seed, replicate, Purpose.SESSION)
+        models = [group.session for group in scenario.population]
+        self._lengths = partial(session_lengths, models, population, draws=draws)
+        self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
+        self._round: ProcessRound | None = None
+        draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
+        feed = Feed(devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration)
+        with _uncollected():
+            for client in range(len(population)):
+                clock.process(device(clock, self.roster, client, feed.of(client), self._drop_out))
+        clock.process(self.roster.keep_time(scenario.server.patience))
 
     @property
-    def open_round(self) -> Round | None:
+    def open_round(self) -> ProcessRound | None:
         """The round whose reports still count."""
         return self._round if self._round is not None and self._round.open else None
 
-    def select(self, request: Request) -> NDArray[np.int64]:
-        """Choose a cohort by the selection law."""
-        return self.law(request, self.roster)
-
-    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> Round:
+    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
-        lengths = session_lengths(self.session_models, self.population, cohort, number, self.session_draws)
-        self._round = Round(self, number, target)
-        for place, (client, length_s) in enumerate(zip(cohort.tolist(), lengths.tolist(), strict=True), start=row):
-            self.session_starts(client, number)
-            session = Session(self.clock, self._round, number, client, place, self.clock.now + length_s)
-            self._round.sessions[client] = self.sessions[client] = session
-        if not self._round.sessions:
-            self.clock.trigger(self._round.may_close, Turn.SERVER)
-        return self._round
+        round_ = self._round = ProcessRound(self.clock, target, self._session_ended)
+        ends = (self.clock.now + self._lengths(cohort, number)).tolist()
+        for place, (client, end_s) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
+            self._run_session(round_, number, client, place, end_s)
+        if self.scenario.server.cooldown_from == "selected":
+            self.cool_down(cohort, number)
+        if not round_.sessions:
+            self.clock.trigger(round_.may_close, Turn.SERVER)
+        return round_
 
-    def flights(self) -> ProcessFlights:
+    def cool_down(self, clients: NDArray[np.int64], number: int) -> None:
+        """Begin the cool-down of clients now, in a round or at a version."""
+        now = self.clock.now
+        kept = cooldown(self.scenario.server, self.population, clients, number, now)
+        for client, until_round, until_s in zip(clients.tolist(), *(column.tolist() for column in kept), strict=True):
+            if until_round > number:
+                self.roster.exclude_until_round(client, until_round)
+            if until_s > now:
+                self.roster.exclude_until(client, until_s)
+
+    def buffered_sessions(self) -> ProcessBufferedSessions:
         """Return what a buffered server needs of its sessions."""
-        return ProcessFlights(self)
+        deadline_s = self.scenario.server.deadline or math.inf
+        return ProcessBufferedSessions(self.clock, self.roster, self._sessions, self._lengths, deadline_s)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
-        for session in list(self.sessions.values()):
+        for session in list(self._sessions.values()):
             session.cut("late")
 
     def finish(self) -> None:
         """Let the clock run until no session is left."""
-        while self.sessions:
+        while self._sessions:
             self.clock.step()
 
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        late = [(client, each.number, each.row, each.ends_s) for client, each in self.sessions.items()]
+        late = [(client, each.number, each.row, each.ends_s) for client, each in self._sessions.items()]
         return {
-            "last_selected": np.array(self.last_selected),
+            "last_selected": np.array(self.selector.last_selected),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
-            "resting": np.array(list(self.resting.items()), dtype=np.float64).reshape(-1, 2),
+            "resting": np.array(list(self.roster.resting.items()), dtype=np.float64).reshape(-1, 2),
             "sessions": np.array(late, dtype=np.float64).reshape(-1, 4),
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
-        self.last_selected = int(state["last_selected"])
+        self.selector.last_selected = int(state["last_selected"])
         for client, number in state["separated"].tolist():
-            self.roster.bar_until_round(client, number)
+            self.roster.exclude_until_round(client, number)
         for client, until_s in state["resting"].tolist():
-            self.clock.process(cooldown(self, int(client), until_s))
+            self.roster.exclude_until(int(client), until_s)
         # Sessions that run while no round is open are late: their rounds have closed.
-        rounds: dict[int, Round] = {}
+        closed = ProcessRound(self.clock, 0, self._session_ended)
+        closed.open = False
         for client, number, row, ends_s in state["sessions"].tolist():
-            round_ = rounds.setdefault(int(number), Round(self, int(number), 0))
-            round_.open = False
-            session = Session(self.clock, round_, int(number), int(client), int(row), ends_s)
-            round_.sessions[int(client)] = self.sessions[int(client)] = session
-            self.roster.bar(int(client), Bar.IN_SESSION)
+            self._run_session(closed, int(number), int(client), int(row), ends_s)
 
-    def session_starts(self, client: int, number: int) -> None:
-        """Take a selected client out of those who are eligible."""
-        self.roster.bar(client, Bar.IN_SESSION)
-        if self.scenario.server.cooldown_from == "selected":
-            self._cool_down(client, number)
+    def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends_s: float) -> None:
+        self.roster.exclude(client, Reason.IN_SESSION)
+        session = SessionProcess(self.clock, round_, number, client, row, ends_s)
+        round_.sessions[client] = self._sessions[client] = session
 
-    def session_ended(self, client: int, number: int, outcome: str) -> None:
+    def _drop_out(self, client: int) -> None:
+        if client in self._sessions:
+            self._sessions[client].cut("dropped")
+
+    def _session_ended(self, session: SessionProcess, outcome: str) -> None:
         """Let a client go whose session has ended, with a cool-down where its report starts one."""
-        del self.sessions[client]
+        self.recorder.end(session.number, session.row, self.clock.now, CODES[outcome])
+        del self._sessions[session.client]
         if outcome == "reported" and self.scenario.server.cooldown_from == "reported":
-            self._cool_down(client, number)
-        self.roster.clear(client, Bar.IN_SESSION)
+            self.cool_down(np.array([session.client]), session.number)
+        self.roster.readmit(session.client, Reason.IN_SESSION)
 
-    def _cool_down(self, client: int, number: int) -> None:
-        separation = int(self.population.separation[client])
-        if separation:
-            self.roster.bar_until_round(client, number + 1 + separation)
-        rest_s = float(self.population.cooldown_s[client])
-        if rest_s:
-            self.clock.process(cooldown(self, client, self.clock.now + rest_s))
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking through the processes again and again while more of them are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -17,7 +17,7 @@ class Ends(NamedTuple):
     outcome: NDArray[np.int8]
 
 
-class CohortRound:
+class ArrayRound:
     """One round whose sessions are arrays.
 
     Attributes

@@ -1,0 +1,29 @@
+"""Cyclic selection: everyone in turn, in the order of their indices."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.selection.candidates import Candidates
+from fedsim.selection.law import Request
+
+
+class Cyclic:
+    """Selects the next eligible clients after the one that was selected last. It has no options."""
+
+    theory: ClassVar[str] = "cyclic"
+    finds_shortage: ClassVar[bool] = True
+
+    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+        """Return clients in turn."""
+        clients = len(candidates)
+        if request.everyone is not None:
+            return request.everyone[np.argsort((request.everyone - request.after - 1) % clients)]
+        found = np.empty(0, dtype=np.int64)
+        offset, size = 0, 4 * request.count
+        while len(found) < request.count and offset < clients:
+            window = (request.after + 1 + np.arange(offset, min(offset + size, clients))) % clients
+            found = np.concatenate([found, window[candidates.eligible(window)]])
+            offset, size = offset + size, 2 * size
+        return found[: request.count]

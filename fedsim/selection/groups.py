@@ -1,0 +1,39 @@
+"""Selection by groups: one block of consecutive clients, by the weight of the block, among wholly eligible blocks."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.selection.candidates import Candidates, Eligibility
+from fedsim.selection.law import Request, Streams
+from fedsim.selection.proposals import by_weight, draw
+
+
+class Groups:
+    """Selects one block of `cohort` clients. It has no options."""
+
+    theory: ClassVar[str] = "groups"
+    finds_shortage: ClassVar[bool] = True
+
+    def __init__(self, weights: NDArray[np.float64], cohort: int, streams: Streams) -> None:
+        self._weighted, self._cohort = by_weight(weights.reshape(-1, cohort).sum(axis=1), streams), cohort
+
+    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+        """Return the members of the block; nobody, if no block is wholly eligible."""
+        block = draw(self._weighted, request, 1, _Blocks(candidates, self._cohort))
+        return (block[:, np.newaxis] * self._cohort + np.arange(self._cohort)).ravel()
+
+
+class _Blocks:
+    """Which blocks of `size` consecutive clients are wholly eligible."""
+
+    def __init__(self, now: Eligibility, size: int) -> None:
+        self._now, self._members = now, np.arange(size)
+
+    def eligible(self, blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
+        clients = blocks[:, np.newaxis] * len(self._members) + self._members
+        return np.asarray(self._now.eligible(clients.ravel()).reshape(clients.shape).all(axis=1))
+
+    def all_eligible(self) -> NDArray[np.bool_]:
+        return np.asarray(self._now.all_eligible().reshape(-1, len(self._members)).all(axis=1))

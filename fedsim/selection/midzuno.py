@@ -1,0 +1,36 @@
+"""Midzuno's selection, the law of the paper: one client by weight, the others uniformly.
+
+A set S of eligible clients is selected with a probability proportional to sum_{i in S} p_i.
+
+References
+----------
+H. Midzuno, *On the sampling system with probability proportionate to sum of sizes*, Annals of the Institute of
+Statistical Mathematics 3, 1952.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.selection.candidates import Candidates
+from fedsim.selection.law import Request, Streams
+from fedsim.selection.proposals import ask_first, by_weight, draw, evenly
+
+
+class Midzuno:
+    """Selects one client by weight and the others uniformly. It has no options."""
+
+    theory: ClassVar[str] = "midzuno"
+    finds_shortage: ClassVar[bool] = True
+
+    def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
+        self._weighted, self._even = by_weight(weights, streams), evenly(len(weights), streams)
+
+    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+        """Return the client that was drawn by weight, then the others."""
+        rest = request.count - 1
+        first, second = ask_first(request, [(self._weighted, 1), (self._even, rest)], candidates)
+        leader = draw(self._weighted, request, 1, candidates, first=first)
+        others = draw(self._even, request, rest, candidates, leader, second)
+        return np.concatenate([leader, others])

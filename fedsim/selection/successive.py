@@ -1,0 +1,24 @@
+"""Successive selection (Plackett-Luce): one client after the other, by weight among those that are left."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.selection.candidates import Candidates
+from fedsim.selection.law import Request, Streams
+from fedsim.selection.proposals import by_weight, draw
+
+
+class Successive:
+    """Selects by weight, again and again. It has no options."""
+
+    theory: ClassVar[str] = "successive"
+    finds_shortage: ClassVar[bool] = True
+
+    def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
+        self._weighted = by_weight(weights, streams)
+
+    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+        """Return clients drawn one after the other."""
+        return draw(self._weighted, request, request.count, candidates)

@@ -1,0 +1,75 @@
+"""The running sessions of a buffered server, in a heap: when and how each ends is known when it starts."""
+
+from heapq import heappop, heappush
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from fedsim.availability.crowd import Crowd
+from fedsim.simulation.arrays.roster import ArrayRoster
+from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.federation import EndedSession
+from fedsim.simulation.processes.session import Lengths
+
+
+class ArrayBufferedSessions:
+    """What a buffered server needs of its sessions, in the vectorized engine.
+
+    Parameters
+    ----------
+    clock, roster
+        Those of the simulation.
+    devices
+        The availability of all devices.
+    lengths
+        How long sessions take.
+    deadline_s
+        When the server gives a session up.
+    """
+
+    def __init__(self, clock: Clock, roster: ArrayRoster, devices: Crowd, lengths: Lengths, deadline_s: float) -> None:
+        self._clock, self._roster, self._devices = clock, roster, devices
+        self._lengths, self._deadline_s = lengths, deadline_s
+        self._ends: list[tuple[float, EndedSession]] = []
+
+    @property
+    def count(self) -> int:
+        """Sessions that run."""
+        return len(self._ends)
+
+    def start(self, version: int, key: int, cohort: NDArray[np.int64], row: int) -> None:
+        """Work out how sessions end; `key` is that of their lengths, `row` the recorder's of the first."""
+        now = self._clock.now
+        limit_s = now + self._deadline_s
+        own_ends = now + self._lengths(cohort, key)
+        ends = np.minimum(own_ends, limit_s)
+        device_ends = self._devices.ends(cohort, now, ends)
+        dropped = device_ends <= ends
+        outcomes = np.where(dropped, "dropped", np.where(own_ends > limit_s, "late", "reported"))
+        ends = np.where(dropped, device_ends, ends)
+        self._roster.start(cohort, ends)
+        for place, (end_s, client, outcome) in enumerate(
+            zip(ends.tolist(), cohort.tolist(), outcomes.tolist(), strict=True), start=row
+        ):
+            heappush(self._ends, (end_s, EndedSession(place, client, version, outcome)))
+
+    def take_ended(self) -> list[EndedSession]:
+        """Hand over the sessions that have ended since the last call, in the order of their rows."""
+        ended = []
+        while self._ends and self._ends[0][0] <= self._clock.now:
+            ended.append(heappop(self._ends)[1])
+        return sorted(ended)
+
+    def wait(self, *, free: bool, until_s: float) -> simpy.Event:
+        """Return an event in the server's turn of the next end, or of the first instant with somebody eligible."""
+        if not self._ends:
+            return self._roster.wait_for(1, until_s)
+        until_s = min(until_s, self._ends[0][0])
+        return self._clock.at(min(until_s, self._roster.next_eligible_s(until_s)) if free else until_s, Turn.SERVER)
+
+    def abort(self) -> list[EndedSession]:
+        """Cut all sessions short: the run is over."""
+        ended = sorted(session._replace(outcome="aborted") for _, session in self._ends)
+        self._ends.clear()
+        return ended

@@ -1,0 +1,57 @@
+"""The cool-down: from when a client that has taken part can be selected again."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.population import Population
+from fedsim.scenario.server import BufferedServer, Server
+
+
+class Cooldown(NamedTuple):
+    """Until when clients are kept out: arrays (n,).
+
+    Attributes
+    ----------
+    until_round
+        The first round, of a buffered server the first version, in which their separation lets them in.
+    until_s
+        The instant from which their wall-clock cool-down lets them in.
+    """
+
+    until_round: NDArray[np.int64]
+    until_s: NDArray[np.float64]
+
+
+def cooldown(
+    server: Server,
+    population: Population,
+    clients: NDArray[np.int64],
+    number: int,
+    since_s: NDArray[np.float64] | float,
+) -> Cooldown:
+    """Return the cool-down of clients.
+
+    Parameters
+    ----------
+    server, population
+        Whose separations and wall-clock cool-downs are taken, and what counts as a round.
+    clients
+        (n,) who has taken part.
+    number
+        The round in which they were selected; the version at which the cool-down begins.
+    since_s
+        (n,) instants at which it begins, or one for all.
+
+    Notes
+    -----
+    R_i rounds are waited in full: whoever takes part in round t is free again in round t + 1 + R_i. A round selects
+    once, so where R_i = 0 nothing is left to wait for; a buffered server selects again and again, and R_i = 0 still
+    means once in a version.
+    """
+    separation = population.separation[clients]
+    until_round = number + 1 + separation
+    if not isinstance(server, BufferedServer):
+        until_round[separation == 0] = number
+    return Cooldown(until_round, since_s + population.cooldown_s[clients])

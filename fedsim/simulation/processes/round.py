@@ -1,0 +1,75 @@
+"""A round's sessions, each of them a process, and when the round may close."""
+
+from collections.abc import Callable
+
+import simpy
+
+from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.processes.session import SessionProcess
+
+Ended = Callable[[SessionProcess, str], None]
+"""Called with a session that has ended, and its outcome."""
+
+
+class ProcessRound:
+    """One round's sessions, and the event at which the round may close.
+
+    Parameters
+    ----------
+    clock
+        The simulation's clock.
+    target
+        Reports at which the round may close.
+    told
+        Told of every session that has ended, and how.
+
+    Attributes
+    ----------
+    open
+        Whether reports still count.
+    sessions
+        Those still running, by client, in order of position.
+    may_close
+        Happens when enough have reported or nobody is left.
+    """
+
+    __slots__ = ("_clock", "_target", "_told", "may_close", "open", "reported", "sessions")
+
+    def __init__(self, clock: Clock, target: int, told: Ended) -> None:
+        self._clock, self._target, self._told = clock, target, told
+        self.open, self.reported = True, 0
+        self.sessions: dict[int, SessionProcess] = {}
+        self.may_close = simpy.Event(clock)
+
+    def done(self, session: SessionProcess) -> None:
+        """Take note that a session has come to its own end."""
+        self.ended(session, "reported" if self.open else "late")
+
+    def ended(self, session: SessionProcess, outcome: str) -> None:
+        """Take note that a session has ended, and how."""
+        self._told(session, outcome)
+        del self.sessions[session.client]
+        if not self.open:
+            return
+        self.reported += outcome == "reported"
+        if (self.reported >= self._target or not self.sessions) and not self.may_close.triggered:
+            self._clock.trigger(self.may_close, Turn.SERVER)
+
+    @property
+    def outcome(self) -> str:
+        """How the round closes, if it closes now."""
+        if self.reported >= self._target > 0:
+            return "target"
+        return "deadline" if self.sessions else "exhausted"
+
+    @property
+    def running(self) -> bool:
+        """Whether any session still runs."""
+        return bool(self.sessions)
+
+    def close(self, outcome: str) -> None:
+        """Take no more reports; after a deadline the others may go on, otherwise they are aborted."""
+        self.open = False
+        if outcome != "deadline":
+            for session in list(self.sessions.values()):
+                session.cut("aborted")

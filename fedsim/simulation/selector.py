@@ -1,0 +1,108 @@
+"""The selections of one run, by the scenario's law."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.common.keyed import Purpose, stream
+from fedsim.log.recorder import Recorder
+from fedsim.population import Population
+from fedsim.scenario import Scenario
+from fedsim.selection import Candidates, Eligibility, Request, selection_law
+
+
+class Countable(Eligibility, Protocol):
+    """Who is eligible now, and how many are ready."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether counting those who are ready costs next to nothing, since all clients have been looked at."""
+        ...
+
+    def ready(self, most: int) -> int:
+        """Clients that could be selected now, counted up to `most`: all eligible ones, or those in whole groups."""
+        ...
+
+
+class Trial(NamedTuple):
+    """What a trial selection found.
+
+    Attributes
+    ----------
+    ready
+        Clients that could be selected, counted up to those that were asked for.
+    cohort
+        Those selected, where so many are ready; None otherwise.
+    """
+
+    ready: int
+    cohort: NDArray[np.int64] | None
+
+
+class Selector:
+    """Selects by the scenario's law, and remembers who was selected last.
+
+    Parameters
+    ----------
+    scenario, population, replicate
+        Of the simulation.
+    roster
+        Who is eligible.
+    recorder
+        Knows when each client was selected last.
+
+    Attributes
+    ----------
+    last_selected
+        The client selected last, -1 before the first.
+    """
+
+    def __init__(
+        self, scenario: Scenario, population: Population, roster: Countable, recorder: Recorder, replicate: int
+    ) -> None:
+        server = scenario.server
+        self._law = selection_law(server.selection, population.weight, server.wanted, scenario.seed, replicate)
+        self._finds_shortage = bool(getattr(self._law, "finds_shortage", False))
+        self._roster, self._candidates = roster, Candidates(roster, population, recorder.last_round)
+        self._draws = stream(scenario.seed, replicate, Purpose.OWN_SELECTION)
+        self.last_selected = -1
+
+    def try_select(self, number: int, turn: int, count: int) -> Trial:
+        """Select `count` clients, if so many are ready.
+
+        Parameters
+        ----------
+        number
+            How many selections there were before, the key of the draws.
+        turn
+            The round, or the version.
+        count
+            Clients wanted.
+        """
+        if self._finds_shortage and not self._roster.counted:
+            # Asking the law is cheaper than looking at all clients.
+            cohort = self._ask(number, turn, count)
+            if len(cohort) == count:
+                return Trial(count, self._chosen(cohort))
+        ready = self._roster.ready(count)
+        return Trial(ready, self.select(number, turn, count) if ready == count else None)
+
+    def select(self, number: int, turn: int, count: int) -> NDArray[np.int64]:
+        """Select `count` clients; at least so many are ready. Parameters are those of `try_select`."""
+        return self._chosen(self._ask(number, turn, count))
+
+    def select_everyone(self, number: int, turn: int) -> NDArray[np.int64]:
+        """Select all clients that are eligible, at least one, in an order that has the law."""
+        everyone = np.flatnonzero(self._roster.all_eligible())
+        everyone.setflags(write=False)
+        return self._chosen(self._ask(number, turn, len(everyone), everyone))
+
+    def _ask(self, number: int, turn: int, count: int, everyone: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        request = Request(number, count, turn, self._draws, self.last_selected, everyone)
+        return self._law.select(request, self._candidates)
+
+    def _chosen(self, cohort: NDArray[np.int64]) -> NDArray[np.int64]:
+        if len(cohort):
+            self.last_selected = int(cohort[-1])
+        return cohort
