@@ -1,6 +1,6 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
-from fedsim.availability.trace.load import open_traces
+from fedsim.availability import open_models
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.errors import Path as KeyPath
 from fedsim.experiment.budget import check_budget
@@ -21,7 +21,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     """
     if too_much := check_budget(scenario):
         raise ScenarioError(too_much)
-    mistakes = [*open_traces(scenario).mistakes, *_check_learning(scenario), *check_study(scenario)]
+    mistakes = [*open_models(scenario).mistakes, *_check_learning(scenario), *check_study(scenario)]
     try:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
@@ -36,8 +36,8 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
 
 
 def trace_notes(scenario: Scenario) -> list[str]:
-    """Say what was repaired in the traces that a scenario names, and what else is worth knowing about them."""
-    return open_traces(scenario).notes
+    """Say what is worth knowing about the availability models of a scenario, as what was repaired in its traces."""
+    return open_models(scenario).notes
 
 
 def _check_learning(scenario: Scenario) -> list[Mistake]:

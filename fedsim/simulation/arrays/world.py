@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.cells import Cells
-from fedsim.availability.crowd import Crowd, crowd
+from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, part_of, within
 from fedsim.log.recorder import CODES, Recorder
@@ -54,7 +54,7 @@ class ArrayWorld:
         clock: Clock,
         recorder: Recorder,
         replicate: int,
-        devices: Crowd,
+        devices: PopulationAvailability,
     ) -> None:
         server = scenario.server
         self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
@@ -173,5 +173,5 @@ def vectorized_world(
 ) -> ArrayWorld:
     """Return a simulation that looks devices up when they are asked about."""
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    everyone = crowd(devices.kinds, devices.places, devices.of_client, draws)
+    everyone = population_availability(devices.models, devices.places, devices.of_client, draws)
     return ArrayWorld(scenario, population, clock, recorder, replicate, everyone)

@@ -14,7 +14,7 @@ from fedsim.selection import selection_law
 from fedsim.simulation.clock import Clock
 from fedsim.simulation.federation import wanted_together
 from fedsim.simulation.processes.device import device
-from fedsim.simulation.processes.feed import Feed
+from fedsim.simulation.processes.intervals import DeviceIntervals
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.world import World
 
@@ -38,10 +38,11 @@ def process_world(
         least=least,
     )
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    feed = Feed(devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration)
+    horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
+    intervals = DeviceIntervals(devices, draws, clock.now, horizon_s)
     with _uncollected():
         for client in range(len(population)):
-            clock.process(device(world, client, feed.of(client)))
+            clock.process(device(world, client, intervals.of(client)))
     clock.process(world.roster.keep_time(server.patience))
     return world
 
