@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from fedsim.common.errors import PluginError
 from fedsim.common.registry import Findings, Registry
 from fedsim.population.distributions.constant import Constant
 from fedsim.population.distributions.distribution import Distribution, Floats, Quantiles
@@ -31,6 +32,7 @@ DISTRIBUTIONS: Final = Registry[Quantiles](
     },
     offered=("count",),
 )
+_PROBE = np.array([2.0**-54, 0.25, 0.5, 0.75, 1.0 - 2.0**-53])
 
 
 class Brought(Distribution):
@@ -87,11 +89,16 @@ def distribution(source: Model, count: int = 1) -> Distribution:
 
 def check_laws(part: Model) -> Findings:
     """Return every mistake in the choices of people's own laws that a part of the scenario makes, wherever in it."""
-    return [
-        ((*path, *inner), message)
-        for path, law in components(part)
-        for inner, message in DISTRIBUTIONS.check(law.kind, law.options)
-    ]
+    findings: Findings = []
+    for path, law in components(part):
+        wrong = DISTRIBUTIONS.check(law.kind, law.options)
+        if not wrong:
+            try:
+                distribution(law).quantile(_PROBE)
+            except PluginError as error:
+                wrong = [(("kind",), str(error))]
+        findings += [((*path, *inner), message) for inner, message in wrong]
+    return findings
 
 
 __all__ = ["DISTRIBUTIONS", "Constant", "Distribution", "Quantiles", "check_laws", "distribution"]
