@@ -1,8 +1,20 @@
-"""When a device is available: half-open intervals of simulated time, one file for each kind."""
+"""When a device is available: half-open intervals of simulated time, one file or folder for each model."""
 
-from fedsim.availability.kinds import kinds
-from fedsim.availability.model import Intervals, available_at, between, conditions, intervals
-from fedsim.availability.place import Place
-from fedsim.population.propensity import propensity
+from fedsim.availability.model import AvailabilityModel, Intervals, available_at, between, conditions, intervals
+from fedsim.availability.models import MODELS, availability_models, build_model, open_models
+from fedsim.availability.place import Day, Place
 
-__all__ = ["Intervals", "Place", "available_at", "between", "conditions", "intervals", "kinds", "propensity"]
+__all__ = [
+    "MODELS",
+    "AvailabilityModel",
+    "Day",
+    "Intervals",
+    "Place",
+    "availability_models",
+    "available_at",
+    "between",
+    "build_model",
+    "conditions",
+    "intervals",
+    "open_models",
+]

@@ -33,6 +33,9 @@ class Batch(Protocol):
     where a device stands, so `instant` and `since` must never be earlier than in the last call of `at`.
     """
 
+    follows: bool
+    """Whether devices are followed from instant to instant, so that it pays to ask `at` now and then."""
+
     def at(self, clients: Clients, instant: float) -> Mask:
         """Say of each client (n,), which may come repeatedly, whether it is available."""
         ...

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.kinds import kinds
-from fedsim.availability.model import Kind
+from fedsim.availability.model import AvailabilityModel
+from fedsim.availability.models import availability_models
 from fedsim.availability.place import Place
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
@@ -20,7 +20,7 @@ class Cells:
 
     Attributes
     ----------
-    kinds, places
+    models, places
         Availability model and place of each cell.
     names
         Names of each cell's group and of its time zone.
@@ -28,7 +28,7 @@ class Cells:
         (N,) cell of each client.
     """
 
-    kinds: Sequence[Kind]
+    models: Sequence[AvailabilityModel]
     places: Sequence[Place]
     names: Sequence[tuple[str, str]]
     of_client: NDArray[np.int64]
@@ -40,9 +40,9 @@ def cells(scenario: Scenario, population: Population) -> Cells:
     Raises
     ------
     ScenarioError
-        If a trace cannot be used; every mistake with its place.
+        If a model cannot be made; every mistake with its place.
     """
-    models = kinds(scenario)
+    models = availability_models(scenario)
     group, zone, of_client = residence(population)
     places = [Place(scenario.start, ZoneInfo(name)) for name in population.zone_names]
     pairs = list(zip(group.tolist(), zone.tolist(), strict=True))

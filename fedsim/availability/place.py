@@ -1,8 +1,34 @@
-"""Where a device lives: the instant at which simulated time is 0, and the device's time zone."""
+"""Where a device lives: the instant at which simulated time is 0, the device's time zone, and its days."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fedsim.availability.civil import Civil, civil
+
+_YEARS = 1000  # of local days; nothing is simulated for so long
+_LAST_YEAR = 9996  # `datetime` ends soon after
+
+
+class Day(NamedTuple):
+    """One local day.
+
+    Attributes
+    ----------
+    date
+        In the calendar of the zone.
+    start, end
+        Seconds of simulated time, from one local midnight to the next: 23 or 25 hours where the clocks are changed.
+    """
+
+    date: date
+    start: float
+    end: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +45,34 @@ class Place:
 
     start: datetime
     zone: ZoneInfo
+
+    def days(self) -> Iterator[Day]:
+        """Yield the local days of a thousand years, from the one in which simulated time begins; see `Day`."""
+        first = self.start.astimezone(self.zone).year
+        for year in range(first, min(first + _YEARS, _LAST_YEAR)):
+            yield from (day for day in _days(self, year) if day.end > 0.0)
+
+    def seconds(self, local: datetime) -> float:
+        """Return the instant of simulated time at which the local clock shows this date and time, given without a zone.
+
+        Of a time that the clock shows twice it is the first; one that is skipped is read as if it were not.
+        """
+        return (local.replace(tzinfo=self.zone).astimezone(UTC) - self.start.astimezone(UTC)).total_seconds()
+
+    def clock(self, instant: float) -> Civil:
+        """Return the local clock, right for at least 360 days before and after an instant of simulated time."""
+        return civil(self.start, self.zone, instant)
+
+
+@lru_cache(maxsize=4096)
+def _days(place: Place, year: int) -> tuple[Day, ...]:
+    """Return the local days of a year, without one that the calendar skips."""
+    first, last = date(year, 1, 1).toordinal(), date(year + 1, 1, 1).toordinal()
+    middle = place.seconds(datetime(year, 7, 1))
+    clock = place.clock(middle)
+    midnights = clock.instant(clock.midnight(np.arange(first, last + 1))).tolist()
+    return tuple(
+        Day(date.fromordinal(first + number), midnights[number], midnights[number + 1])
+        for number in range(last - first)
+        if midnights[number] < midnights[number + 1]
+    )

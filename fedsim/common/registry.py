@@ -23,6 +23,23 @@ Findings: TypeAlias = list[tuple[KeyPath, str]]
 GROUP = "fedsim.plugins"
 """Entry points of installed packages in this group are known by their names."""
 
+
+class OptionError(FedsimError):
+    """An option that turns out to be wrong when it is used, as a file that cannot be read; a constructor may raise it.
+
+    Parameters
+    ----------
+    option
+        Its name.
+    message
+        What is wrong with it.
+    """
+
+    def __init__(self, option: str, message: str) -> None:
+        self.option = option
+        super().__init__(message)
+
+
 _REGISTERED: set[str] = set()  # names that this process registered, whatever for
 
 T = TypeVar("T")
@@ -135,6 +152,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         ------
         FedsimError
             Of this registry's kind, when `check` finds a mistake or the constructor fails.
+        OptionError
+            When the constructor raises it.
         """
         where = f"{self.noun} {kind!r}"
         cls, values, findings = self._inspect(kind, options)
@@ -153,6 +172,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         """Turn any exception of the block into this registry's error, with a message that begins with `where`."""
         try:
             yield
+        except OptionError:
+            raise
         except FedsimError as error:
             raise self.error(f"{where}: {error}") from error
         except Exception as error:

@@ -6,11 +6,12 @@ estimates are lower ends: they are there to refuse a scenario that cannot work, 
 
 from dataclasses import dataclass
 
-from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.memory import SHARE, free_bytes, readable
+from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
-from fedsim.scenario.sources import ConstantTime, ExponentialTime, LognormalTime
+from fedsim.scenario.sources import ConstantTime, ExponentialTime, LognormalTime, TimeSource
 
 DEVICE_BYTES = 400
 """What a device takes in the population, the engine, the roster and the tables of a run."""
@@ -125,7 +126,7 @@ def _round_s(scenario: Scenario) -> float:
     return server.pause + min(sessions)
 
 
-def _typical(source: ConstantTime | ExponentialTime | LognormalTime) -> float:
+def _typical(source: TimeSource) -> float:
     match source:
         case ConstantTime():
             return source.value
@@ -133,3 +134,8 @@ def _typical(source: ConstantTime | ExponentialTime | LognormalTime) -> float:
             return source.mean
         case LognormalTime():
             return source.median
+        case _:
+            try:
+                return distribution(source).mean
+            except PluginError:  # said elsewhere, with its place
+                return float("inf")

@@ -1,7 +1,7 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
 from fedsim.analysis.metrics.own import check_own
-from fedsim.availability.trace.load import open_traces
+from fedsim.availability import open_models
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
@@ -23,7 +23,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     if too_much := check_budget(scenario):
         raise ScenarioError(too_much)
     named = [*_check_selection(scenario), *_check_learning(scenario), *check_own(scenario)]
-    mistakes = [*open_traces(scenario).mistakes, *named, *check_study(scenario)]
+    mistakes = [*open_models(scenario).mistakes, *named, *check_study(scenario)]
     try:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
@@ -38,8 +38,8 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
 
 
 def trace_notes(scenario: Scenario) -> list[str]:
-    """Say what was repaired in the traces that a scenario names, and what else is worth knowing about them."""
-    return open_traces(scenario).notes
+    """Say what is worth knowing about the availability models of a scenario, as what was repaired in its traces."""
+    return open_models(scenario).notes
 
 
 def _check_selection(scenario: Scenario) -> list[Mistake]:

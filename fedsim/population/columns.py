@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.keyed import Purpose, stream
+from fedsim.population.distributions import check_laws
 from fedsim.population.members import Members
 from fedsim.population.propensity import propensity
 from fedsim.population.sources import numbers, rounds, seconds
@@ -18,7 +19,7 @@ from fedsim.scenario import Scenario
 
 # Paths of the quantities in a group of the scenario.
 WEIGHT, SEPARATION, COOLDOWN = ("weight",), ("separation",), ("cooldown",)
-TIME_ZONE, SPEED = ("time_zone",), ("session", "speed")
+TIME_ZONE, SESSION, SPEED = ("time_zone",), ("session",), ("session", "speed")
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     Raises
     ------
     ScenarioError
-        If a list or a file does not fit its group; every mistake with its place.
+        If a list or a file does not fit its group, or somebody's own law fails; every mistake with its place.
     """
     streams = {purpose: stream(scenario.seed, replicate, purpose) for purpose in Purpose}
     scores = partial(propensity, draws=streams[Purpose.AVAILABILITY])
@@ -88,10 +89,15 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
             TIME_ZONE: partial(zones, group.time_zone, members, streams[Purpose.TIME_ZONE], codes),
             SPEED: partial(numbers, group.session.speed, members, streams[Purpose.SPEED]),
         }
+        parts = {WEIGHT: group.weight, SEPARATION: group.separation, COOLDOWN: group.cooldown, SESSION: group.session}
+        wrong = [((*path, *inner), message) for path, part in parts.items() for inner, message in check_laws(part)]
+        mistakes += [scenario.mistake(("population", index, *path), message) for path, message in wrong]
         for path, source in sources.items():
+            if any(found[: len(path)] == path for found, _ in wrong):
+                continue
             try:
                 columns.setdefault(path, []).append(source())
-            except ValueError as error:
+            except (ValueError, PluginError) as error:
                 mistakes.append(scenario.mistake(("population", index, *path), str(error)))
     if mistakes:
         raise ScenarioError(mistakes)

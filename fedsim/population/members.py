@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from fedsim.common.keyed import Stream
+from fedsim.population.distributions.distribution import Distribution, within
 from fedsim.scenario.sources import Drawn
 
 VALUE, PART = 0, 1
 """Indices of a client's draws for one quantity: its value, and the part of a mixture that it belongs to."""
-
-_SMALLEST, _LARGEST = 2.0**-60, 1.0 - 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Members:
     def __len__(self) -> int:
         return len(self.clients)
 
-    def scores(self, source: Drawn, draws: Stream, index: int = VALUE) -> NDArray[np.float64]:
+    def _scores(self, source: Drawn, draws: Stream, index: int) -> NDArray[np.float64]:
         """Return a standard normal score (n,) for each client, correlated as the source says.
 
         z = rho * (score of the other property) + sqrt(1 - rho^2) * (own draw): a Gaussian copula.
@@ -53,22 +52,28 @@ class Members:
         rho = source.correlation.rho
         return np.asarray(rho * other + np.sqrt(1 - rho**2) * own)
 
-    def shares(self, source: Drawn, draws: Stream, index: int = VALUE) -> NDArray[np.float64]:
-        """Return a uniform draw (n,) for each client, strictly between 0 and 1, correlated as the source says."""
+    def values(self, law: Distribution, source: Drawn, draws: Stream) -> NDArray[np.float64]:
+        """Return a value (n,) of a law for each client: by a draw of its own, or by its rank, as the law says."""
+        if law.ranked:
+            return law.quantile(1.0 - (self._ranks(source, draws) + 0.5) / len(self))
         if source.correlation is None:
-            return draws.uniforms(self.clients, index)
-        return np.clip(ndtr(self.scores(source, draws, index)), _SMALLEST, _LARGEST)
+            return law.quantile(draws.uniforms(self.clients, VALUE))
+        return law.of_scores(self._scores(source, draws, VALUE))
 
     def parts(self, source: Drawn, shares: list[float], draws: Stream) -> NDArray[np.intp]:
         """Return the part (n,) of a mixture that each client belongs to, with chances proportional to the shares."""
         until = np.cumsum(shares)
-        chosen = np.searchsorted(until / until[-1], self.shares(source, draws, PART), side="right")
+        if source.correlation is None:
+            lots = draws.uniforms(self.clients, PART)
+        else:
+            lots = within(self._scores(source, draws, PART))
+        chosen = np.searchsorted(until / until[-1], lots, side="right")
         return np.minimum(chosen, len(shares) - 1)
 
-    def ranks(self, source: Drawn, draws: Stream) -> NDArray[np.int64]:
+    def _ranks(self, source: Drawn, draws: Stream) -> NDArray[np.int64]:
         """Return the rank (n,) of each client, from 0: its place, or that of its score, the largest first."""
         if source.correlation is None:
             return np.arange(len(self))
         ranks = np.empty(len(self), dtype=np.int64)
-        ranks[np.argsort(-self.scores(source, draws), kind="stable")] = np.arange(len(self))
+        ranks[np.argsort(-self._scores(source, draws, VALUE), kind="stable")] = np.arange(len(self))
         return ranks

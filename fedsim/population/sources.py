@@ -2,40 +2,13 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainccinv, gammaincinv
 
 from fedsim.common.keyed import Stream
+from fedsim.population.distributions import distribution
 from fedsim.population.files import read_numbers
 from fedsim.population.members import Members
-from fedsim.scenario.client_times import (
-    ClientTimeSource,
-    ExponentialClientTime,
-    ListedTimes,
-    LognormalClientTime,
-    ParetoClientTime,
-    TimeMixture,
-    UniformTime,
-    ZipfTime,
-)
-from fedsim.scenario.sources import (
-    Column,
-    Constant,
-    ConstantRounds,
-    ConstantTime,
-    Dirichlet,
-    Listed,
-    ListedRounds,
-    Lognormal,
-    Mixture,
-    NumberSource,
-    Pareto,
-    RoundsMixture,
-    RoundsSource,
-    Uniform,
-    UniformRounds,
-    Zipf,
-    ZipfRounds,
-)
+from fedsim.scenario.client_times import ClientTimeSource
+from fedsim.scenario.sources import Column, Constant, Listed, Mixture, NumberSource, RoundsSource
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +29,8 @@ def numbers(source: NumberSource, members: Members, draws: Stream) -> Floats:
     ------
     ValueError
         If there are not n numbers, or one is not positive and finite; the message says which.
+    PluginError
+        If somebody's own law fails.
     """
     values = _values(source, members, draws)
     _check(values, len(members), np.isfinite(values) & (values > 0), "above 0 and finite")
@@ -68,7 +43,7 @@ def rounds(source: RoundsSource, members: Members, draws: Stream) -> NDArray[np.
     What a law gives is rounded to the nearest whole number; a list or a column must hold whole numbers.
     """
     values = _values(source, members, draws)
-    if not isinstance(source, ListedRounds | Column):
+    if not isinstance(source, Listed | Column):
         values = np.rint(values)
     whole = (values == np.rint(values)) & (values >= 0) & (values <= 1e9)
     _check(values, len(members), whole, "a whole number from 0 to 10^9")
@@ -86,41 +61,17 @@ def _values(source: NumberSource | RoundsSource | ClientTimeSource, members: Mem
     """Return what the source says, whatever it is; what is too large for a float is infinite."""
     with np.errstate(over="ignore"):
         match source:
-            case Constant() | ConstantRounds() | ConstantTime():
+            case Constant():
                 return np.full(len(members), float(source.value))
-            case Listed() | ListedRounds() | ListedTimes():
+            case Listed():
                 return np.asarray(source.values, dtype=np.float64)
             case Column():
                 return read_numbers(source, members.locate).astype(np.float64)
-            case Zipf():
-                return np.asarray((1.0 + members.ranks(source, draws) // source.per_rank) ** -source.exponent)
-            case ZipfRounds() | ZipfTime():
-                ranks = 1.0 + members.ranks(source, draws) // source.per_rank
-                return np.asarray(source.largest * ranks**-source.exponent)
-            case Uniform() | UniformTime():
-                return source.low + (source.high - source.low) * members.shares(source, draws)
-            case UniformRounds():
-                return source.low + np.floor((source.high - source.low + 1) * members.shares(source, draws))
-            case ExponentialClientTime():
-                return source.mean * -np.log1p(-members.shares(source, draws))
-            case Lognormal() | LognormalClientTime():
-                return np.asarray(source.median * np.exp(source.sigma * members.scores(source, draws)))
-            case Pareto() | ParetoClientTime():
-                return source.minimum * (1.0 - members.shares(source, draws)) ** (-1.0 / source.shape)
-            case Dirichlet():
-                return _gamma(source.concentration, members.shares(source, draws))
-            case Mixture() | RoundsMixture() | TimeMixture():
+            case Mixture():
                 chosen = members.parts(source, [part.share for part in source.parts], draws)
                 return np.choose(chosen, [_values(part.source, members, draws) for part in source.parts])
-
-
-def _gamma(shape: float, share: Floats) -> Floats:
-    """Return Gamma(shape) quantiles: n independent ones, divided by their sum, are one Dirichlet draw.
-
-    Quantiles above the median from the upper tail, where the lower one is near 1 and has lost its digits.
-    """
-    values = np.where(share < 0.5, gammaincinv(shape, share), gammainccinv(shape, 1.0 - share))
-    return np.asarray(values, dtype=np.float64)
+            case _:
+                return members.values(distribution(source, len(members)), source, draws)
 
 
 def _check(values: Floats, count: int, good: NDArray[np.bool_], wanted: str) -> None:

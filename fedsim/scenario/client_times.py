@@ -1,44 +1,32 @@
 """Where a per-client length of time comes from: as a number, but with units."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from fedsim.scenario.model import Model
-from fedsim.scenario.sources import Column, ConstantTime, Drawn, Positive, Ranked, short_source
+from fedsim.scenario.component import KNOWN, OWN, open_to_own
+from fedsim.scenario.sources import (
+    Column,
+    Constant,
+    ConstantTime,
+    Drawn,
+    Listed,
+    Mixture,
+    OwnDrawn,
+    Part,
+    UniformTime,
+    ZipfFrom,
+    short_source,
+)
 from fedsim.scenario.units import Duration, PositiveDuration
 
 
-class ListedTimes(Model):
+class ListedTimes(Listed[Duration]):
     """One length for each client of the group, in order."""
 
-    kind: Literal["list"]
-    values: Annotated[list[Duration], Field(min_length=1)]
-    """As many durations as the group has devices."""
 
-
-class ZipfTime(Ranked):
+class ZipfTime(ZipfFrom[PositiveDuration]):
     """largest * rank ** -exponent for the clients of the group in order."""
-
-    kind: Literal["zipf"]
-    largest: PositiveDuration
-    """That of the first rank."""
-
-
-class UniformTime(Drawn):
-    """Uniform between low and high, drawn for each client."""
-
-    kind: Literal["uniform"]
-    low: Duration
-    """Least possible length."""
-    high: Duration
-    """Largest possible length."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.low > self.high:
-            raise ValueError(f"low is {self.low:g}s, above high, {self.high:g}s")
-        return self
 
 
 class ExponentialClientTime(Drawn):
@@ -69,33 +57,31 @@ class ParetoClientTime(Drawn):
     """How fast the tail falls; up to 1 the mean is infinite."""
 
 
-class TimePart(Model):
+_Own = Annotated[OwnDrawn, Tag(OWN)]
+_Part = Annotated[
+    ConstantTime | UniformTime | ExponentialClientTime | LognormalClientTime | ParetoClientTime,
+    Discriminator("kind"),
+    Tag(KNOWN),
+]
+_PartOrOwn = Annotated[
+    _Part | _Own,
+    open_to_own(Constant, UniformTime, ExponentialClientTime, LognormalClientTime, ParetoClientTime),
+]
+TimePartSource = Annotated[_PartOrOwn, BeforeValidator(short_source, json_schema_input_type=Duration | _PartOrOwn)]
+
+
+class TimePart(Part[TimePartSource]):
     """One part of a mixture of lengths."""
 
-    share: Positive
-    """Chance that a client belongs to it; the shares are taken relative to their sum."""
-    source: "TimePartSource"
-    """Where the lengths of its clients come from."""
 
-
-class TimeMixture(Drawn):
+class TimeMixture(Mixture[TimePart]):
     """Each client belongs to one of several parts, by chance, and draws from that part's law.
 
     Its correlation is that of the part: the last parts go where the largest values would.
     """
 
-    kind: Literal["mixture"]
-    parts: Annotated[list[TimePart], Field(min_length=1, max_length=20)]
-    """The parts."""
 
-
-_DrawnTime = ConstantTime | UniformTime | ExponentialClientTime | LognormalClientTime | ParetoClientTime
-TimePartSource = Annotated[
-    Annotated[_DrawnTime, Discriminator("kind")],
-    BeforeValidator(short_source, json_schema_input_type=Duration | _DrawnTime),
-]
-TimePart.model_rebuild()
-_ClientTime = Annotated[
+_Time = Annotated[
     ConstantTime
     | ListedTimes
     | ZipfTime
@@ -106,7 +92,15 @@ _ClientTime = Annotated[
     | TimeMixture
     | Column,
     Discriminator("kind"),
+    Tag(KNOWN),
+]
+_TimeOrOwn = Annotated[
+    _Time | _Own,
+    open_to_own(
+        *(Constant, Listed, ZipfFrom, UniformTime, ExponentialClientTime, LognormalClientTime, ParetoClientTime),
+        *(Mixture, Column),
+    ),
 ]
 ClientTimeSource = Annotated[
-    _ClientTime, BeforeValidator(short_source, json_schema_input_type=Duration | list[Duration] | _ClientTime)
+    _TimeOrOwn, BeforeValidator(short_source, json_schema_input_type=Duration | list[Duration] | _TimeOrOwn)
 ]

@@ -1,9 +1,11 @@
 """What people bring: a kind of their own beside the built-in ones, with options that its class takes."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, get_args
 
 from pydantic import ConfigDict, Discriminator, Field
 
+from fedsim.common.errors import KeyPath
 from fedsim.common.registry import brought
 from fedsim.scenario.model import Model
 
@@ -40,3 +42,23 @@ def open_to_own(*known: type[Model]) -> Discriminator:
         return OWN if isinstance(kind, str) and kind not in kinds and brought(kind) else KNOWN
 
     return Discriminator(tag)
+
+
+def chosen(choice: Model) -> tuple[str, dict[str, Any]]:
+    """Return the kind that a model with a `kind` names, and the options beside it."""
+    if isinstance(choice, Component):
+        return choice.kind, choice.options
+    options = {name: getattr(choice, name) for name in type(choice).model_fields}
+    return options.pop("kind"), options
+
+
+def components(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Component]]:
+    """Yield what a part of the scenario names of people's own, wherever in it, each with its path."""
+    if isinstance(value, Component):
+        yield path, value
+    elif isinstance(value, Model):
+        for name in type(value).model_fields:
+            yield from components(getattr(value, name), (*path, name))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from components(each, (*path, index)) if isinstance(each, Model) else ()

@@ -38,8 +38,8 @@ def attribute_docstrings(model: type) -> dict[str, str]:
     """Return the strings that follow the attributes of a class and of its bases."""
     found: dict[str, str] = {}
     for each in reversed(model.__mro__):
-        if not issubclass(each, BaseModel) or each is BaseModel:
-            continue
+        if not issubclass(each, BaseModel) or each is BaseModel or each.__pydantic_generic_metadata__["origin"]:
+            continue  # no class with a source of its own
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
         assert isinstance(tree, ast.ClassDef)
         for attribute, text in pairwise(tree.body):

@@ -29,7 +29,7 @@ from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
-from fedsim.scenario.sources import NumberSource, RoundsSource, TimeSource
+from fedsim.scenario.sources import ConstantTime, NumberSource, RoundsSource, TimeSource
 from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.theory import Theory
 from fedsim.scenario.units import Instant, PositiveDuration, format_duration
@@ -55,7 +55,9 @@ class Session(Model):
     @property
     def instant(self) -> bool:
         """Whether a session surely takes no time."""
-        return all(part.kind == "constant" and part.value == 0 for part in (self.download, self.train, self.upload))
+        return all(
+            isinstance(part, ConstantTime) and part.value == 0 for part in (self.download, self.train, self.upload)
+        )
 
 
 class Group(Model):

@@ -1,14 +1,17 @@
 """Where a number comes from: a constant, a list, a law, or a column of a file; one for each client, or each session."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from fedsim.scenario.component import KNOWN, OWN, Component, open_to_own
 from fedsim.scenario.model import Model
 from fedsim.scenario.units import Duration, PositiveDuration
 
 Positive = Annotated[float, Field(gt=0)]
 Rounds = Annotated[int, Field(ge=0, le=10**9)]
+_T = TypeVar("_T")
+_N = TypeVar("_N", bound=float)
 
 
 class Correlation(Model):
@@ -29,20 +32,24 @@ class Drawn(Model):
     """What it goes with; nothing, where it is not given."""
 
 
-class Constant(Model):
-    """The same number for every client of the group."""
+class OwnDrawn(Drawn, Component):
+    """A law of your own, drawn for each client: a known name, or ``package.module:Name``; and its options."""
+
+
+class Constant(Model, Generic[_T]):
+    """The same for every client of the group, or every time."""
 
     kind: Literal["constant"]
-    value: Positive
-    """The number."""
+    value: _T
+    """What it is."""
 
 
-class Listed(Model):
-    """One number for each client of the group, in order."""
+class Listed(Model, Generic[_T]):
+    """One for each client of the group, in order."""
 
     kind: Literal["list"]
-    values: Annotated[list[Positive], Field(min_length=1)]
-    """As many numbers as the group has devices."""
+    values: Annotated[list[_T], Field(min_length=1)]
+    """As many as the group has devices."""
 
 
 class Ranked(Drawn):
@@ -60,20 +67,70 @@ class Zipf(Ranked):
     kind: Literal["zipf"]
 
 
-class Uniform(Drawn):
+class ZipfFrom(Ranked, Generic[_T]):
+    """largest * rank ** -exponent for the clients of the group in order."""
+
+    kind: Literal["zipf"]
+    largest: _T
+    """That of the first rank."""
+
+
+class Uniform(Drawn, Generic[_N]):
     """Uniform between low and high, drawn for each client."""
 
+    unit: ClassVar[str] = ""
+
     kind: Literal["uniform"]
-    low: Positive
+    low: _N
     """Least possible value."""
-    high: Positive
+    high: _N
     """Largest possible value."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.low > self.high:
-            raise ValueError(f"low is {self.low}, above high, {self.high}")
+            raise ValueError(f"low is {self.low:.12g}{self.unit}, above high, {self.high:.12g}{self.unit}")
         return self
+
+
+class ConstantNumber(Constant[Positive]):
+    """The same number for every client of the group."""
+
+
+class ConstantRounds(Constant[Rounds]):
+    """The same number of rounds for every client of the group."""
+
+
+class ConstantTime(Constant[Duration]):
+    """The same length every time."""
+
+
+class ListedNumbers(Listed[Positive]):
+    """One number for each client of the group, in order."""
+
+
+class ListedRounds(Listed[Rounds]):
+    """One number of rounds for each client of the group, in order."""
+
+
+class ZipfRounds(ZipfFrom[Rounds]):
+    """largest * rank ** -exponent, rounded, for the clients of the group in order."""
+
+
+class UniformNumber(Uniform[Positive]):
+    """Uniform between low and high, drawn for each client."""
+
+
+class UniformRounds(Uniform[Rounds]):
+    """A whole number between low and high, both included, drawn for each client."""
+
+    law: ClassVar[str] = "whole_uniform"
+
+
+class UniformTime(Uniform[Duration]):
+    """Uniform between low and high, drawn for each client."""
+
+    unit: ClassVar[str] = "s"
 
 
 class Pareto(Drawn):
@@ -114,83 +171,23 @@ class Column(Model):
     """Name of the column."""
 
 
-class Part(Model):
+class Part(Model, Generic[_T]):
     """One part of a mixture."""
 
     share: Positive
     """Chance that a client belongs to it; the shares are taken relative to their sum."""
-    source: "PartSource"
-    """Where the numbers of its clients come from."""
+    source: _T
+    """What its clients have, or where it comes from."""
 
 
-class Mixture(Drawn):
+class Mixture(Drawn, Generic[_T]):
     """Each client belongs to one of several parts, by chance, and draws from that part's law.
 
     Its correlation is that of the part: the last parts go where the largest values would.
     """
 
     kind: Literal["mixture"]
-    parts: Annotated[list[Part], Field(min_length=1, max_length=20)]
-    """The parts."""
-
-
-class ConstantRounds(Model):
-    """The same number of rounds for every client of the group."""
-
-    kind: Literal["constant"]
-    value: Rounds
-    """The number of rounds."""
-
-
-class ListedRounds(Model):
-    """One number of rounds for each client of the group, in order."""
-
-    kind: Literal["list"]
-    values: Annotated[list[Rounds], Field(min_length=1)]
-    """As many whole numbers as the group has devices."""
-
-
-class UniformRounds(Drawn):
-    """A whole number between low and high, both included, drawn for each client."""
-
-    kind: Literal["uniform"]
-    low: Rounds
-    """Least possible value."""
-    high: Rounds
-    """Largest possible value."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.low > self.high:
-            raise ValueError(f"low is {self.low}, above high, {self.high}")
-        return self
-
-
-class ZipfRounds(Ranked):
-    """largest * rank ** -exponent, rounded, for the clients of the group in order."""
-
-    kind: Literal["zipf"]
-    largest: Rounds
-    """That of the first rank."""
-
-
-class RoundsPart(Model):
-    """One part of a mixture of whole numbers."""
-
-    share: Positive
-    """Chance that a client belongs to it; the shares are taken relative to their sum."""
-    source: "RoundsPartSource"
-    """Where the numbers of its clients come from."""
-
-
-class RoundsMixture(Drawn):
-    """Each client belongs to one of several parts, by chance, and draws from that part's law.
-
-    Its correlation is that of the part: the last parts go where the largest values would.
-    """
-
-    kind: Literal["mixture"]
-    parts: Annotated[list[RoundsPart], Field(min_length=1, max_length=20)]
+    parts: Annotated[list[_T], Field(min_length=1, max_length=20)]
     """The parts."""
 
 
@@ -212,14 +209,6 @@ class LognormalTime(Model):
     """Standard deviation of the logarithm."""
 
 
-class ConstantTime(Model):
-    """The same length every time."""
-
-    kind: Literal["constant"]
-    value: Duration
-    """The length."""
-
-
 def short_source(value: Any) -> Any:
     """Read a bare number as a constant and a bare list as a list."""
     if isinstance(value, list):
@@ -227,28 +216,68 @@ def short_source(value: Any) -> Any:
     return value if isinstance(value, dict | Model) else {"kind": "constant", "value": value}
 
 
-_Drawn = Constant | Uniform | Lognormal | Pareto
-PartSource = Annotated[
-    Annotated[_Drawn, Discriminator("kind")], BeforeValidator(short_source, json_schema_input_type=Positive | _Drawn)
+_Own = Annotated[OwnDrawn, Tag(OWN)]
+
+_NumberPart = Annotated[ConstantNumber | UniformNumber | Lognormal | Pareto, Discriminator("kind"), Tag(KNOWN)]
+_NumberPartOrOwn = Annotated[_NumberPart | _Own, open_to_own(Constant, Uniform, Lognormal, Pareto)]
+NumberPartSource = Annotated[
+    _NumberPartOrOwn, BeforeValidator(short_source, json_schema_input_type=Positive | _NumberPartOrOwn)
 ]
-Part.model_rebuild()
-_DrawnRounds = ConstantRounds | UniformRounds | Lognormal | Pareto
-RoundsPartSource = Annotated[
-    Annotated[_DrawnRounds, Discriminator("kind")],
-    BeforeValidator(short_source, json_schema_input_type=Rounds | _DrawnRounds),
-]
-RoundsPart.model_rebuild()
+
+
+class NumberPart(Part[NumberPartSource]):
+    """One part of a mixture."""
+
+
+class NumberMixture(Mixture[NumberPart]):
+    """Each client belongs to one of several parts, by chance, and draws from that part's law.
+
+    Its correlation is that of the part: the last parts go where the largest values would.
+    """
+
+
 _Number = Annotated[
-    Constant | Listed | Zipf | Uniform | Lognormal | Pareto | Dirichlet | Mixture | Column, Discriminator("kind")
+    ConstantNumber | ListedNumbers | Zipf | UniformNumber | Lognormal | Pareto | Dirichlet | NumberMixture | Column,
+    Discriminator("kind"),
+    Tag(KNOWN),
 ]
+_NumberOrOwn = Annotated[
+    _Number | _Own, open_to_own(Constant, Listed, Zipf, Uniform, Lognormal, Pareto, Dirichlet, Mixture, Column)
+]
+NumberSource = Annotated[
+    _NumberOrOwn, BeforeValidator(short_source, json_schema_input_type=Positive | list[Positive] | _NumberOrOwn)
+]
+
+_RoundsPart = Annotated[ConstantRounds | UniformRounds | Lognormal | Pareto, Discriminator("kind"), Tag(KNOWN)]
+_RoundsPartOrOwn = Annotated[_RoundsPart | _Own, open_to_own(Constant, Uniform, Lognormal, Pareto)]
+RoundsPartSource = Annotated[
+    _RoundsPartOrOwn, BeforeValidator(short_source, json_schema_input_type=Rounds | _RoundsPartOrOwn)
+]
+
+
+class RoundsPart(Part[RoundsPartSource]):
+    """One part of a mixture of whole numbers."""
+
+
+class RoundsMixture(Mixture[RoundsPart]):
+    """Each client belongs to one of several parts, by chance, and draws from that part's law.
+
+    Its correlation is that of the part: the last parts go where the largest values would.
+    """
+
+
 _Rounds = Annotated[
     ConstantRounds | ListedRounds | ZipfRounds | UniformRounds | Lognormal | Pareto | RoundsMixture | Column,
     Discriminator("kind"),
+    Tag(KNOWN),
 ]
-_Time = Annotated[ConstantTime | ExponentialTime | LognormalTime, Discriminator("kind")]
+_RoundsOrOwn = Annotated[
+    _Rounds | _Own, open_to_own(Constant, Listed, Zipf, Uniform, Lognormal, Pareto, Mixture, Column)
+]
+RoundsSource = Annotated[
+    _RoundsOrOwn, BeforeValidator(short_source, json_schema_input_type=Rounds | list[Rounds] | _RoundsOrOwn)
+]
 
-NumberSource = Annotated[
-    _Number, BeforeValidator(short_source, json_schema_input_type=Positive | list[Positive] | _Number)
-]
-RoundsSource = Annotated[_Rounds, BeforeValidator(short_source, json_schema_input_type=Rounds | list[Rounds] | _Rounds)]
-TimeSource = Annotated[_Time, BeforeValidator(short_source, json_schema_input_type=Duration | _Time)]
+_Time = Annotated[ConstantTime | ExponentialTime | LognormalTime, Discriminator("kind"), Tag(KNOWN)]
+_TimeOrOwn = Annotated[_Time | Annotated[Component, Tag(OWN)], open_to_own(Constant, ExponentialTime, LognormalTime)]
+TimeSource = Annotated[_TimeOrOwn, BeforeValidator(short_source, json_schema_input_type=Duration | _TimeOrOwn)]

@@ -34,7 +34,7 @@ def transitions_table(
     rows: list[tuple[float, int, str, bool]] = []
     for client in clients:
         cell = int(devices.of_client[client])
-        for condition, intervals in conditions(devices.kinds[cell], client, devices.places[cell], draws).items():
+        for condition, intervals in conditions(devices.models[cell], client, devices.places[cell], draws).items():
             for start, end in between(intervals, 0.0, until_s):
                 rows.append((start, client, condition, True))
                 if end < until_s:

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.lengths import lengths
 from fedsim.common.errors import ChainError
 from fedsim.population import Population
+from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.models import Session
 from fedsim.scenario.server import BufferedServer
-from fedsim.scenario.sources import ConstantTime
+from fedsim.scenario.sources import ConstantTime, LognormalTime
 from fedsim.theory import METHODS
 from fedsim.theory.buffered import Asynchronous, Flow, asynchronous
 from fedsim.theory.laws import law_of
@@ -103,9 +103,9 @@ def _session_values(session: Session) -> NDArray[np.float64]:
     drawn = [phase for phase in phases if not isinstance(phase, ConstantTime)]
     total = np.array([sum(phase.value for phase in phases if isinstance(phase, ConstantTime))])
     for phase in drawn:
-        nodes = _NODES[len(drawn)]
-        quantiles = lengths(phase, (np.arange(nodes) + 0.5) / nodes)
-        mean = phase.median * np.exp(phase.sigma**2 / 2) if phase.kind == "lognormal" else phase.mean
+        nodes, law = _NODES[len(drawn)], distribution(phase)
+        quantiles = law.draw((np.arange(nodes) + 0.5) / nodes)
+        mean = phase.median * np.exp(phase.sigma**2 / 2) if isinstance(phase, LognormalTime) else law.mean
         # The outermost quantiles stand for tails; with their mean put right, so is that of the session.
         total = np.add.outer(total, quantiles * (mean / quantiles.mean())).ravel()
     return total

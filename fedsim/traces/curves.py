@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.habits.intervals import available_at
-from fedsim.availability.place import Place
+from fedsim.availability import Place, available_at, build_model
 from fedsim.availability.trace.pattern import DAY_S
 from fedsim.availability.trace.unions import Spans
 from fedsim.common.keyed import Purpose, stream
@@ -72,10 +71,11 @@ def _passed(times: NDArray[np.float64], instants: NDArray[np.float64]) -> NDArra
 
 def habits_shares(habits: Habits) -> NDArray[np.float64]:
     """Return the same for a model of habits: 400 persons, looked at every half hour for two weeks."""
+    model = build_model(habits)
     draws, place = stream(0, 0, Purpose.AVAILABILITY), Place(_MONDAY, ZoneInfo("UTC"))
     counts = np.zeros(24)
     for half in range(48 * _DAYS):
-        mask = available_at(habits, np.arange(_PERSONS), half * 1800.0 + 900.0, place, draws)
+        mask = available_at(model, np.arange(_PERSONS), half * 1800.0 + 900.0, place, draws)
         counts[half // 2 % 24] += mask.sum()
     return counts / (2 * _DAYS * _PERSONS)
 

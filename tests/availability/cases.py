@@ -6,11 +6,11 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-from fedsim.availability import Intervals, Place, available_at, between, intervals
+from fedsim.availability import AvailabilityModel, Intervals, Place, available_at, between, build_model, intervals
 from fedsim.common.keyed import Purpose, stream
-from fedsim.scenario.availability import Renewal
-from fedsim.scenario.habits import Habits
+from fedsim.scenario.availability import Availability
 
 DRAWS = stream(5, 0, Purpose.AVAILABILITY)
 DAY = 86_400.0
@@ -21,28 +21,33 @@ def place(start: str = "2026-01-05T00:00:00+00:00", zone: str = "UTC") -> Place:
     return Place(datetime.fromisoformat(start), ZoneInfo(zone))
 
 
-def habits(*require: str, **settings: Any) -> Habits:
+def model_of(written: Any) -> AvailabilityModel:
+    """Return the model that a scenario means by this, where it needs no file."""
+    return build_model(TypeAdapter[Any](Availability).validate_python(written))
+
+
+def habits(*require: str, **settings: Any) -> AvailabilityModel:
     """Habits with these settings; `require` names the conditions, all three where it is empty."""
     if require:
         settings["require"] = list(require)
-    return Habits.model_validate({"kind": "habits", **settings})
+    return model_of({"kind": "habits", **settings})
 
 
-def renewal(on: Any, off: Any) -> Renewal:
-    return Renewal.model_validate({"kind": "renewal", "on": on, "off": off})
+def renewal(on: Any, off: Any) -> AvailabilityModel:
+    return model_of({"kind": "renewal", "on": on, "off": off})
 
 
-def pieces(kind: Habits | Renewal, client: int, where: Place | None = None, since: float = 0.0) -> Intervals:
-    return intervals(kind, client, where or place(), DRAWS, since)
+def pieces(model: AvailabilityModel, client: int, where: Place | None = None) -> Intervals:
+    return intervals(model, client, where or place(), DRAWS)
 
 
 def whole(
-    kind: Habits | Renewal, client: int, since: float, until: float, where: Place | None = None
+    model: AvailabilityModel, client: int, since: float, until: float, where: Place | None = None
 ) -> list[tuple[float, float]]:
-    return between(pieces(kind, client, where), since, until)
+    return between(pieces(model, client, where), since, until)
 
 
-def share(kind: Habits | Renewal, count: int, instant: float, where: Place | None = None) -> float:
+def share(model: AvailabilityModel, count: int, instant: float, where: Place | None = None) -> float:
     """Share of the first `count` devices that are available."""
     clients: NDArray[np.int64] = np.arange(count)
-    return float(available_at(kind, clients, instant, where or place(), DRAWS).mean())
+    return float(available_at(model, clients, instant, where or place(), DRAWS).mean())

@@ -7,17 +7,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter
 
-from fedsim.availability import Place, between, intervals
-from fedsim.availability.crowd import Crowd, crowd
+from fedsim.availability import AvailabilityModel, Place, between, intervals, open_models
 from fedsim.availability.habits import plugged
-from fedsim.availability.model import Kind
-from fedsim.availability.trace.load import open_traces
+from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario import Scenario
-from fedsim.scenario.availability import Availability
-from fedsim.scenario.trace import Trace
+from tests.availability.cases import model_of
 
 DAY = 86_400.0
 DRAWS = stream(11, 0, Purpose.AVAILABILITY)
@@ -64,17 +60,11 @@ def place(name: str) -> Place:
     return Place(datetime.fromisoformat(start), ZoneInfo(zone))
 
 
-def model_of(written: Any) -> Kind:
-    model = TypeAdapter[Availability](Availability).validate_python(written)
-    assert not isinstance(model, Trace)
-    return model
+def together(kind: AvailabilityModel, where: Place) -> PopulationAvailability:
+    return population_availability([kind], [where], np.zeros(DEVICES, dtype=np.int64), DRAWS)
 
 
-def together(kind: Kind, where: Place) -> Crowd:
-    return crowd([kind], [where], np.zeros(DEVICES, dtype=np.int64), DRAWS)
-
-
-def compare(kind: Kind, where: Place, days: float = 14.0) -> None:
+def compare(kind: AvailabilityModel, where: Place, days: float = 14.0) -> None:
     devices, rng, now = together(kind, where), np.random.default_rng(3), 0.0
     true = [between(intervals(kind, client, where, DRAWS), 0.0, (days + 3) * DAY) for client in range(DEVICES)]
     while now < days * DAY:
@@ -121,7 +111,7 @@ def test_a_trace_agrees_with_each_device(repeat: str, where: str, tmp_path: Any)
     trace = {"kind": "trace", "file": str(tmp_path / "trace.csv"), "base": "2025-12-30T00:00:00Z", "repeat": repeat}
     group = {"devices": DEVICES, "time_zone": zone, "availability": trace}
     data = {"start": start, "stop": {"rounds": 1}, "population": [group], "server": {"cohort": 1}}
-    compare(open_traces(Scenario.model_validate(data)).replays[0], place(where))
+    compare(open_models(Scenario.model_validate(data)).models[0], place(where))
 
 
 def test_groups_of_one_kind_and_place_are_asked_together() -> None:
@@ -129,7 +119,9 @@ def test_groups_of_one_kind_and_place_are_asked_together() -> None:
     habits = model_of("habits")
     here, there = place("nothing changes"), place("forward")
     group = np.repeat(np.arange(5), 10)
-    mixed = crowd([renewal, habits, renewal, habits, habits], [here, here, there, there, here], group, DRAWS)
+    mixed = population_availability(
+        [renewal, habits, renewal, habits, habits], [here, here, there, there, here], group, DRAWS
+    )
     assert len(mixed.batches) == 3
     clients = np.random.default_rng(1).permutation(50)
     kinds, places = [renewal, habits, renewal, habits, habits], [here, here, there, there, here]
@@ -148,8 +140,8 @@ def test_neighbours_may_live_in_different_places() -> None:
     habits, names = model_of("habits"), [*PLACES][:3]
     places = [place(name) for name in names]
     group = np.arange(30) % 3
-    mixed = crowd([habits] * 3, places, group, DRAWS)
-    alone = [crowd([habits], [where], np.zeros(30, dtype=np.int64), DRAWS) for where in places]
+    mixed = population_availability([habits] * 3, places, group, DRAWS)
+    alone = [population_availability([habits], [where], np.zeros(30, dtype=np.int64), DRAWS) for where in places]
     for now in np.arange(0.0, 20 * DAY, 7_777.0).tolist():
         together = mixed.at(np.arange(30), now)
         for number, one in enumerate(alone):

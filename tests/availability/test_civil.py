@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability import Place
-from fedsim.availability.habits.civil import DAY, civil
+from fedsim.availability.civil import DAY
 from tests.availability.cases import place
 
 ZONES = [
@@ -30,7 +30,7 @@ starts = st.datetimes(datetime(1975, 1, 1), datetime(2060, 1, 1), timezones=st.j
 @given(starts, zones, st.floats(0, 40 * 365 * DAY))
 def test_clock_time_is_that_of_the_standard_library(start: datetime, zone: ZoneInfo, instant: float) -> None:
     instant = round(instant, 3)
-    clock = civil(Place(start, zone), instant)
+    clock = Place(start, zone).clock(instant)
     local = (start + timedelta(seconds=instant)).astimezone(zone).replace(tzinfo=None)
     midnight = datetime.fromordinal(clock.first_day)
     assert abs(float(clock.wall(instant)) - (local - midnight).total_seconds()) < 1e-4
@@ -41,7 +41,7 @@ def test_clock_time_is_that_of_the_standard_library(start: datetime, zone: ZoneI
 def test_instants_of_clock_times_follow_fold_0(start: datetime, zone: ZoneInfo, ahead: float) -> None:
     """Skipped and repeated clock times included: the standard library reads them with the offset before, too."""
     local = (start + timedelta(seconds=round(ahead))).replace(tzinfo=None)
-    clock = civil(Place(start, zone), ahead)
+    clock = Place(start, zone).clock(ahead)
     wall = (local - datetime.fromordinal(clock.first_day)).total_seconds()
     expected = (local.replace(tzinfo=zone).astimezone(UTC) - start).total_seconds()
     assert abs(float(clock.instant(np.array([wall]))[0]) - expected) < 1e-4
@@ -60,7 +60,7 @@ def test_instants_of_clock_times_follow_fold_0(start: datetime, zone: ZoneInfo, 
     ],
 )
 def test_days_have_their_hours(zone: str, day: str, hours: float) -> None:
-    clock = civil(place("2026-01-05T13:30:00+01:00", zone), 0.0)
+    clock = place("2026-01-05T13:30:00+01:00", zone).clock(0.0)
     days = np.array([datetime.fromisoformat(day).toordinal()])
     assert clock.instant(clock.midnight(days + 1)) - clock.instant(clock.midnight(days)) == hours * 3600
 
@@ -77,12 +77,12 @@ def test_days_have_their_hours(zone: str, day: str, hours: float) -> None:
 )
 def test_skipped_and_repeated_times_in_new_york(local: str, utc: str) -> None:
     start = datetime(2026, 1, 5, 12, tzinfo=UTC)
-    clock = civil(Place(start, ZoneInfo("America/New_York")), 0.0)
+    clock = Place(start, ZoneInfo("America/New_York")).clock(0.0)
     wall = (datetime.fromisoformat(local) - datetime.fromordinal(clock.first_day)).total_seconds()
     assert clock.instant(np.array([wall])) == (datetime.fromisoformat(utc) - start).total_seconds()
 
 
 @pytest.mark.parametrize("start", ["0001-02-01T00:00:00+00:00", "9998-12-30T00:00:00+00:00"])
 def test_the_ends_of_the_calendar_are_no_obstacle(start: str) -> None:
-    clock = civil(place(start, "America/New_York"), 1000 * 366 * DAY)
+    clock = place(start, "America/New_York").clock(1000 * 366 * DAY)
     assert clock.instant(clock.wall(np.array([7.0]))) == pytest.approx(7.0)

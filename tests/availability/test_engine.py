@@ -61,7 +61,7 @@ def test_the_gauges_count_what_the_models_say() -> None:
     draws = stream(3, 0, Purpose.AVAILABILITY)
     found = cells(scenario, population)
     assert len(found.names) == len(GROUPS) + 1
-    for cell, (kind, place, (group, zone)) in enumerate(zip(found.kinds, found.places, found.names, strict=True)):
+    for cell, (kind, place, (group, zone)) in enumerate(zip(found.models, found.places, found.names, strict=True)):
         members = np.flatnonzero(found.of_client == cell)
         gauge = log.gauges.filter(group=group, time_zone=zone)
         expected = [int(available_at(kind, members, instant, place, draws).sum()) for instant in gauge["time_s"]]

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.availability import Place, available_at, between, conditions, intervals, propensity
+from fedsim.availability import AvailabilityModel, Place, available_at, between, conditions, intervals
+from fedsim.availability.habits.model import HabitsAvailability
+from fedsim.availability.habits.sweep import meeting
 from fedsim.common.keyed import Purpose, stream
+from fedsim.population.propensity import propensity
 from fedsim.scenario.habits import Habits
 from tests.availability.cases import DAY, DRAWS, HOUR, habits, pieces, place, share, whole
 from tests.availability.reference import shares
@@ -39,7 +42,7 @@ clients = st.integers(0, 10**9)
 
 
 @given(kinds, places, clients)
-def test_intervals_are_disjoint_and_in_order(kind: Habits, where: Place, client: int) -> None:
+def test_intervals_are_disjoint_and_in_order(kind: AvailabilityModel, where: Place, client: int) -> None:
     pairs = list(islice(pieces(kind, client, where), 60))
     assert pairs[0][0] >= 0.0
     assert all(start <= end for start, end in pairs)
@@ -52,16 +55,18 @@ def test_intervals_are_disjoint_and_in_order(kind: Habits, where: Place, client:
 
 @given(kinds, places, clients, st.floats(0, 60 * DAY), st.floats(0, 10 * DAY))
 def test_what_happens_does_not_depend_on_when_one_looks(
-    kind: Habits, where: Place, client: int, since: float, length: float
+    kind: AvailabilityModel, where: Place, client: int, since: float, length: float
 ) -> None:
     until = since + length
     from_the_start = whole(kind, client, since, until, where)
-    assert between(pieces(kind, client, where, since), since, until) == from_the_start
+    assert isinstance(kind, HabitsAvailability)
+    spells = meeting(kind.habits, kind.habits.require, np.array([client]), since, until, where, DRAWS)
+    assert list(zip(spells.starts.tolist(), spells.ends.tolist(), strict=True)) == from_the_start
 
 
 @given(kinds, places, clients, st.integers(0, 400), st.booleans(), st.floats(0, 100 * DAY))
 def test_one_lookup_for_many_devices_agrees_with_their_intervals(
-    kind: Habits, where: Place, client: int, edge: int, end: bool, instant: float
+    kind: AvailabilityModel, where: Place, client: int, edge: int, end: bool, instant: float
 ) -> None:
     """At any instant, and at the very start (available) and end (not available) of an interval."""
     some = np.array([client + 1, client, client + 2, client + 3])
@@ -94,7 +99,7 @@ def _covered(pairs: list[tuple[float, float]], instant: float) -> bool:
 @settings(max_examples=60)
 @given(kinds, places, clients, st.integers(0, 20 * 86_400))
 def test_the_world_has_been_running_before_the_scenario_starts(
-    kind: Habits, where: Place, client: int, later: int
+    kind: AvailabilityModel, where: Place, client: int, later: int
 ) -> None:
     """A scenario that starts later sees the same days: what began before its start is running, nothing begins anew."""
     shifted = Place(where.start + timedelta(seconds=later), where.zone)
@@ -132,7 +137,7 @@ def test_hourly_curves_closely(weekday: int) -> None:
 
 def _compare(weekday: int, persons: int, devices: int) -> None:
     """Two samples' shares at 24 hours of each condition and of all: z below 4.5, false alarm 7e-4 for all 96."""
-    expected = shares(habits(), weekday, persons, np.random.default_rng(weekday))
+    expected = shares(Habits(kind="habits"), weekday, persons, np.random.default_rng(weekday))
     for name, theirs in expected.items():
         kind = habits() if name == "all" else habits(name)
         ours = np.array([share(kind, devices, (weekday + 7) * DAY + (hour + 0.5) * HOUR) for hour in range(24)])
@@ -172,7 +177,7 @@ PUNCTUAL: dict[str, Any] = {
 }
 
 
-def punctual(clock: str) -> Habits:
+def punctual(clock: str) -> AvailabilityModel:
     night = {**PUNCTUAL["night"], "plug_in": clock, "plug_in_weekend": clock}
     return habits("charging", charging={**PUNCTUAL, "night": night})
 

@@ -12,9 +12,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fedsim.availability import Place, available_at, between, conditions, intervals
-from fedsim.availability.trace import CONDITIONS, Pattern, Replay, Rows, TraceError, build_pattern, clean
+from fedsim.availability.trace import CONDITIONS, Pattern, RecordedAvailability, Rows, TraceError, build_pattern, clean
 from fedsim.availability.trace.pattern import Repeat
-from fedsim.availability.trace.recorded import assigned
 from fedsim.common.keyed import Purpose, stream
 
 DAY, WEEK = 86_400, 604_800
@@ -79,13 +78,13 @@ bases = st.sampled_from(
 )
 
 
-def replayed(written: Sequence[Row], base: datetime, repeat: Repeat, devices: int = 3) -> Replay:
+def replayed(written: Sequence[Row], base: datetime, repeat: Repeat, devices: int = 3) -> RecordedAvailability:
     try:
         trace = clean(rows(written, devices), keep_empty=True)
     except TraceError:
         assume(False)
         raise
-    return Replay(build_pattern(trace, base, repeat=repeat, keep_empty=True), "in_order")
+    return RecordedAvailability(build_pattern(trace, base, repeat=repeat, keep_empty=True), "in_order")
 
 
 @given(st.lists(row, min_size=1, max_size=12), bases, zones, starts, repeats, st.lists(eighths, max_size=8))
@@ -220,7 +219,7 @@ def test_required_conditions_hold_together(written: list[Row], data: st.DataObje
     except TraceError:
         assume(False)
         raise
-    replay, place = Replay(pattern, "in_order"), Place(MONDAY, ZoneInfo("UTC"))
+    replay, place = RecordedAvailability(pattern, "in_order"), Place(MONDAY, ZoneInfo("UTC"))
     needed = {CONDITIONS[code] for (_, start, end), code in zip(written, codes, strict=True) if end > start}
     assert set(pattern.conditions) == needed
     for client in range(2):
@@ -239,21 +238,26 @@ def pattern_of(devices: int) -> Pattern:
 
 def test_with_replacement_depends_on_the_client_alone() -> None:
     """Neither on the group's size nor on its place in the population."""
-    one, two = Replay(pattern_of(40)), Replay(pattern_of(40), first=7, taken=3)
-    many = assigned(one, np.arange(4000), DRAWS)
-    assert (assigned(two, np.arange(100), DRAWS) == many[:100]).all()
+    one, two = RecordedAvailability(pattern_of(40)), RecordedAvailability(pattern_of(40), first=7, taken=3)
+    many = one.assigned(np.arange(4000), DRAWS)
+    assert (two.assigned(np.arange(100), DRAWS) == many[:100]).all()
     counts = np.bincount(many, minlength=40)
     assert counts.min() > 50
     assert len(np.unique(many[:40])) < 40
 
 
 def test_without_replacement_deals_every_device_once() -> None:
-    first = Replay(pattern_of(40), "without_replacement")
-    second = Replay(pattern_of(40), "without_replacement", first=100, taken=25)
-    dealt = [*assigned(first, np.arange(25), DRAWS), *assigned(second, np.arange(100, 115), DRAWS)]
+    first = RecordedAvailability(pattern_of(40), "without_replacement")
+    second = RecordedAvailability(pattern_of(40), "without_replacement", first=100, taken=25)
+    dealt = [*first.assigned(np.arange(25), DRAWS), *second.assigned(np.arange(100, 115), DRAWS)]
     assert sorted(dealt) == list(range(40))
     assert dealt != sorted(dealt)
-    assert assigned(Replay(pattern_of(9), "in_order", 5, 2), np.arange(5, 9), DRAWS).tolist() == [2, 3, 4, 5]
+    assert RecordedAvailability(pattern_of(9), "in_order", 5, 2).assigned(np.arange(5, 9), DRAWS).tolist() == [
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 def test_the_part_that_is_used_is_cut_out() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.availability import available_at, kinds
+from fedsim.availability import availability_models, available_at
 from fedsim.availability.cells import cells
-from fedsim.availability.trace import Replay
+from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.preflight import preflight, trace_notes
@@ -117,14 +117,14 @@ def test_groups_share_the_deal_of_one_trace(write: Write, tmp_path: Path) -> Non
         groups = "".join(f"\n  - {{name: g{n}, {group.format(n, assign)}}}" for n in (first, second))
         return Scenario.load(write(f"stop: {{rounds: 5}}\nserver: {{cohort: 1}}\npopulation:{groups}\n"))
 
-    one, two = kinds(scenario(3, 2, "without_replacement"))
-    assert isinstance(one, Replay)
-    assert isinstance(two, Replay)
+    one, two = availability_models(scenario(3, 2, "without_replacement"))
+    assert isinstance(one, RecordedAvailability)
+    assert isinstance(two, RecordedAvailability)
     assert (one.first, one.taken, two.first, two.taken) == (0, 0, 3, 3)
     with pytest.raises(ScenarioError, match=r"3 clients \(after 4 of earlier groups\) cannot have .* trace has 5"):
-        kinds(scenario(4, 3, "without_replacement"))
-    _, again = kinds(scenario(4, 3, "with_replacement"))
-    assert isinstance(again, Replay)
+        availability_models(scenario(4, 3, "without_replacement"))
+    _, again = availability_models(scenario(4, 3, "with_replacement"))
+    assert isinstance(again, RecordedAvailability)
     assert again.taken == 0
 
 
@@ -164,7 +164,7 @@ def test_the_study_replays_its_trace() -> None:
     gauges = simulate_log(scenario, population).gauges
     draws = stream(scenario.seed, 0, Purpose.AVAILABILITY)
     found = cells(scenario, population)
-    for index, (model, place, (name, zone)) in enumerate(zip(found.kinds, found.places, found.names, strict=True)):
+    for index, (model, place, (name, zone)) in enumerate(zip(found.models, found.places, found.names, strict=True)):
         clients, own = np.flatnonzero(found.of_client == index), gauges.filter(group=name, time_zone=zone)
         expected = [int(available_at(model, clients, t, place, draws).sum()) for t in own["time_s"]]
         assert own["available"].to_list() == expected

@@ -72,7 +72,7 @@ def complaints(path: Path, *overrides: str) -> list[str]:
         ),
         (
             ("devices: 10", "weight: {kind: uniform, low: 3, high: 2}\n    devices: 10"),
-            "FILE:3:13: error: population[0].weight: low is 3.0, above high, 2.0",
+            "FILE:3:13: error: population[0].weight: low is 3, above high, 2",
         ),
         (("stop: {rounds: 10}", "stop: {}"), "FILE:1:7: error: stop: needs rounds, duration or both"),
         (

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.availability import Place, between, conditions
+from fedsim.availability import AvailabilityModel, Place, between, build_model, conditions
+from fedsim.availability.renewal.model import RenewalAvailability
 from fedsim.availability.trace import CONDITIONS, Pattern, Rows, TraceError, build_pattern, clean, read_rows
 from fedsim.availability.trace.unions import union
 from fedsim.common.keyed import Purpose, stream
@@ -21,12 +22,13 @@ from fedsim.scenario.habits import Habits
 from fedsim.traces.curves import hourly_shares
 from fedsim.traces.fit import fit
 from fedsim.traces.fit_renewal import Lengths, fit_laws
+from tests.availability.cases import model_of
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 DAY = 86_400.0
 
 
-def recorded(kind: Habits | Renewal, devices: int, days: float) -> Pattern:
+def recorded(kind: AvailabilityModel, devices: int, days: float) -> Pattern:
     """Lay out the trace that a model makes."""
     place, draws = Place(MONDAY, ZoneInfo("UTC")), stream(3, 0, Purpose.AVAILABILITY)
     rows = [
@@ -52,7 +54,8 @@ def recorded(kind: Habits | Renewal, devices: int, days: float) -> Pattern:
 )
 def test_a_renewal_model_comes_back(on: Mapping[str, Any], off: Mapping[str, Any]) -> None:
     """About 5,000 lengths each, some cut by the end of the week: the law is found and its mean is 10 % right."""
-    kind = Renewal.model_validate({"kind": "renewal", "on": on, "off": off})
+    kind = model_of({"kind": "renewal", "on": on, "off": off})
+    assert isinstance(kind, RenewalAvailability)
     found = fit(recorded(kind, 300, 7), "renewal")
     for name, law in (("on", on), ("off", off)):
         best = found.laws[name][0]
@@ -60,9 +63,7 @@ def test_a_renewal_model_comes_back(on: Mapping[str, Any], off: Mapping[str, Any
         fitted = getattr(Renewal.model_validate(found.availability), name)
         assert fitted.kind == best.source["kind"]
         again = next(each for each in found.laws[name] if each.source["kind"] == law["kind"])
-        expected = getattr(kind, name)
-        mean = expected.median * np.exp(expected.sigma**2 / 2) if law["kind"] == "lognormal" else expected.mean
-        assert again.mean == pytest.approx(mean, rel=0.1)
+        assert again.mean == pytest.approx(getattr(kind.process, name).mean, rel=0.1)
         assert best.ks < 0.04 < max(each.ks for each in found.laws[name])
     assert found.hours.mean < 0.03
 
@@ -88,7 +89,7 @@ def test_habits_come_back() -> None:
         "idle": {"settle": "0s", "uses_per_day": 20},
     }
     kind = Habits.model_validate(written)
-    found = fit(recorded(kind, 200, 14), "habits")
+    found = fit(recorded(build_model(kind), 200, 14), "habits")
     back = Habits.model_validate(found.availability)
     night, top_up = back.charging.night, back.charging.top_up
     assert back.require == ["charging", "idle"]

@@ -6,21 +6,24 @@ begins; the instant is uniform in the slot. So a day of 25 hours has its 25 hour
 instant is found from the few slots before it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability import lengths
-from fedsim.availability.habits.civil import DAY, Civil
+from fedsim.availability.batch import Clients, Floats
+from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.persons import Draw, index
 from fedsim.common.keyed import Stream
+from fedsim.population.distributions import Distribution
+from fedsim.population.propensity import propensity
 
 SLOT = 300.0
 PER_DAY = int(DAY / SLOT)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Bursts:
     """A kind of event.
 
@@ -28,25 +31,45 @@ class Bursts:
     ----------
     begin, last
         Keys of the draws that say whether and when one begins, and how long it lasts.
-    rates
-        (n, 24) or (1, 24) events per second of each person, or of all, in each local hour.
+    per_day
+        Events on a day of 24 hours, on average over all persons.
+    by_hour
+        Relative weights of the hours.
     law, longest
         Law of the lengths, which are cut at `longest`.
     after
         Added to each length.
+    spread
+        How much persons differ, by their propensity; None where all are alike.
     """
 
     begin: Draw
     last: Draw
-    rates: NDArray[np.float64]
-    law: lengths.Law
+    per_day: float
+    by_hour: Sequence[float]
+    law: Distribution
     longest: float
     after: float = 0.0
+    spread: float | None = None
+
+    @property
+    def shares(self) -> Floats:
+        """(24,) share of each local hour."""
+        return np.array(self.by_hour) / sum(self.by_hour)
+
+    def of_person(self, score: Floats) -> Floats:
+        """Return events a day of persons of such propensity."""
+        assert self.spread is not None, "all are alike"
+        return self.per_day * np.exp(-self.spread * score - self.spread**2 / 2)
+
+    def ends(self, starts: Floats, u: Floats) -> Floats:
+        """Return when events end, from the uniform draws of their lengths."""
+        return starts + (np.minimum(self.law.draw(u), self.longest) + self.after)
 
 
 def events(
-    bursts: Bursts, clients: NDArray[np.int64], since: float, until: float, clock: Civil, draws: Stream
-) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    bursts: Bursts, clients: Clients, since: float, until: float, clock: Civil, draws: Stream
+) -> tuple[NDArray[np.intp], Floats, Floats]:
     """Return all events of some devices that may touch [since, until].
 
     Returns
@@ -59,26 +82,11 @@ def events(
     begins = slots * SLOT - clock.begun
     hours = (clock.wall(begins) // 3600.0).astype(np.int64) % 24
     keys = slots + clock.first_day * PER_DAY
-    chances = np.broadcast_to(-np.expm1(-bursts.rates * SLOT), (len(clients), 24))[:, hours]
+    per_day = np.array([bursts.per_day]) if bursts.spread is None else bursts.of_person(propensity(clients, draws))
+    rates = per_day[:, None] * bursts.shares / 3600.0
+    chances = np.broadcast_to(-np.expm1(-rates * SLOT), (len(clients), 24))[:, hours]
     lots = draws.uniforms(clients[:, None], index(bursts.begin, keys))
     who, which = np.nonzero(lots < chances)
     starts = begins[which] + SLOT * (lots[who, which] / chances[who, which])
     u = draws.uniforms(clients[who], index(bursts.last, keys[which]))
-    ends = starts + (np.minimum(lengths.lengths(bursts.law, u), bursts.longest) + bursts.after)
-    return who, starts, ends
-
-
-def happens(
-    bursts: Bursts, clients: NDArray[np.int64], instant: float, clock: Civil, draws: Stream
-) -> NDArray[np.bool_]:
-    """Say of each device whether an event is going on at an instant."""
-    who, starts, ends = events(bursts, clients, instant, instant, clock, draws)
-    going = np.zeros(len(clients), dtype=np.bool_)
-    going[who[(starts <= instant) & (instant < ends)]] = True
-    return going
-
-
-def hourly(per_day: NDArray[np.float64], weights: list[float]) -> NDArray[np.float64]:
-    """Return rates per second (n, 24) of so many events (n,) a day, by relative weights of the hours."""
-    shares = np.array(weights) / sum(weights)
-    return per_day[:, None] * shares / 3600.0
+    return who, starts, bursts.ends(starts, u)

@@ -10,10 +10,11 @@ at clock times from the hourly weights.
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability import lengths
-from fedsim.availability.habits.civil import DAY, Civil
+from fedsim.availability.batch import Clients, Floats
+from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.persons import Draw, chance, deviation, index
 from fedsim.common.keyed import Stream
+from fedsim.population.distributions import distribution
 from fedsim.population.propensity import propensity
 from fedsim.scenario.habits import Charging, NightCharging, TopUpCharging
 
@@ -25,9 +26,7 @@ TOP_UPS = 4
 TOP_UP_AT_MOST = 8 * 3600.0
 
 
-def sessions(
-    charging: Charging, clients: NDArray[np.int64], days: NDArray[np.int64], clock: Civil, draws: Stream
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sessions(charging: Charging, clients: Clients, days: Clients, clock: Civil, draws: Stream) -> tuple[Floats, Floats]:
     """Return starts and ends (n, 5 d) of the sessions of some local days; one that does not take place is empty.
 
     Parameters
@@ -47,36 +46,57 @@ def sessions(
     return np.column_stack([nights[0], top_ups[0]]), np.column_stack([nights[1], top_ups[1]])
 
 
-def _nights(
+def night_sessions(
     night: NightCharging,
-    spread: float,
-    score: NDArray[np.float64],
-    clients: NDArray[np.int64],
-    days: NDArray[np.int64],
+    before_weekend: NDArray[np.bool_],
+    midnight: Floats,
+    later: Floats,
+    longer: Floats,
     clock: Civil,
-    draws: Stream,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    weekend = weekends(days + 1)
-    usual = np.where(weekend, evening(night.plug_in_weekend), evening(night.plug_in))
+) -> tuple[Floats, Floats]:
+    """Return starts and ends of nights' sessions, if they take place.
+
+    Parameters
+    ----------
+    night
+        The habits.
+    before_weekend, midnight
+        Of each night: whether the next day is a Saturday or Sunday, and the clock time at which its day begins.
+    later, longer
+        Deviations in seconds from the usual plug-in time and length.
+    clock
+        Civil time around these days.
+    """
+    usual = np.where(before_weekend, evening(night.plug_in_weekend), evening(night.plug_in))
+    starts = clock.instant(midnight + usual + later)
+    length = np.where(before_weekend, night.length_weekend, night.length) + longer
+    return starts, starts + np.minimum(np.maximum(length, 0.0), NIGHT_AT_MOST)
+
+
+def top_up_sessions(
+    top_up: TopUpCharging, midnight: Floats, u: Floats, v: Floats, clock: Civil
+) -> tuple[Floats, Floats]:
+    """Return starts and ends of top-ups, if they take place, from the uniform draws of start and length."""
+    until_hour = np.concatenate([[0.0], np.cumsum(top_up.by_hour)]) / sum(top_up.by_hour)
+    starts = clock.instant(midnight + np.interp(u, until_hour, np.arange(25) * 3600.0))
+    return starts, starts + np.minimum(distribution(top_up.length).draw(v), TOP_UP_AT_MOST)
+
+
+def _nights(
+    night: NightCharging, spread: float, score: Floats, clients: Clients, days: Clients, clock: Civil, draws: Stream
+) -> tuple[Floats, Floats]:
     later = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, draws)
     later = later + night.between_days * deviation(Draw.NIGHT_TIME, clients, days, draws)
-    starts = clock.instant(clock.midnight(days) + usual + later)
     longer = night.length_between_persons * deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, draws)
     longer = longer + night.length_between_days * deviation(Draw.NIGHT_LENGTH, clients, days, draws)
-    length = np.clip(np.where(weekend, night.length_weekend, night.length) + longer, 0.0, NIGHT_AT_MOST)
+    starts, ends = night_sessions(night, weekends(days + 1), clock.midnight(days), later, longer, clock)
     takes_place = draws.uniforms(clients, index(Draw.NIGHT, days)) < chance(night.chance, spread, score)
-    return starts, starts + np.where(takes_place, length, 0.0)
+    return starts, np.where(takes_place, ends, starts)
 
 
 def _top_ups(
-    top_up: TopUpCharging,
-    spread: float,
-    score: NDArray[np.float64],
-    clients: NDArray[np.int64],
-    days: NDArray[np.int64],
-    clock: Civil,
-    draws: Stream,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    top_up: TopUpCharging, spread: float, score: Floats, clients: Clients, days: Clients, clock: Civil, draws: Stream
+) -> tuple[Floats, Floats]:
     numbers = np.tile(np.arange(TOP_UPS), len(days))
     days = np.repeat(days, TOP_UPS)
     chances = np.where(
@@ -85,12 +105,10 @@ def _top_ups(
         chance(top_up.per_day / TOP_UPS, spread, score),
     )
     takes_place = draws.uniforms(clients, index(Draw.TOP_UP, days, numbers)) < chances
-    cumulative = np.concatenate([[0.0], np.cumsum(top_up.by_hour)]) / sum(top_up.by_hour)
     u = draws.uniforms(clients, index(Draw.TOP_UP_TIME, days, numbers))
-    starts = clock.instant(clock.midnight(days) + np.interp(u, cumulative, np.arange(25) * 3600.0))
     v = draws.uniforms(clients, index(Draw.TOP_UP_LENGTH, days, numbers))
-    length = np.minimum(lengths.lengths(top_up.length, v), TOP_UP_AT_MOST)
-    return starts, starts + np.where(takes_place, length, 0.0)
+    starts, ends = top_up_sessions(top_up, clock.midnight(days), u, v, clock)
+    return starts, np.where(takes_place, ends, starts)
 
 
 def weekends(days: NDArray[np.int64]) -> NDArray[np.bool_]:

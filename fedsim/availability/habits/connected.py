@@ -1,6 +1,6 @@
 """Whether devices are at home or at work with a network there, and until when: each client's day is remembered.
 
-What an outing is, is said in `availability.network`; the numbers here are the same, to the last bit. Failures of the
+What an outing is, is said in `network`; the numbers here are the same, to the last bit. Failures of the
 network are not looked at. It holds only where no clock is changed some days before and after.
 """
 
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.batch import Clients, Floats, Mask
+from fedsim.availability.civil import Civil
 from fedsim.availability.habits.charging import weekends
-from fedsim.availability.habits.civil import DAY, Civil
 from fedsim.availability.habits.draws import deviations, drawer, keys, uniform_at, word_of
+from fedsim.availability.habits.network import outing_times
 from fedsim.availability.habits.persons import Draw, chance
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
@@ -65,21 +66,15 @@ class Connected:
         self._meet(clients[self._day[clients] == 0])
         self._day[clients] = day + _SINCE
         days = np.array([day])
-        usual = network.weekend if bool(weekends(days)[0]) else network.weekday
+        weekend = weekends(days)
+        usual = network.weekend if bool(weekend[0]) else network.weekday
         midnight = clock.midnight(days)
         begin = float(clock.instant(midnight)[0])
         who, u, v = _draw(clients, np.uint64(self._draws.key), _keys(day), usual.chance, begin, self._changes)
         persons = self._persons.take(who, axis=0)
-        leave = usual.leave + (persons[:, 0] + network.between_days * deviations(u))
-        back = usual.back + (persons[:, 1] + network.between_days * deviations(v))
-        leave, back = np.clip(leave, 0.0, DAY), np.clip(back, 0.0, DAY)
-        back = np.maximum(back, leave)
-        if usual is network.weekend:
-            work_since = work_until = leave
-        else:
-            work_until = np.maximum(back - network.commute, leave)
-            work_since = np.minimum(leave + network.commute, work_until)
-        times = clock.instant(midnight + np.stack([leave, back, work_since, work_until]))
+        leaves = persons[:, 0] + network.between_days * deviations(u)
+        returns = persons[:, 1] + network.between_days * deviations(v)
+        times = np.stack(outing_times(network, weekend, midnight, leaves, returns, clock))
         _write(who, times, self._changes)
 
     def _meet(self, clients: Clients) -> None:

@@ -8,19 +8,20 @@ On working days the part of it without the commute is spent at work.
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.habits.bursts import Bursts, hourly
+from fedsim.availability.batch import Clients, Floats
+from fedsim.availability.civil import DAY, Civil
+from fedsim.availability.habits.bursts import Bursts
 from fedsim.availability.habits.charging import weekends
-from fedsim.availability.habits.civil import DAY, Civil
 from fedsim.availability.habits.persons import Draw, chance, deviation, index
 from fedsim.common.keyed import Stream
+from fedsim.population.distributions import distribution
 from fedsim.population.propensity import propensity
 from fedsim.scenario.habits import Network
 
 DROP_OUT_AT_MOST = 3600.0
-_STEADY = [1.0] * 24
 
 
-def access(network: Network, clients: NDArray[np.int64], draws: Stream) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def access(network: Network, clients: Clients, draws: Stream) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Say of each person whether there is an unmetered network at home, and at work."""
     score = propensity(clients, draws)
     home = draws.uniforms(clients, index(Draw.HOME)) < chance(network.home, network.spread, score)
@@ -29,38 +30,53 @@ def access(network: Network, clients: NDArray[np.int64], draws: Stream) -> tuple
 
 
 def outings(
-    network: Network, clients: NDArray[np.int64], days: NDArray[np.int64], clock: Civil, draws: Stream
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    network: Network, clients: Clients, days: Clients, clock: Civil, draws: Stream
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return when persons are away from home, and when at work: starts, ends, starts, ends, each (n, d).
 
     Parameters as in `charging.sessions`. What does not take place is empty.
     """
     clients = clients[:, None]
     weekend = weekends(days)
+    chances = np.where(weekend, network.weekend.chance, network.weekday.chance)
+    out = draws.uniforms(clients, index(Draw.OUTING, days)) < chances
+    leaves, returns = (
+        network.between_persons * deviation(of_person, clients, 0, draws)
+        + network.between_days * deviation(of_day, clients, days, draws)
+        for of_person, of_day in ((Draw.LEAVE_OF_PERSON, Draw.LEAVE), (Draw.BACK_OF_PERSON, Draw.BACK))
+    )
+    leave, back, work_since, work_until = outing_times(network, weekend, clock.midnight(days), leaves, returns, clock)
+    return leave, np.where(out, back, leave), work_since, np.where(out, work_until, work_since)
+
+
+def outing_times(
+    network: Network, weekend: NDArray[np.bool_], midnight: Floats, leaves: Floats, returns: Floats, clock: Civil
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the instants of outings: leaving home, being back, coming to work and leaving it.
+
+    Parameters
+    ----------
+    network
+        The habits.
+    weekend, midnight
+        Of each day: whether it is a Saturday or Sunday, and the clock time at which it begins.
+    leaves, returns
+        Deviations in seconds from the usual times of leaving and being back.
+    clock
+        Civil time around these days.
+    """
     free, working = network.weekend, network.weekday
-    out = draws.uniforms(clients, index(Draw.OUTING, days)) < np.where(weekend, free.chance, working.chance)
-    times = []
-    for usual, of_person, of_day in (
-        (np.where(weekend, free.leave, working.leave), Draw.LEAVE_OF_PERSON, Draw.LEAVE),
-        (np.where(weekend, free.back, working.back), Draw.BACK_OF_PERSON, Draw.BACK),
-    ):
-        later = network.between_persons * deviation(of_person, clients, 0, draws)
-        later = later + network.between_days * deviation(of_day, clients, days, draws)
-        times.append(np.clip(usual + later, 0.0, DAY))
-    leave, back = times
-    back = np.where(out, np.maximum(back, leave), leave)
-    midnight = clock.midnight(days)
+    leave = np.clip(np.where(weekend, free.leave, working.leave) + leaves, 0.0, DAY)
+    back = np.maximum(np.clip(np.where(weekend, free.back, working.back) + returns, 0.0, DAY), leave)
     work_until = np.where(weekend, leave, np.maximum(back - network.commute, leave))
     work_since = np.minimum(leave + network.commute, work_until)
-    return (
-        clock.instant(midnight + leave),
-        clock.instant(midnight + back),
-        clock.instant(midnight + work_since),
-        clock.instant(midnight + work_until),
+    leave, back, work_since, work_until = (
+        clock.instant(midnight + time) for time in (leave, back, work_since, work_until)
     )
+    return leave, back, work_since, work_until
 
 
 def drop_outs(network: Network) -> Bursts:
     """Return the failures, alike for all persons."""
-    rates = hourly(np.array([24.0 * network.drop_outs.per_hour]), _STEADY)
-    return Bursts(Draw.DROP_OUT, Draw.DROP_OUT_LENGTH, rates, network.drop_outs.length, DROP_OUT_AT_MOST)
+    law, rate = distribution(network.drop_outs.length), 24.0 * network.drop_outs.per_hour
+    return Bursts(Draw.DROP_OUT, Draw.DROP_OUT_LENGTH, rate, (1.0,) * 24, law, DROP_OUT_AT_MOST)

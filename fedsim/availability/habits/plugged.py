@@ -1,6 +1,6 @@
 """Whether devices are on their chargers, and until when: each client's sessions of a few local days are remembered.
 
-What a session is, is said in `availability.charging`; the numbers here are the same, to the last bit, in a form that
+What a session is, is said in `charging`; the numbers here are the same, to the last bit, in a form that
 works out one local day of many clients at a time: loops draw and compare, numpy turns the draws into times, since a
 compiled logarithm need not round like numpy's. It holds only where no clock is changed some days before and after.
 """
@@ -15,10 +15,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability import lengths
 from fedsim.availability.batch import Clients, Floats, Mask
-from fedsim.availability.habits.charging import NIGHT_AT_MOST, TOP_UP_AT_MOST, TOP_UPS, evening, weekends
-from fedsim.availability.habits.civil import DAY, Civil
+from fedsim.availability.civil import DAY, Civil
+from fedsim.availability.habits.charging import (
+    NIGHT_AT_MOST,
+    TOP_UP_AT_MOST,
+    TOP_UPS,
+    evening,
+    night_sessions,
+    top_up_sessions,
+    weekends,
+)
 from fedsim.availability.habits.draws import deviations, drawer, keys, uniform_at, word_of
 from fedsim.availability.habits.persons import LIMIT, Draw, chance
 from fedsim.common.compiled import compiled
@@ -60,8 +67,6 @@ class Plugged:
         # Seconds after midnight, 0 or less, before which no session of a day begins: the day is taken to begin there.
         self._ahead = min(min(usual) - off, 0.0)
         self._days = math.ceil((last - self._ahead) / DAY)  # whose sessions may still go on, the present one included
-        by_hour = charging.top_up.by_hour
-        self._hours = np.concatenate([[0.0], np.cumsum(by_hour)]) / sum(by_hour)  # share of the day before each hour
         # Pages of these arrays that no client has needed take no memory.
         self._day = np.zeros(clients, dtype=np.int32)
         self._persons = np.zeros((clients, _COLUMNS))
@@ -139,16 +144,12 @@ class Plugged:
         )
         night, (who, day, u, v) = charging.night, nights
         persons = self._persons.take(who, axis=0)
-        usual = np.where(before_weekend, evening(night.plug_in_weekend), evening(night.plug_in))
         later = persons[:, _LATER] + night.between_days * deviations(u)
-        starts = clock.instant((midnights + usual)[day] + later)
         longer = persons[:, _LONGER] + night.length_between_days * deviations(v)
-        length = np.where(before_weekend, night.length_weekend, night.length)[day] + longer
-        ends = starts + np.minimum(np.maximum(length, 0.0), NIGHT_AT_MOST)
+        starts, ends = night_sessions(night, before_weekend[day], midnights[day], later, longer, clock)
         _write(who, days[day] % self._days, np.zeros_like(day), starts, ends, self._sessions)
-        top_up, (who, day, number, u, v) = charging.top_up, top_ups
-        starts = clock.instant(midnights[day] + np.interp(u, self._hours, np.arange(25) * 3600.0))
-        ends = starts + np.minimum(lengths.lengths(top_up.length, v), TOP_UP_AT_MOST)
+        who, day, number, u, v = top_ups
+        starts, ends = top_up_sessions(charging.top_up, midnights[day], u, v, clock)
         _write(who, days[day] % self._days, 1 + number, starts, ends, self._sessions)
 
     def _meet(self, clients: Clients) -> None:

@@ -1,6 +1,6 @@
 """Short events of many devices at one instant: screen uses and failures of the network, looked up newest first.
 
-What they are is said in `availability.bursts`; the numbers here are the same, to the last bit.
+What they are is said in `bursts`; the numbers here are the same, to the last bit.
 """
 
 from dataclasses import dataclass
@@ -10,17 +10,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability import lengths
 from fedsim.availability.batch import Clients, Floats, Mask
-from fedsim.availability.habits.bursts import PER_DAY, SLOT
-from fedsim.availability.habits.civil import Civil
+from fedsim.availability.civil import Civil
+from fedsim.availability.habits.bursts import PER_DAY, SLOT, Bursts
 from fedsim.availability.habits.draws import drawer, keys_of_run, longer, uniform_at, word_of
-from fedsim.availability.habits.idle import USE_AT_MOST
-from fedsim.availability.habits.network import DROP_OUT_AT_MOST
 from fedsim.availability.habits.persons import Draw
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
-from fedsim.scenario.habits import Idle, Network
 
 Keys: TypeAlias = NDArray[np.uint64]
 
@@ -77,48 +73,27 @@ class Troubled:
 
     Parameters
     ----------
-    begin, length
-        Keys of the draws that say whether and when an event begins, and how long it lasts.
-    per_day
-        Events on a day of 24 hours, on average over all persons.
-    by_hour
-        Relative weights of the hours.
-    law, longest, after
-        Law of the lengths, where they are cut, and what is added.
-    spread
-        How much persons differ; None where all are alike.
+    bursts
+        The kind of event.
     clients
         One more than the largest index of a client.
     draws
         The stream for availability.
     """
 
-    def __init__(
-        self,
-        begin: Draw,
-        length: Draw,
-        per_day: float,
-        by_hour: list[float],
-        law: lengths.Law,
-        longest: float,
-        after: float,
-        spread: float | None,
-        clients: int,
-        draws: Stream,
-    ) -> None:
-        self._begin, self._length, self._law = begin, length, law
-        self._longest, self._after, self._spread, self._draws = longest, after, spread, draws
-        self._per_day, self._shares = per_day, np.array(by_hour) / sum(by_hour)
-        self._of_person = np.zeros(clients if spread is not None and per_day > 0 else 0)
+    def __init__(self, bursts: Bursts, clients: int, draws: Stream) -> None:
+        self._bursts, self._draws, self._shares = bursts, draws, bursts.shares
+        self._of_person = np.zeros(clients if bursts.spread is not None and bursts.per_day > 0 else 0)
 
     def state(self, clients: Clients, instant: float, clock: Civil) -> tuple[Mask, Floats]:
         """Say of each device whether no event is going on, and if one is, until when at least."""
         until = np.full(len(clients), instant)
-        if self._per_day:
-            first = int((instant - (self._longest + self._after) + clock.begun) // SLOT)
+        bursts = self._bursts
+        if bursts.per_day:
+            first = int((instant - (bursts.longest + bursts.after) + clock.begun) // SLOT)
             slots = _slots(first, int((instant + clock.begun) // SLOT), clock)
-            who, starts, u = _going(self._asked(clients, slots), instant, self._longest, self._after, until)
-            ends = self._ends(starts, u)
+            who, starts, u = _going(self._asked(clients, slots), instant, bursts.longest, bursts.after, until)
+            ends = bursts.ends(starts, u)
             now = (instant < ends).nonzero()[0]
             until[who[now]] = ends[now]  # where several go on, any of them will do
         return until <= instant, until
@@ -126,10 +101,10 @@ class Troubled:
     def next_start(self, clients: Clients, instant: float, until: Floats, clock: Civil) -> Floats:
         """Return the first start of an event after the instant, infinite if it is after `until` (n,)."""
         found = np.full(len(clients), np.inf)
-        if self._per_day and len(clients):
+        if self._bursts.per_day and len(clients):
             slots = _slots(int((instant + clock.begun) // SLOT), int((float(until.max()) + clock.begun) // SLOT), clock)
             who, starts, u = _beginning(self._asked(clients, slots), instant, until)
-            some = starts < self._ends(starts, u)
+            some = starts < self._bursts.ends(starts, u)
             np.minimum.at(found, who[some], starts[some])
         return found
 
@@ -137,21 +112,17 @@ class Troubled:
         """Return what the loops need to know of some slots."""
         rates = self._rates(clients) * self._shares[slots.hours][:, None] / 3600.0
         chances: Floats = -np.expm1(-rates * SLOT)
-        begin, length = (keys_of_run(what, slots.first, slots.last) for what in (self._begin, self._length))
+        begin, length = (keys_of_run(what, slots.first, slots.last) for what in (self._bursts.begin, self._bursts.last))
         return Asked(clients, np.uint64(self._draws.key), begin, length, slots.begins, slots.of_hour, chances)
-
-    def _ends(self, starts: Floats, u: Floats) -> Floats:
-        return starts + (np.minimum(lengths.lengths(self._law, u), self._longest) + self._after)
 
     def _rates(self, clients: Clients) -> Floats:
         """Return events a day of each person, or of all (1,)."""
-        if self._spread is None:
-            return np.array([self._per_day])
+        if self._bursts.spread is None:
+            return np.array([self._bursts.per_day])
         rates = self._of_person[clients]
         new = (rates == 0.0).nonzero()[0]
         if len(new):
-            score = drawer(clients[new], self._draws).normals(Draw.PROPENSITY)
-            rates[new] = self._per_day * np.exp(-self._spread * score - self._spread**2 / 2)
+            rates[new] = self._bursts.of_person(drawer(clients[new], self._draws).normals(Draw.PROPENSITY))
             self._of_person[clients[new]] = rates[new]
         return rates
 
@@ -218,19 +189,3 @@ def _beginning(asked: Asked, instant: float, until: Floats) -> tuple[Clients, Fl
                 who[found], starts[found], u[found] = index, start, uniform_at(word ^ asked.length[slot])
                 found += 1
     return who[:found], starts[:found], u[:found]
-
-
-def used(idle: Idle, clients: int, draws: Stream) -> Troubled:
-    """Return the screen uses."""
-    law, rate = idle.use, idle.uses_per_day
-    return Troubled(
-        Draw.USE, Draw.USE_LENGTH, rate, idle.by_hour, law, USE_AT_MOST, idle.settle, idle.spread, clients, draws
-    )
-
-
-def failing(network: Network, clients: int, draws: Stream) -> Troubled:
-    """Return the failures of the network."""
-    law, rate = network.drop_outs.length, 24.0 * network.drop_outs.per_hour
-    return Troubled(
-        Draw.DROP_OUT, Draw.DROP_OUT_LENGTH, rate, [1.0] * 24, law, DROP_OUT_AT_MOST, 0.0, None, clients, draws
-    )

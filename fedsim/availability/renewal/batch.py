@@ -5,11 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability import lengths
 from fedsim.availability.batch import Clients, Floats, Mask, Spells
-from fedsim.availability.renewal.intervals import FOREVER, starting
+from fedsim.availability.renewal.process import FOREVER, Process
 from fedsim.common.keyed import Stream
-from fedsim.scenario.availability import Renewal
 
 
 @dataclass
@@ -42,7 +40,7 @@ class RenewalBatch:
 
     Parameters
     ----------
-    kind
+    process
         The laws.
     members
         (n,) indices of the devices, in ascending order.
@@ -50,11 +48,13 @@ class RenewalBatch:
         The stream for availability.
     """
 
-    def __init__(self, kind: Renewal, members: Clients, draws: Stream) -> None:
-        self._kind, self._draws, self._members = kind, draws, members
+    follows = True
+
+    def __init__(self, process: Process, members: Clients, draws: Stream) -> None:
+        self._process, self._draws, self._members = process, draws, members
         self._first = int(members[0])
         self._together = int(members[-1]) - self._first == len(members) - 1
-        on, left = starting(kind, members, draws)
+        on, left = process.starting(members, draws)
         end = np.where(left < FOREVER, left, np.inf)
         self._standing = Standing(np.ones(len(members), dtype=np.int64), on, end)
 
@@ -111,13 +111,12 @@ class RenewalBatch:
 
     def _advanced(self, clients: Clients, now: Standing, instant: float | Floats) -> Standing:
         """Go on, length by length, until every device's state ends after the instant."""
-        kind = self._kind
         behind = np.flatnonzero(now.end <= instant)
         while len(behind):
             number = now.number[behind] + 1
             u = self._draws.uniforms(clients[behind], number)
             on = ~now.on[behind]
-            end = now.end[behind] + np.where(on, lengths.lengths(kind.on, u), lengths.lengths(kind.off, u))
+            end = now.end[behind] + self._process.lengths(on, u)
             now.on[behind], now.number[behind] = on, number
             now.end[behind] = np.where(end < FOREVER, end, np.inf)
             limit = instant if isinstance(instant, float) else instant[behind]

@@ -1,8 +1,8 @@
-"""Recorded availability: its file, its faults, its import from other forms, its replay lap by lap, and fits to it."""
+"""Recorded availability: its file, its faults, its layout lap by lap, and the clients who live by it."""
 
 from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
 from fedsim.availability.trace.pattern import Pattern, build_pattern
-from fedsim.availability.trace.recorded import Replay
+from fedsim.availability.trace.recorded import RecordedAvailability
 from fedsim.availability.trace.rows import CONDITIONS, Rows, Trace, clean
 from fedsim.availability.trace.table import read_rows, write_trace
 
@@ -10,7 +10,7 @@ __all__ = [
     "CONDITIONS",
     "Pattern",
     "Policy",
-    "Replay",
+    "RecordedAvailability",
     "Rows",
     "Trace",
     "TraceError",

@@ -8,14 +8,13 @@ import numpy as np
 
 from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
 from fedsim.availability.place import Place
-from fedsim.availability.trace import recorded as replay
-from fedsim.availability.trace.recorded import Replay
+from fedsim.availability.trace.recorded import RecordedAvailability, origin_of, shift_of
 from fedsim.availability.trace.zones import offset_pieces
 from fedsim.common.keyed import Stream
 
 
-class TraceBatch:
-    """Clients that replay a trace in one place.
+class RecordedBatch:
+    """Clients that live by a trace in one place.
 
     Parameters
     ----------
@@ -27,7 +26,9 @@ class TraceBatch:
         The stream for availability.
     """
 
-    def __init__(self, trace: Replay, place: Place, draws: Stream) -> None:
+    follows = False
+
+    def __init__(self, trace: RecordedAvailability, place: Place, draws: Stream) -> None:
         self._trace, self._place, self._draws = trace, place, draws
         spans, lap = trace.pattern.spans, trace.pattern.lap
         self._reach = lap if math.isfinite(lap) else float(spans.ends.max(initial=0.0))
@@ -39,7 +40,7 @@ class TraceBatch:
         self._starts, self._ends = devices * self._stride + spans.starts, devices * self._stride + spans.ends
         self._last: Floats | None = None
 
-    def elsewhere(self, place: Place) -> "TraceBatch":
+    def elsewhere(self, place: Place) -> "RecordedBatch":
         """Return a batch of clients in another place; the trace itself is shared."""
         other = copy(self)
         other._place, other._last = place, None
@@ -47,7 +48,7 @@ class TraceBatch:
 
     def at(self, clients: Clients, instant: float) -> Mask:
         """Look it up."""
-        return replay.available_at(self._trace, clients, instant, self._place, self._draws)
+        return self._trace.available_at(clients, instant, self._place, self._draws)
 
     def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
         """Look for the end in the lap."""
@@ -55,7 +56,7 @@ class TraceBatch:
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Gather the intervals lap by lap, and join those that touch."""
-        return self._spells(replay.assigned(self._trace, clients, self._draws), since, until)
+        return self._spells(self._trace.assigned(clients, self._draws), since, until)
 
     def leaves(self, clients: Clients, since: float, until: float) -> Floats:
         """Find the last end of devices whose trace is not repeated; others never leave, unless they never come."""
@@ -67,7 +68,7 @@ class TraceBatch:
                 all_of_it = self._spells(np.arange(len(spans)), 0.0, self._reach + 4 * 86_400.0)
                 self._last = np.full(len(spans), -np.inf)
                 np.maximum.at(self._last, all_of_it.who, all_of_it.ends)
-        gone = np.maximum(self._last[replay.assigned(self._trace, clients, self._draws)], since)
+        gone = np.maximum(self._last[self._trace.assigned(clients, self._draws)], since)
         gone[gone > until] = np.inf
         return gone
 
@@ -92,12 +93,12 @@ class TraceBatch:
                 return
             if high <= since:
                 continue
-            shift = replay.shift_of(pattern, self._place, offset)
+            shift = shift_of(pattern, self._place, offset)
             if math.isinf(pattern.lap):
-                yield replay.origin_of(pattern, 0, shift), low, high
+                yield origin_of(pattern, 0, shift), low, high
                 continue
             lap = math.floor((max(low, since) + shift) / pattern.lap) - 1
-            while (origin := replay.origin_of(pattern, lap, shift)) < min(high, until):
+            while (origin := origin_of(pattern, lap, shift)) < min(high, until):
                 yield origin, low, high
                 lap += 1
 

@@ -1,27 +1,31 @@
-"""A trace replayed: each client lives the civil times of the device that is assigned to it, in its own time zone."""
+"""Recorded availability: each client lives the civil times of the device assigned to it, in its own time zone."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.availability.batch import Clients, Mask
 from fedsim.availability.place import Place
 from fedsim.availability.trace.pattern import DAY_S, WEEK_S, Pattern
 from fedsim.availability.trace.unions import Spans
 from fedsim.availability.trace.zones import offset_at, offset_pieces
 from fedsim.common.keyed import Stream
 
+if TYPE_CHECKING:
+    from fedsim.availability.trace.batch import RecordedBatch
+
+Assign: TypeAlias = Literal["with_replacement", "without_replacement", "in_order"]
 _LOT = 0  # index of the draw of a client that chooses its device
 _RANK = 2**40  # index of the draws that shuffle the devices: no client ever reaches it
 
 
 @dataclass(frozen=True)
-class Replay:
-    """The trace of a group, ready to be asked.
+class RecordedAvailability:
+    """The trace of a group: clients who live the times of recorded devices.
 
     Attributes
     ----------
@@ -36,80 +40,70 @@ class Replay:
     """
 
     pattern: Pattern
-    assign: Literal["with_replacement", "without_replacement", "in_order"] = "with_replacement"
+    assign: Assign = "with_replacement"
     first: int = 0
     taken: int = 0
 
+    def assigned(self, clients: Clients, draws: Stream) -> Clients:
+        """Return the device of the trace that each client is.
 
-def assigned(replay: Replay, clients: NDArray[np.int64], draws: Stream) -> NDArray[np.int64]:
-    """Return the device of the trace that each client is.
+        With replacement a client's device depends on the client's own draw alone; without, the devices are shuffled by
+        draws of their own and dealt in the order of the clients. So devices added to the population change nobody's.
+        """
+        count = len(self.pattern.names)
+        if self.assign == "with_replacement":
+            return np.floor(draws.uniforms(clients, _LOT) * count).astype(np.int64)
+        places = np.asarray(clients) - self.first + self.taken
+        return places if self.assign == "in_order" else _shuffled(draws, count)[places]
 
-    With replacement a client's device depends on the client's own draw alone; without, the devices are shuffled by
-    draws of their own and dealt in the order of the clients. So devices added to the population change nobody's.
-    """
-    count = len(replay.pattern.names)
-    if replay.assign == "with_replacement":
-        return np.floor(draws.uniforms(clients, _LOT) * count).astype(np.int64)
-    places = np.asarray(clients) - replay.first + replay.taken
-    return places if replay.assign == "in_order" else _shuffled(draws, count)[places]
+    def intervals(self, client: int, place: Place, draws: Stream) -> Iterator[tuple[float, float]]:
+        """Return the intervals in which one client is available, whole and in order."""
+        return _unrolled(self.pattern.spans, self._device(client, draws), self.pattern, place)
+
+    def conditions(self, client: int, place: Place, draws: Stream) -> Mapping[str, Iterator[tuple[float, float]]]:
+        """Return the intervals of each required condition of one client, by name."""
+        device = self._device(client, draws)
+        return {name: _unrolled(spans, device, self.pattern, place) for name, spans in self.pattern.conditions.items()}
+
+    def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> Mask:
+        """Say of each of many clients whether it is available at one instant.
+
+        The position in the lap is the same for all; each client's intervals are bisected, all at once. What is compared
+        is the very number that `intervals` gives, so that the two agree to the last bit.
+        """
+        pattern, spans = self.pattern, self.pattern.spans
+        shift = shift_of(pattern, place, offset_at(place.zone, _second(place, instant)))
+        lap = 0 if math.isinf(pattern.lap) else math.floor((instant + shift) / pattern.lap)
+        if math.isfinite(pattern.lap):  # the quotient is rounded: at most one off
+            lap += int(origin_of(pattern, lap + 1, shift) <= instant) - int(origin_of(pattern, lap, shift) > instant)
+        origin = origin_of(pattern, lap, shift)
+        devices = self.assigned(clients, draws)
+        low, high = spans.offsets[devices], spans.offsets[devices + 1]
+        first = low.copy()
+        while (low < high).any():
+            middle = (low + high) // 2
+            open_ = low < high
+            after = open_ & (origin + spans.starts[np.where(open_, middle, 0)] <= instant)
+            low, high = np.where(after, middle + 1, low), np.where(open_ & ~after, middle, high)
+        # `low` is the first interval that starts later; the one before is the only one that can hold the instant.
+        holds = low > first
+        holds[holds] = instant < origin + spans.ends[low[holds] - 1]
+        return holds
+
+    def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[RecordedBatch]":
+        """Return a batch for each place; the trace itself is shared."""
+        from fedsim.availability.trace.batch import RecordedBatch
+
+        first = RecordedBatch(self, homes[0][0], draws)
+        return [first.elsewhere(place) for place, _ in homes]
+
+    def _device(self, client: int, draws: Stream) -> int:
+        return int(self.assigned(np.array([client]), draws)[0])
 
 
 @lru_cache(maxsize=16)
-def _shuffled(draws: Stream, count: int) -> NDArray[np.int64]:
+def _shuffled(draws: Stream, count: int) -> Clients:
     return np.argsort(draws.bits(np.arange(count), _RANK), kind="stable")
-
-
-def intervals(replay: Replay, client: int, place: Place, draws: Stream) -> Iterator[tuple[float, float]]:
-    """Return the intervals in which one client is available, whole and in order.
-
-    Parameters
-    ----------
-    replay
-        The trace of the client's group.
-    client
-        Index of the client.
-    place
-        When simulated time begins, and the client's time zone.
-    draws
-        The stream for availability.
-    """
-    device = int(assigned(replay, np.array([client]), draws)[0])
-    return _unrolled(replay.pattern.spans, device, replay.pattern, place)
-
-
-def conditions(replay: Replay, client: int, place: Place, draws: Stream) -> Mapping[str, Iterator[tuple[float, float]]]:
-    """Return the intervals of each required condition of one client, by name; parameters as in `intervals`."""
-    device = int(assigned(replay, np.array([client]), draws)[0])
-    pattern = replay.pattern
-    return {name: _unrolled(spans, device, pattern, place) for name, spans in pattern.conditions.items()}
-
-
-def available_at(
-    replay: Replay, clients: NDArray[np.int64], instant: float, place: Place, draws: Stream
-) -> NDArray[np.bool_]:
-    """Say of each of many clients whether it is available at one instant; parameters as in `intervals`.
-
-    The position in the lap is the same for all; each client's intervals are bisected, all at once. What is compared is
-    the very number that `intervals` gives, so that the two agree to the last bit.
-    """
-    pattern, spans = replay.pattern, replay.pattern.spans
-    shift = shift_of(pattern, place, offset_at(place.zone, _second(place, instant)))
-    lap = 0 if math.isinf(pattern.lap) else math.floor((instant + shift) / pattern.lap)
-    if math.isfinite(pattern.lap):  # the quotient is rounded: at most one off
-        lap += int(origin_of(pattern, lap + 1, shift) <= instant) - int(origin_of(pattern, lap, shift) > instant)
-    origin = origin_of(pattern, lap, shift)
-    devices = assigned(replay, clients, draws)
-    low, high = spans.offsets[devices], spans.offsets[devices + 1]
-    first = low.copy()
-    while (low < high).any():
-        middle = (low + high) // 2
-        open_ = low < high
-        after = open_ & (origin + spans.starts[np.where(open_, middle, 0)] <= instant)
-        low, high = np.where(after, middle + 1, low), np.where(open_ & ~after, middle, high)
-    # `low` is the first interval that starts later; the one before is the only one that can hold the instant.
-    holds = low > first
-    holds[holds] = instant < origin + spans.ends[low[holds] - 1]
-    return holds
 
 
 def _second(place: Place, instant: float) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from fedsim.availability.crowd import Crowd
+from fedsim.availability.population import PopulationAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.federation import EndedSession
@@ -28,7 +28,9 @@ class ArrayBufferedSessions:
         When the server gives a session up.
     """
 
-    def __init__(self, clock: Clock, roster: ArrayRoster, devices: Crowd, lengths: Lengths, deadline_s: float) -> None:
+    def __init__(
+        self, clock: Clock, roster: ArrayRoster, devices: PopulationAvailability, lengths: Lengths, deadline_s: float
+    ) -> None:
         self._clock, self._roster, self._devices = clock, roster, devices
         self._lengths, self._deadline_s = lengths, deadline_s
         self._ends: list[tuple[float, EndedSession]] = []

@@ -3,14 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.crowd import Crowd
+from fedsim.availability.population import PopulationAvailability
 
 _FIRST_WINDOW = 300.0
 _LONGEST_WINDOW = 86_400.0
 
 
 def ready_at(
-    crowd: Crowd,
+    availability: PopulationAvailability,
     clients: NDArray[np.int64],
     free_s: NDArray[np.float64],
     units: int,
@@ -22,7 +22,7 @@ def ready_at(
 
     Parameters
     ----------
-    crowd
+    availability
         All devices.
     clients
         (n,) those who may become ready; with blocks, all members of whole blocks, in order.
@@ -47,7 +47,7 @@ def ready_at(
         if block > 1:  # a block whose last member is free later cannot be ready in this window
             whole = np.repeat((free_s < until).reshape(-1, block).all(axis=1), block)
             free = np.flatnonzero(whole)
-        found = _first(crowd, clients[free], free_s[free], units, block, since, until, now)
+        found = _first(availability, clients[free], free_s[free], units, block, since, until, now)
         if found is not None:
             return found
         since, length = until, min(2 * length, _LONGEST_WINDOW)
@@ -55,7 +55,7 @@ def ready_at(
 
 
 def _first(
-    crowd: Crowd,
+    availability: PopulationAvailability,
     clients: NDArray[np.int64],
     free_s: NDArray[np.float64],
     units: int,
@@ -67,7 +67,7 @@ def _first(
     """Look for the instant in one window [since, until)."""
     if len(clients) < units * block:
         return None
-    spells = crowd.spells(clients, since, until)
+    spells = availability.spells(clients, since, until)
     starts = np.maximum(spells.starts, free_s[spells.who])
     some = starts < spells.ends
     starts, ends, who = starts[some], spells.ends[some], spells.who[some]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.cells import Cells
-from fedsim.availability.crowd import Crowd, crowd
+from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, part_of, within
 from fedsim.log.recorder import CODES, Recorder
@@ -49,7 +49,7 @@ class ArrayWorld:
         clock: Clock,
         recorder: Recorder,
         replicate: int,
-        devices: Crowd,
+        devices: PopulationAvailability,
     ) -> None:
         self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
         self._horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
@@ -153,5 +153,5 @@ def vectorized_world(
 ) -> ArrayWorld:
     """Return a simulation that looks devices up when they are asked about."""
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    everyone = crowd(devices.kinds, devices.places, devices.of_client, draws)
+    everyone = population_availability(devices.models, devices.places, devices.of_client, draws)
     return ArrayWorld(scenario, population, clock, recorder, replicate, everyone)

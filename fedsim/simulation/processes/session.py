@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import Stream
 from fedsim.population import Population
+from fedsim.population.distributions import Constant, distribution
 from fedsim.scenario.models import Session as SessionModel
-from fedsim.scenario.sources import ConstantTime, ExponentialTime, LognormalTime
 from fedsim.simulation.clock import Clock, Turn
 
 Lengths: TypeAlias = Callable[[NDArray[np.int64], int], NDArray[np.float64]]
@@ -45,15 +45,12 @@ def session_lengths(
     for index in np.unique(group):
         here = group == index
         model = models[index]
-        for phase, law in enumerate((model.download, model.train, model.upload)):
-            key = _PHASES * number + phase
-            match law:
-                case ConstantTime():
-                    total[here] += law.value
-                case ExponentialTime():
-                    total[here] += law.mean * draws.exponentials(clients[here], key)
-                case LognormalTime():
-                    total[here] += law.median * np.exp(law.sigma * draws.normals(clients[here], key))
+        for phase, source in enumerate((model.download, model.train, model.upload)):
+            law, key = distribution(source), _PHASES * number + phase
+            if isinstance(law, Constant):
+                total[here] += law.value
+            else:
+                total[here] += law.draw(draws.uniforms(clients[here], key))
     return total / population.speed[clients]
 
 

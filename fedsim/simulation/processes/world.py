@@ -19,7 +19,7 @@ from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.cooldown import cooldown
 from fedsim.simulation.processes.buffered_sessions import ProcessBufferedSessions
 from fedsim.simulation.processes.device import device
-from fedsim.simulation.processes.feed import Feed
+from fedsim.simulation.processes.intervals import DeviceIntervals
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.round import ProcessRound
 from fedsim.simulation.processes.session import SessionProcess, session_lengths
@@ -56,10 +56,12 @@ class ProcessWorld:
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
         draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-        feed = Feed(devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration)
+        intervals = DeviceIntervals(
+            devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration
+        )
         with _uncollected():
             for client in range(len(population)):
-                clock.process(device(clock, self.roster, client, feed.of(client), self._drop_out))
+                clock.process(device(clock, self.roster, client, intervals.of(client), self._drop_out))
         clock.process(self.roster.keep_time(scenario.server.patience))
 
     @property

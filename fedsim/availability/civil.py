@@ -15,8 +15,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsim.availability.place import Place
-
 DAY = 86_400.0
 _SEVERAL = 64  # so many are looked up faster by the first and the last of them
 _FIRST_YEAR, _LAST_YEAR = 2, 9997  # datetime ends soon after
@@ -77,21 +75,31 @@ class Civil:
         return np.multiply(days - self.first_day, DAY, dtype=np.float64)
 
 
-def civil(place: Place, instant: float) -> Civil:
-    """Return the clock of a place, right for at least 360 days before and after an instant of simulated time."""
-    first_day, begun = _start(place.start)
+def civil(start: datetime, zone: ZoneInfo, instant: float) -> Civil:
+    """Return the clock of a zone, right for at least 360 days before and after an instant of simulated time.
+
+    Parameters
+    ----------
+    start
+        The instant of simulated time 0.
+    zone
+        Whose clock it is.
+    instant
+        Seconds of simulated time.
+    """
+    first_day, begun = _start(start)
     day = first_day + math.floor((instant + begun) / DAY)
     latest = date(_LAST_YEAR, 1, 1).toordinal()
-    return _civil(place, date.fromordinal(max(1, min(day, latest))).year)
+    return _civil(start, zone, date.fromordinal(max(1, min(day, latest))).year)
 
 
 @functools.lru_cache(maxsize=4096)
-def _civil(place: Place, year: int) -> Civil:
-    first_day, begun = _start(place.start)
-    found = [change for each in range(year - 1, year + 2) for change in _changes(place.zone, each)]
+def _civil(start: datetime, zone: ZoneInfo, year: int) -> Civil:
+    first_day, begun = _start(start)
+    found = [change for each in range(year - 1, year + 2) for change in _changes(zone, each)]
     changes = np.array([second for second, _, _ in found], dtype=np.float64) - first_day * DAY - begun
     # Where nothing changes in these years, the offset is that of any instant in them.
-    before = found[0][1] if found else _offset(place.zone, datetime(max(year, _FIRST_YEAR), 7, 1, tzinfo=UTC))
+    before = found[0][1] if found else _offset(zone, datetime(max(year, _FIRST_YEAR), 7, 1, tzinfo=UTC))
     offsets = np.array([before, *(after for _, _, after in found)], dtype=np.float64)
     return Civil(first_day, begun, changes, offsets, changes + begun + np.maximum(offsets[:-1], offsets[1:]))
 

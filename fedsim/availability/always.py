@@ -1,12 +1,31 @@
-"""Many devices that are always available."""
+"""Devices that are available at every instant."""
+
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedsim.availability.batch import Clients, Floats, Mask, Spells
+from fedsim.availability.place import Place
+from fedsim.common.keyed import Stream
+
+
+class AlwaysAvailable:
+    """One interval, from 0 for ever."""
+
+    def intervals(self, client: int, place: Place, draws: Stream) -> Iterator[tuple[float, float]]:  # noqa: ARG002
+        """Return the intervals of one device."""
+        yield 0.0, math.inf
+
+    def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> list["AlwaysBatch"]:  # noqa: ARG002
+        """Return one batch for all."""
+        return [AlwaysBatch()] * len(homes)
 
 
 class AlwaysBatch:
-    """Devices that are available at every instant."""
+    """Many of them at once."""
+
+    follows = False
 
     def at(self, clients: Clients, instant: float) -> Mask:  # noqa: ARG002
         """All of them."""

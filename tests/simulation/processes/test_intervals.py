@@ -1,4 +1,4 @@
-"""The feed of the processes says what the intervals of each device say, for every kind, whatever the horizon."""
+"""What the processes are told is what the intervals of each device say, for every kind, whatever the horizon."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ from fedsim.availability.cells import Cells, cells
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
-from fedsim.simulation.processes.feed import Feed
+from fedsim.simulation.processes.intervals import DeviceIntervals
 
 DAY = 86_400.0
 DRAWS = stream(3, 0, Purpose.AVAILABILITY)
@@ -44,13 +44,13 @@ def world(folder: Path, start: str) -> Cells:
 
 @pytest.mark.parametrize("start", ["2026-01-05T00:00:00Z", "2026-03-06T05:00:00.5Z", "2026-03-28T20:30:00Z"])
 @pytest.mark.parametrize("horizon", [math.inf, DAY, 2.5 * DAY])
-def test_the_feed_agrees_with_each_device(tmp_path: Path, start: str, horizon: float) -> None:
+def test_the_processes_intervals_agree_with_each_device(tmp_path: Path, start: str, horizon: float) -> None:
     """Processes ask in the order of time, each for its next piece when the last one ends."""
     devices = world(tmp_path, start)
     since, until = 0.3 * DAY, 12 * DAY
-    feed = Feed(devices, DRAWS, since, horizon)
+    told = DeviceIntervals(devices, DRAWS, since, horizon)
     clients = range(len(devices.of_client))
-    pieces = {client: feed.of(client) for client in clients}
+    pieces = {client: told.of(client) for client in clients}
     found: dict[int, list[tuple[float, float]]] = {client: [] for client in clients}
     due = dict.fromkeys(clients, since)
     while due:
@@ -62,12 +62,12 @@ def test_the_feed_agrees_with_each_device(tmp_path: Path, start: str, horizon: f
         found[client].append(piece)
         due[client] = piece[1]
     for client, cell in enumerate(devices.of_client.tolist()):
-        own = intervals(devices.kinds[cell], client, devices.places[cell], DRAWS)
+        own = intervals(devices.models[cell], client, devices.places[cell], DRAWS)
         assert between(iter(found[client]), since, until) == between(own, since, until)
 
 
 def test_devices_that_never_come_back_leave_at_once(tmp_path: Path) -> None:
     """With their last piece, so that a server that waits for them learns it then."""
-    feed = Feed(world(tmp_path, "2026-01-05T00:00:00Z"), DRAWS, 0.0, math.inf)
-    assert list(feed.of(19)) == []  # recorded without intervals
-    assert [piece for piece in feed.of(18) if piece[0] < piece[1]] == [(700_000.0, 700_600.0)]
+    told = DeviceIntervals(world(tmp_path, "2026-01-05T00:00:00Z"), DRAWS, 0.0, math.inf)
+    assert list(told.of(19)) == []  # recorded without intervals
+    assert [piece for piece in told.of(18) if piece[0] < piece[1]] == [(700_000.0, 700_600.0)]

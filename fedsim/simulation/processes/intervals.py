@@ -1,4 +1,4 @@
-"""Feeds one process for each device from intervals that are worked out for all of them at once, a window at a time."""
+"""The intervals of each device for its process, worked out for all of them at once, a window at a time."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.always import intervals as always
+from fedsim.availability.always import AlwaysAvailable
 from fedsim.availability.cells import Cells
-from fedsim.availability.crowd import crowd
 from fedsim.availability.model import Intervals
+from fedsim.availability.population import population_availability
 from fedsim.common.keyed import Stream
-from fedsim.scenario.availability import Always, Renewal
 
 _WINDOW = 86_400.0
 
@@ -27,7 +26,7 @@ class _Window(NamedTuple):
     gone: NDArray[np.bool_]
 
 
-class Feed:
+class DeviceIntervals:
     """The intervals of all devices, for processes that go through them together.
 
     Parameters
@@ -44,21 +43,20 @@ class Feed:
 
     def __init__(self, devices: Cells, draws: Stream, since: float, horizon: float) -> None:
         self._since, self._horizon = since, horizon
-        self._crowd = crowd(devices.kinds, devices.places, devices.of_client, draws)
-        kinds = np.array([isinstance(kind, Always) + 2 * isinstance(kind, Renewal) for kind in devices.kinds])
-        of_client = kinds[devices.of_client]
-        self._always, self._renewal = of_client == 1, np.flatnonzero(of_client == 2)
-        self._changing = np.flatnonzero(of_client != 1)
+        self._availability = population_availability(devices.models, devices.places, devices.of_client, draws)
+        always = np.array([isinstance(model, AlwaysAvailable) for model in devices.models])
+        self._always = always[devices.of_client]
+        self._followed, self._changing = np.flatnonzero(self._availability.followed), np.flatnonzero(~self._always)
         self._window: _Window | None = None
 
     def of(self, client: int) -> Intervals:
-        """Return the intervals of one device, in pieces as told in `base.intervals`.
+        """Return the intervals of one device, in pieces as told in `AvailabilityModel`.
 
         The next one must be asked for at the instant at which the last one ends, not before: all devices share the
         window, and the first one that is through with it has the next worked out for all.
         """
         if self._always[client]:
-            yield from always.intervals()
+            yield 0.0, math.inf
             return
         now = self._since
         while True:
@@ -76,12 +74,12 @@ class Feed:
         until = now + _WINDOW
         if now < self._horizon <= until:
             until = math.nextafter(self._horizon, math.inf)
-        self._crowd.at(self._renewal, now)  # so that they are followed from here on, and not from time 0
-        who, starts, ends = self._crowd.spells(self._changing, now, until)
+        self._availability.at(self._followed, now)  # so that they are followed from here on, and not from time 0
+        who, starts, ends = self._availability.spells(self._changing, now, until)
         order = np.lexsort((starts, who))
         offsets = np.zeros(len(self._always) + 1, dtype=np.int64)
         offsets[1:] = np.cumsum(np.bincount(self._changing[who], minlength=len(self._always)))
         gone = np.zeros(len(self._always), dtype=np.bool_)
-        gone[self._changing] = self._crowd.leaves(self._changing, now, until) <= until
+        gone[self._changing] = self._availability.leaves(self._changing, now, until) <= until
         # Views of the memory give single numbers faster than arrays do.
         return _Window(until, offsets.data, starts[order].data, ends[order].data, gone)

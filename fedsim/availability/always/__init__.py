@@ -1,1 +1,0 @@
-"""Devices that are available at every instant."""

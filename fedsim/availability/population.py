@@ -1,0 +1,120 @@
+"""The availability of all groups together: questions are dealt out to the batches of their models."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells
+from fedsim.availability.model import AvailabilityModel, Batched
+from fedsim.availability.place import Place
+from fedsim.availability.walked import WalkedBatch
+from fedsim.common.keyed import Stream
+
+
+@dataclass(frozen=True)
+class PopulationAvailability:
+    """The availability of all devices; answers as a `Batch` does.
+
+    Attributes
+    ----------
+    batches
+        One for each model and place that occurs, or for several of them.
+    of_cell
+        Batch of each cell.
+    cell
+        (N,) cell of each device.
+    """
+
+    batches: Sequence[Batch]
+    of_cell: NDArray[np.int64]
+    cell: NDArray[np.int64]
+
+    @property
+    def followed(self) -> Mask:
+        """(N,) whose batch follows them from instant to instant."""
+        return np.array([batch.follows for batch in self.batches])[self.of_cell[self.cell]]
+
+    def at(self, clients: Clients, instant: float) -> Mask:
+        """Say of each client whether it is available."""
+        return self._dealt(clients, np.bool_, lambda batch, some, _: batch.at(some, instant))
+
+    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
+        """Return for each of some clients that are available the end of that time, if it is not after `until`."""
+        return self._dealt(clients, np.float64, lambda batch, some, own: batch.ends(some, instant, until[own]))
+
+    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+        """Return when the clients are available within [since, until)."""
+        if len(self.batches) == 1:
+            return self.batches[0].spells(clients, since, until)
+        parts = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        for batch, own in self._deal(clients):
+            part = batch.spells(clients[own], since, until)
+            parts.append(Spells(own[part.who], part.starts, part.ends))
+        return Spells(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+        """Return from when each client is never available again, infinite after `until`."""
+        return self._dealt(clients, np.float64, lambda batch, some, _: batch.leaves(some, since, until))
+
+    def _dealt(
+        self,
+        clients: Clients,
+        kind: type,
+        ask: Callable[[Batch, Clients, NDArray[np.intp] | slice], NDArray[Any]],
+    ) -> NDArray[Any]:
+        if len(self.batches) == 1:
+            return ask(self.batches[0], clients, slice(None))
+        answer: NDArray[Any] = np.zeros(len(clients), dtype=kind)
+        for batch, own in self._deal(clients):
+            answer[own] = ask(batch, clients[own], own)
+        return answer
+
+    def _deal(self, clients: Clients) -> list[tuple[Batch, NDArray[np.intp]]]:
+        number = self.of_cell[self.cell[clients]]
+        order = np.argsort(number, kind="stable")
+        cuts = np.searchsorted(number[order], np.arange(len(self.batches) + 1))
+        parts = ((batch, order[cuts[index] : cuts[index + 1]]) for index, batch in enumerate(self.batches))
+        return [(batch, own) for batch, own in parts if len(own)]
+
+
+def population_availability(
+    models: Sequence[AvailabilityModel], places: Sequence[Place], cell: NDArray[np.int64], draws: Stream
+) -> PopulationAvailability:
+    """Return the availability of a population.
+
+    Parameters
+    ----------
+    models, places
+        Availability model and place of each group, or of each part of a group that lives in a time zone of its own.
+    cell
+        (N,) group, or part, of each device.
+    draws
+        The stream for availability.
+    """
+    homes: dict[int, dict[Place, list[int]]] = {}  # cells by model and place
+    for index, (model, place) in enumerate(zip(models, places, strict=True)):
+        homes.setdefault(id(model), {}).setdefault(place, []).append(index)
+    order = np.argsort(cell, kind="stable")
+    cuts = np.searchsorted(cell[order], np.arange(len(models) + 1))
+    batches: list[Batch] = []
+    of_cell = np.empty(len(models), dtype=np.int64)
+    for by_place in homes.values():
+        model = models[next(iter(by_place.values()))[0]]
+        members = [
+            np.sort(np.concatenate([order[cuts[each] : cuts[each + 1]] for each in own])) for own in by_place.values()
+        ]
+        found = _batches(model, list(zip(by_place, members, strict=True)), draws)
+        for batch, own in zip(found, by_place.values(), strict=True):
+            if not (batches and batches[-1] is batch):
+                batches.append(batch)
+            of_cell[own] = len(batches) - 1
+    return PopulationAvailability(batches, of_cell, cell)
+
+
+def _batches(model: AvailabilityModel, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> Sequence[Batch]:
+    if isinstance(model, Batched):
+        return model.batches(homes, draws)
+    return [WalkedBatch(model, place, draws) for place, _ in homes]

@@ -1,0 +1,79 @@
+"""What a distribution is: a law of a weight, a speed or a length of time, given by its quantiles.
+
+One method is enough; a class of one's own needs nothing but `Quantiles`. What else is asked of a law has a default that
+is worked out from the quantiles, and the laws here say it exactly where there is a formula.
+"""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from fedsim.common.errors import PluginError
+
+Floats = NDArray[np.float64]
+_SMALLEST, _LARGEST = 2.0**-60, 1.0 - 2.0**-53
+_NODES = 1 << 14
+
+
+class Quantiles(Protocol):
+    """A law as a person brings it. Its class takes options when it is made, and `count`, the number of clients."""
+
+    def quantile(self, p: Floats) -> Floats:
+        """Return the values (n,) that are exceeded with probability 1 - p, for p (n,) strictly between 0 and 1."""
+        ...
+
+
+class Distribution(ABC):
+    """A law of which all is known that is ever asked."""
+
+    ranked: ClassVar[bool] = False
+    """Whether clients have their values by rank and not by chance: the r-th of n, from 0, that at 1 - (r + 1/2) / n."""
+
+    @abstractmethod
+    def quantile(self, p: Floats) -> Floats:
+        """Return the values that are exceeded with probability 1 - p."""
+
+    def draw(self, u: Floats) -> Floats:
+        """Return independent values from independent uniform draws in (0, 1)."""
+        return self.quantile(u)
+
+    def of_scores(self, z: Floats) -> Floats:
+        """Return the values at standard normal scores."""
+        return self.quantile(within(z))
+
+    @property
+    def mean(self) -> float:
+        """The mean, numerically."""
+        return self._biased[1]
+
+    def remaining(self, u: Floats, v: Floats) -> Floats:
+        """Return what is left of an interval that runs in the steady state, from two independent uniform draws.
+
+        A running interval of law F has a remaining length with density (1 - F(x)) / mean, the equilibrium law of
+        renewal theory (Cox, *Renewal Theory*, 1962, section 5.2): the part v of a length that is drawn in proportion to
+        itself. Here that length is found by numerical inversion.
+        """
+        p, cumulative = self._biased[0]
+        return v * self.quantile(np.interp(u, cumulative, p))
+
+    @cached_property
+    def _biased(self) -> tuple[tuple[Floats, Floats], float]:
+        """Return probabilities and the share of the mean below them, and the mean: the integral of the quantiles."""
+        t = (np.arange(_NODES) + 0.5) / _NODES
+        p = t - np.sin(2 * np.pi * t) / (2 * np.pi)  # close together at both ends
+        steps = self.quantile(p) * (1 - np.cos(2 * np.pi * t)) / _NODES
+        total = float(steps.sum())
+        if not 0 < total < np.inf:
+            raise PluginError(f"{self} must have a mean above 0 and finite, not {total:g}")
+        edges = (np.arange(1, _NODES)) / _NODES
+        grid = np.concatenate([[_SMALLEST], edges - np.sin(2 * np.pi * edges) / (2 * np.pi), [_LARGEST]])
+        return (grid, np.concatenate([[0.0], np.cumsum(steps) / total])), total
+
+
+def within(z: Floats) -> Floats:
+    """Return the probabilities of standard normal scores, strictly between 0 and 1."""
+    return np.clip(ndtr(z), _SMALLEST, _LARGEST)
