@@ -1,7 +1,5 @@
 """Selection by groups: one block of consecutive clients, by the weight of the block, among wholly eligible blocks."""
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,8 +11,8 @@ from fedsim.selection.proposals import by_weight, draw
 class Groups:
     """Selects one block of `cohort` clients. It has no options."""
 
-    theory: ClassVar[str] = "groups"
-    finds_shortage: ClassVar[bool] = True
+    theory = "groups"
+    finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], cohort: int, streams: Streams) -> None:
         self._weighted, self._cohort = by_weight(weights.reshape(-1, cohort).sum(axis=1), streams), cohort

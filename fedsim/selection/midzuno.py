@@ -8,8 +8,6 @@ H. Midzuno, *On the sampling system with probability proportionate to sum of siz
 Statistical Mathematics 3, 1952.
 """
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,8 +19,8 @@ from fedsim.selection.proposals import ask_first, by_weight, draw, evenly
 class Midzuno:
     """Selects one client by weight and the others uniformly. It has no options."""
 
-    theory: ClassVar[str] = "midzuno"
-    finds_shortage: ClassVar[bool] = True
+    theory = "midzuno"
+    finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
         self._weighted, self._even = by_weight(weights, streams), evenly(len(weights), streams)

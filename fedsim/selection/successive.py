@@ -1,7 +1,5 @@
 """Successive selection (Plackett-Luce): one client after the other, by weight among those that are left."""
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,8 +11,8 @@ from fedsim.selection.proposals import by_weight, draw
 class Successive:
     """Selects by weight, again and again. It has no options."""
 
-    theory: ClassVar[str] = "successive"
-    finds_shortage: ClassVar[bool] = True
+    theory = "successive"
+    finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
         self._weighted = by_weight(weights, streams)

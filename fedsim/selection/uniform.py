@@ -1,7 +1,5 @@
 """Uniform selection: every set of eligible clients, of as many as are wanted, with the same probability."""
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,8 +11,8 @@ from fedsim.selection.proposals import draw, evenly
 class Uniform:
     """Selects uniformly. It has no options."""
 
-    theory: ClassVar[str] = "uniform"
-    finds_shortage: ClassVar[bool] = True
+    theory = "uniform"
+    finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
         self._even = evenly(len(weights), streams)

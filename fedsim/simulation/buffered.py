@@ -117,7 +117,10 @@ class BufferedRun:
         trial = world.selector.try_select(key, version, places)
         if not trial.ready:
             return 0
-        cohort = world.selector.select_everyone(key, version) if trial.cohort is None else trial.cohort
+        cohort = trial.cohort
+        if cohort is None:
+            everyone = np.flatnonzero(world.roster.all_eligible())
+            cohort = world.selector.select(key, version, len(everyone), everyone)
         self._selected_at = version
         self._selections += 1
         row = world.recorder.select(version, cohort, world.clock.now, eligible)
