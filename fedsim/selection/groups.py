@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from fedsim.selection.candidates import Candidates, Eligibility
 from fedsim.selection.law import Request, Streams
-from fedsim.selection.proposals import by_weight, draw
+from fedsim.selection.proposals import WeightedProposals, draw
 
 
 class Groups:
@@ -15,7 +15,8 @@ class Groups:
     finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], cohort: int, streams: Streams) -> None:
-        self._weighted, self._cohort = by_weight(weights.reshape(-1, cohort).sum(axis=1), streams), cohort
+        of_blocks = weights.reshape(-1, cohort).sum(axis=1)
+        self._weighted, self._cohort = WeightedProposals(len(of_blocks), streams, of_blocks), cohort
 
     def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
         """Return the members of the block; nobody, if no block is wholly eligible."""

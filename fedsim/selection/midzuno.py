@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsim.selection.candidates import Candidates
 from fedsim.selection.law import Request, Streams
-from fedsim.selection.proposals import ask_first, by_weight, draw, evenly
+from fedsim.selection.proposals import WeightedProposals, ask_first, draw
 
 
 class Midzuno:
@@ -23,7 +23,8 @@ class Midzuno:
     finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
-        self._weighted, self._even = by_weight(weights, streams), evenly(len(weights), streams)
+        self._weighted = WeightedProposals(len(weights), streams, weights)
+        self._even = WeightedProposals(len(weights), streams)
 
     def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
         """Return the client that was drawn by weight, then the others."""

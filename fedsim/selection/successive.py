@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from fedsim.selection.candidates import Candidates
 from fedsim.selection.law import Request, Streams
-from fedsim.selection.proposals import by_weight, draw
+from fedsim.selection.proposals import WeightedProposals, draw
 
 
 class Successive:
@@ -15,7 +15,7 @@ class Successive:
     finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
-        self._weighted = by_weight(weights, streams)
+        self._weighted = WeightedProposals(len(weights), streams, weights)
 
     def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
         """Return clients drawn one after the other."""

@@ -51,7 +51,8 @@ class BufferedRun:
         self._world.roster.open_round(0)
         while True:
             # 1. Take what has ended: every `buffer` reports make a step, and a version.
-            for session in self._in_turn(sessions.take_ended()):
+            # What ended without a report goes first: it ended before the server's turn, at the version of then.
+            for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == "reported"):
                 self._take(session)
             if self._version >= self._last or clock.now >= self._stop_s:
                 break
@@ -72,10 +73,6 @@ class BufferedRun:
         self._abort()
         if self._world.recorder.open:
             self._world.recorder.close_round(self._world.clock.now, "stopped")
-
-    def _in_turn(self, ended: list[EndedSession]) -> list[EndedSession]:
-        """Put what ended without a report first: it ended before the server's turn, at the version of then."""
-        return sorted(ended, key=lambda session: session.outcome == "reported")
 
     def _take(self, session: EndedSession) -> None:
         if session.outcome != "reported":
