@@ -40,7 +40,7 @@ class ArrayRoster:
         self._busy: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._busy_until_s = np.empty(0)
         self._number = -1
-        self._barred_share = 0.0
+        self._excluded_share = 0.0
         self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
         self._mask: NDArray[np.bool_] | None = None
 
@@ -88,16 +88,16 @@ class ArrayRoster:
         if self._mask is not None:
             return self._mask[clients]
         # Whichever turns more clients away is asked first.
-        if self._barred_share > _MANY:
+        if self._excluded_share > _MANY:
             answer = self._free(clients)
-            self._barred_share = 1.0 - float(answer.mean())
+            self._excluded_share = 1.0 - float(answer.sum()) / max(1, len(answer))
             left = answer.nonzero()[0]
             answer[left] = self._crowd.at(clients[left], self._clock.now)
         else:
             answer = self._crowd.at(clients, self._clock.now)
             left = answer.nonzero()[0]
             free = self._free(clients[left])
-            self._barred_share = 1.0 - float(free.mean()) if len(left) else 0.0
+            self._excluded_share = 1.0 - float(free.mean()) if len(left) else 0.0
             answer[left] = free
         return answer
 

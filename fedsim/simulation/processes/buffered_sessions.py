@@ -7,7 +7,7 @@ import simpy
 from numpy.typing import NDArray
 
 from fedsim.simulation.clock import Clock
-from fedsim.simulation.federation import EndedSession
+from fedsim.simulation.ended_session import EndedSession
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.session import Lengths, SessionProcess
 from fedsim.simulation.reasons import Reason
