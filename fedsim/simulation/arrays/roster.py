@@ -22,7 +22,7 @@ class ArrayRoster:
     ----------
     clock
         The simulation's clock.
-    crowd
+    availability
         All devices.
     block
         Clients that can be selected only together.
@@ -30,10 +30,10 @@ class ArrayRoster:
         When the run is stopped; nobody looks further ahead.
     """
 
-    def __init__(self, clock: Clock, crowd: Crowd, block: int, horizon_s: float) -> None:
-        self._clock, self._crowd, self._block, self._horizon_s = clock, crowd, block, horizon_s
-        self._group, self._groups = crowd.group, int(crowd.group.max()) + 1
-        self._clients = len(crowd.group)
+    def __init__(self, clock: Clock, availability: Crowd, block: int, horizon_s: float) -> None:
+        self._clock, self._availability, self._block, self._horizon_s = clock, availability, block, horizon_s
+        self._group, self._groups = availability.group, int(availability.group.max()) + 1
+        self._clients = len(availability.group)
         # From which round separation, and from which instant sessions and wall-clock cool-downs keep nobody out.
         self._free_round = np.zeros(self._clients, dtype=np.int64)
         self._free_s = np.zeros(self._clients)
@@ -92,9 +92,9 @@ class ArrayRoster:
             answer = self._free(clients)
             self._excluded_share = 1.0 - float(answer.sum()) / max(1, len(answer))
             left = answer.nonzero()[0]
-            answer[left] = self._crowd.at(clients[left], self._clock.now)
+            answer[left] = self._availability.at(clients[left], self._clock.now)
         else:
-            answer = self._crowd.at(clients, self._clock.now)
+            answer = self._availability.at(clients, self._clock.now)
             left = answer.nonzero()[0]
             free = self._free(clients[left])
             self._excluded_share = 1.0 - float(free.mean()) if len(left) else 0.0
@@ -131,7 +131,7 @@ class ArrayRoster:
         """Clients that could be ready together while the round number stands still."""
         now = self._clock.now
         clients = self._separated_long_enough()
-        gone = self._crowd.leaves(clients, now, now) <= now
+        gone = self._availability.leaves(clients, now, now) <= now
         if self._block > 1:
             return int((~gone.reshape(-1, self._block).any(axis=1)).sum()) * self._block
         return int((~gone).sum())
@@ -144,8 +144,8 @@ class ArrayRoster:
         now, limit_s = self._clock.now, min(until_s, self._horizon_s)
         units = wanted // self._block
         clients = self._separated_long_enough()
-        enough_s = ready_at(self._crowd, clients, self._free_s[clients], units, self._block, now, limit_s)
-        leaves = self._crowd.leaves(clients, now, min(limit_s, enough_s)).reshape(-1, self._block).min(axis=1)
+        enough_s = ready_at(self._availability, clients, self._free_s[clients], units, self._block, now, limit_s)
+        leaves = self._availability.leaves(clients, now, min(limit_s, enough_s)).reshape(-1, self._block).min(axis=1)
         leaves = np.sort(leaves[leaves > now])
         too_few_s = float(leaves[len(leaves) - units]) if len(leaves) >= units else now
         return self._clock.at(min(enough_s, too_few_s, until_s), Turn.SERVER)
@@ -154,7 +154,7 @@ class ArrayRoster:
         """Return the first instant at which somebody is eligible, infinite after `until_s`; nobody is now."""
         now, limit_s = self._clock.now, min(until_s, self._horizon_s)
         clients = self._separated_long_enough()
-        return ready_at(self._crowd, clients, self._free_s[clients], 1, self._block, now, limit_s)
+        return ready_at(self._availability, clients, self._free_s[clients], 1, self._block, now, limit_s)
 
     def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
@@ -163,7 +163,7 @@ class ArrayRoster:
             last = first + _CHUNK
             clients = np.arange(first, min(last, self._clients)) if among is None else among[first:last]
             # A session keeps a client from being eligible as a cool-down does.
-            online, free = self._crowd.at(clients, now), self._free(clients)
+            online, free = self._availability.at(clients, now), self._free(clients)
             reasons = np.where(online, 0, Reason.OFFLINE) | np.where(free, 0, Reason.COOLDOWN)
             total += count_by_group(reasons.astype(np.uint8), self._group[clients], self._groups)
         in_session = np.bincount(self._group[self._busy[self._busy_until_s > now]], minlength=self._groups)
@@ -173,7 +173,7 @@ class ArrayRoster:
         """Say in words what everyone is waiting for; `turn` is what the server counts by."""
         now, everyone = self._clock.now, np.arange(self._clients)
         reasons = self._reasons(everyone, self._in_session())
-        reasons[self._crowd.leaves(everyone, now, now) <= now] |= np.uint8(Reason.GONE)
+        reasons[self._availability.leaves(everyone, now, now) <= now] |= np.uint8(Reason.GONE)
         later = self._free_round[self._free_round > self._number]
         return explain(reasons, int(later.min(initial=np.iinfo(np.int64).max)), turn)
 
@@ -203,7 +203,7 @@ class ArrayRoster:
     def _reasons(self, clients: NDArray[np.int64], in_session: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """Return the reasons against clients, as the processes of the other engine keep them."""
         now = self._clock.now
-        reasons = np.where(self._crowd.at(clients, now), 0, np.uint8(Reason.OFFLINE)).astype(np.uint8)
+        reasons = np.where(self._availability.at(clients, now), 0, np.uint8(Reason.OFFLINE)).astype(np.uint8)
         busy = in_session[clients]
         reasons[busy] |= np.uint8(Reason.IN_SESSION)
         reasons[(self._free_s[clients] > now) & ~busy] |= np.uint8(Reason.COOLDOWN)
