@@ -5,7 +5,6 @@ from pathlib import Path
 
 import fedsim
 
-# The simulation takes the chances of a Bernoulli cohort from the chain.
 LAYERS = [
     "common",
     "log",
@@ -13,8 +12,8 @@ LAYERS = [
     "population",
     "availability",
     "traces",
-    "theory",
     "selection",
+    "theory",
     "simulation",
     "analysis",
     "learning",

@@ -4,8 +4,6 @@ Client i is selected with probability min(1, s p_i), s such that these sum to th
 than that.
 """
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,7 @@ from fedsim.selection.law import Request, Streams
 class Bernoulli:
     """Selects each client by itself; the cohort's size is random. It has no options."""
 
-    theory: ClassVar[str] = "bernoulli"
+    theory = "bernoulli"
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
         self._weights, self._draws = weights, streams(Purpose.LEADER_RACE)

@@ -1,7 +1,5 @@
 """Cyclic selection: everyone in turn, in the order of their indices."""
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,8 +10,8 @@ from fedsim.selection.law import Request
 class Cyclic:
     """Selects the next eligible clients after the one that was selected last. It has no options."""
 
-    theory: ClassVar[str] = "cyclic"
-    finds_shortage: ClassVar[bool] = True
+    theory = "cyclic"
+    finds_shortage = True
 
     def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
         """Return clients in turn."""

@@ -1,23 +1,22 @@
 """Selection by groups: one block of consecutive clients, by the weight of the block, among wholly eligible blocks."""
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.selection.candidates import Candidates, Eligibility
 from fedsim.selection.law import Request, Streams
-from fedsim.selection.proposals import by_weight, draw
+from fedsim.selection.proposals import WeightedProposals, draw
 
 
 class Groups:
     """Selects one block of `cohort` clients. It has no options."""
 
-    theory: ClassVar[str] = "groups"
-    finds_shortage: ClassVar[bool] = True
+    theory = "groups"
+    finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], cohort: int, streams: Streams) -> None:
-        self._weighted, self._cohort = by_weight(weights.reshape(-1, cohort).sum(axis=1), streams), cohort
+        of_blocks = weights.reshape(-1, cohort).sum(axis=1)
+        self._weighted, self._cohort = WeightedProposals(len(of_blocks), streams, of_blocks), cohort
 
     def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
         """Return the members of the block; nobody, if no block is wholly eligible."""

@@ -1,7 +1,7 @@
 """What a selection law is: a class with one method, which is asked whom to select among the eligible clients."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -38,9 +38,9 @@ class Request:
     number: int
     count: int
     round: int
-    draws: Stream = field(repr=False)
+    draws: Stream
     after: int = -1
-    everyone: NDArray[np.int64] | None = field(default=None, compare=False)
+    everyone: NDArray[np.int64] | None = None
 
     def uniforms(self, clients: ArrayLike, index: int = 0) -> NDArray[np.float64]:
         """Return numbers drawn uniformly from (0, 1), shape (n,), for clients (n,) in this selection.

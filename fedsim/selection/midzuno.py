@@ -8,24 +8,23 @@ H. Midzuno, *On the sampling system with probability proportionate to sum of siz
 Statistical Mathematics 3, 1952.
 """
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.selection.candidates import Candidates
 from fedsim.selection.law import Request, Streams
-from fedsim.selection.proposals import ask_first, by_weight, draw, evenly
+from fedsim.selection.proposals import WeightedProposals, ask_first, draw
 
 
 class Midzuno:
     """Selects one client by weight and the others uniformly. It has no options."""
 
-    theory: ClassVar[str] = "midzuno"
-    finds_shortage: ClassVar[bool] = True
+    theory = "midzuno"
+    finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
-        self._weighted, self._even = by_weight(weights, streams), evenly(len(weights), streams)
+        self._weighted = WeightedProposals(len(weights), streams, weights)
+        self._even = WeightedProposals(len(weights), streams)
 
     def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
         """Return the client that was drawn by weight, then the others."""

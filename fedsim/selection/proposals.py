@@ -6,13 +6,12 @@ no luck. Which one is used depends on the proposals alone, so every engine choos
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.keyed import Purpose, Stream
+from fedsim.common.keyed import Purpose
 from fedsim.selection.candidates import Eligibility
 from fedsim.selection.law import Request, Streams
 
@@ -20,73 +19,58 @@ _BLOCKS = 4
 _SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals
 
 
-class AcceptanceRate:
-    """What share of the proposals was of use lately; it decides how many are made at once, and nothing else."""
-
-    def __init__(self) -> None:
-        self._share = 0.5
-
-    def enough_for(self, wanted: int) -> int:
-        """Return a number of proposals that will probably yield so many clients."""
-        return 16 + int((wanted + 3.0 * wanted**0.5) / self._share)
-
-    def note(self, proposals: int, useful: int) -> None:
-        """Learn from the last proposals."""
-        self._share = max((useful + 1) / (proposals + 2), self._share / 4)
-
-
-@dataclass(frozen=True)
 class WeightedProposals:
     """Proposes units (clients or groups) by weight, eligible or not.
 
-    Attributes
+    Parameters
     ----------
     units
         How many there are.
-    cumulative
-        (units,) running sum of the weights, ending at 1; None when all weigh the same.
-    proposing, deciding
-        Streams for the proposals and for the dense draw.
-    rate
-        How many of the proposals were accepted lately.
+    streams
+        The run's draws.
+    weights
+        (units,) positive weights; None when all weigh the same.
     """
 
-    units: int
-    cumulative: NDArray[np.float64] | None
-    proposing: Stream
-    deciding: Stream
-    rate: AcceptanceRate = field(default_factory=AcceptanceRate)
+    def __init__(self, units: int, streams: Streams, weights: NDArray[np.float64] | None = None) -> None:
+        weighted = weights is not None
+        self._proposing = streams(Purpose.LEADER if weighted else Purpose.SELECTION)
+        self._deciding = streams(Purpose.LEADER_RACE if weighted else Purpose.SELECTION_RACE)
+        self._units, self._cumulative = units, None if weights is None else np.cumsum(weights)
+        if self._cumulative is not None:
+            self._cumulative /= self._cumulative[-1]
+        self._accepted = 0.5  # share of the proposals lately; it decides how many are made at once, and nothing else
+
+    def enough_for(self, wanted: int) -> int:
+        """Return a number of proposals that will probably yield so many clients."""
+        return 16 + int((wanted + 3.0 * wanted**0.5) / self._accepted)
+
+    def most_for(self, wanted: int) -> int:
+        """Return how many proposals are made for a draw before it turns dense."""
+        return max(_BLOCKS * max(16, 2 * wanted), self._units // _SHARE)
+
+    def note(self, proposals: int, accepted: int) -> None:
+        """Learn from the last proposals."""
+        self._accepted = max((accepted + 1) / (proposals + 2), self._accepted / 4)
 
     def propose(self, number: int, first: int, count: int) -> NDArray[np.int64]:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
-        draws = self.proposing.uniforms_of_run(number, first, count)
-        if self.cumulative is None:
-            return np.minimum((draws * self.units).astype(np.int64), self.units - 1)
-        return np.minimum(np.searchsorted(self.cumulative, draws, side="right"), self.units - 1)
+        draws = self._proposing.uniforms_of_run(number, first, count)
+        if self._cumulative is None:
+            return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
+        return np.minimum(np.searchsorted(self._cumulative, draws, side="right"), self._units - 1)
 
     def race(self, number: int, units: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """Return the first `count` of `units` in an exponential race with rates equal to the weights."""
-        times = self.deciding.exponentials(units, number)
-        if self.cumulative is not None:
-            weights = np.diff(self.cumulative, prepend=0.0)[units]
+        times = self._deciding.exponentials(units, number)
+        if self._cumulative is not None:
+            weights = np.diff(self._cumulative, prepend=0.0)[units]
             # A weight lost to rounding in the running sum still deserves its last place.
             times /= np.maximum(weights, np.finfo(np.float64).tiny)
         if count < len(units):
             nearest = np.argpartition(times, count - 1)[:count]
             units, times = units[nearest], times[nearest]
         return units[np.argsort(times, kind="stable")]
-
-
-def by_weight(weights: NDArray[np.float64], streams: Streams) -> WeightedProposals:
-    """Return the proposals for positive weights (units,)."""
-    cumulative = np.cumsum(weights)
-    cumulative /= cumulative[-1]
-    return WeightedProposals(len(weights), cumulative, streams(Purpose.LEADER), streams(Purpose.LEADER_RACE))
-
-
-def evenly(units: int, streams: Streams) -> WeightedProposals:
-    """Return the proposals for units that all weigh the same."""
-    return WeightedProposals(units, None, streams(Purpose.SELECTION), streams(Purpose.SELECTION_RACE))
 
 
 class FirstProposals(NamedTuple):
@@ -110,7 +94,7 @@ def ask_first(
     among
         Who is eligible.
     """
-    sizes = [min(source.rate.enough_for(count), _most(source, count)) if count else 0 for source, count in draws]
+    sizes = [min(source.enough_for(count), source.most_for(count)) if count else 0 for source, count in draws]
     units = [source.propose(request.number, 0, size) for (source, _), size in zip(draws, sizes, strict=True)]
     answers = np.split(among.eligible(np.concatenate(units)), np.cumsum(sizes)[:-1])
     return [FirstProposals(*pair) for pair in zip(units, answers, strict=True)]
@@ -147,16 +131,16 @@ def draw(
         return source.race(request.number, left, count)
     already = len(chosen)
     missing, asked = count, 0
-    most = _most(source, count)
+    most = source.most_for(count)
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.
         if first is None or asked:
-            proposals = source.propose(request.number, asked, min(source.rate.enough_for(missing), most - asked))
+            proposals = source.propose(request.number, asked, min(source.enough_for(missing), most - asked))
             accepted = proposals[among.eligible(proposals)]
         else:
             proposals, accepted = first.units, first.units[first.eligible]
         size = len(proposals)
-        source.rate.note(size, len(accepted))
+        source.note(size, len(accepted))
         if count > 1 or len(chosen):
             both = np.concatenate([chosen, accepted])
             accepted = both[np.sort(np.unique(both, return_index=True)[1])][len(chosen) :]
@@ -167,8 +151,3 @@ def draw(
         mask[chosen] = False
         chosen = np.concatenate([chosen, source.race(request.number, np.flatnonzero(mask), missing)])
     return chosen[already:]
-
-
-def _most(source: WeightedProposals, count: int) -> int:
-    """Return how many proposals are made for a draw before it turns dense."""
-    return max(_BLOCKS * max(16, 2 * count), source.units // _SHARE)

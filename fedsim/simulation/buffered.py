@@ -8,7 +8,8 @@ from fedsim.common.errors import StalledError
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation.clock import Turn, in_words
-from fedsim.simulation.federation import EndedSession, Federation
+from fedsim.simulation.ended_session import EndedSession
+from fedsim.simulation.federation import Federation
 from fedsim.simulation.server import Steps
 
 
@@ -51,7 +52,8 @@ class BufferedRun:
         self._world.roster.open_round(0)
         while True:
             # 1. Take what has ended: every `buffer` reports make a step, and a version.
-            for session in self._in_turn(sessions.take_ended()):
+            # What ended without a report goes first: it ended before the server's turn, at the version of then.
+            for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == "reported"):
                 self._take(session)
             if self._version >= self._last or clock.now >= self._stop_s:
                 break
@@ -72,10 +74,6 @@ class BufferedRun:
         self._abort()
         if self._world.recorder.open:
             self._world.recorder.close_round(self._world.clock.now, "stopped")
-
-    def _in_turn(self, ended: list[EndedSession]) -> list[EndedSession]:
-        """Put what ended without a report first: it ended before the server's turn, at the version of then."""
-        return sorted(ended, key=lambda session: session.outcome == "reported")
 
     def _take(self, session: EndedSession) -> None:
         if session.outcome != "reported":
@@ -117,7 +115,10 @@ class BufferedRun:
         trial = world.selector.try_select(key, version, places)
         if not trial.ready:
             return 0
-        cohort = world.selector.select_everyone(key, version) if trial.cohort is None else trial.cohort
+        cohort = trial.cohort
+        if cohort is None:
+            everyone = np.flatnonzero(world.roster.all_eligible())
+            cohort = world.selector.select(key, version, len(everyone), everyone)
         self._selected_at = version
         self._selections += 1
         row = world.recorder.select(version, cohort, world.clock.now, eligible)

@@ -14,7 +14,7 @@ from fedsim.log.spool import Memory, Spool
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
-from fedsim.simulation.arrays import vectorized_world
+from fedsim.simulation.arrays.world import ArrayWorld
 from fedsim.simulation.buffered import BufferedRun
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.federation import Federation
@@ -77,7 +77,7 @@ def _simulate(
     server = scenario.server
     staleness = None if isinstance(server, BufferedServer) else 0
     recorder = Recorder(len(population), devices.names, spool, staleness)
-    engine = vectorized_world if engine_of(scenario) == "vectorized" else ProcessWorld
+    engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
     world: Federation = engine(scenario, population, devices, clock, recorder, replicate)
     if state is not None:
         recorder.restore(part_of("log", state))

@@ -82,23 +82,22 @@ class Selector:
         """
         if self._finds_shortage and not self._roster.counted:
             # Asking the law is cheaper than looking at all clients.
-            cohort = self._ask(number, turn, count)
+            cohort = self._ask(number, turn, count, None)
             if len(cohort) == count:
                 return Trial(count, self._chosen(cohort))
         ready = self._roster.ready(count)
         return Trial(ready, self.select(number, turn, count) if ready == count else None)
 
-    def select(self, number: int, turn: int, count: int) -> NDArray[np.int64]:
-        """Select `count` clients; at least so many are ready. Parameters are those of `try_select`."""
-        return self._chosen(self._ask(number, turn, count))
+    def select(
+        self, number: int, turn: int, count: int, everyone: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Select clients of whom at least `count` are ready.
 
-    def select_everyone(self, number: int, turn: int) -> NDArray[np.int64]:
-        """Select all clients that are eligible, at least one, in an order that has the law."""
-        everyone = np.flatnonzero(self._roster.all_eligible())
-        everyone.setflags(write=False)
-        return self._chosen(self._ask(number, turn, len(everyone), everyone))
+        Parameters are those of `try_select`; `everyone` is all who are eligible, where all are to be selected.
+        """
+        return self._chosen(self._ask(number, turn, count, everyone))
 
-    def _ask(self, number: int, turn: int, count: int, everyone: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def _ask(self, number: int, turn: int, count: int, everyone: NDArray[np.int64] | None) -> NDArray[np.int64]:
         request = Request(number, count, turn, self._draws, self.last_selected, everyone)
         return self._law.select(request, self._candidates)
 

@@ -60,15 +60,11 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
     """
     server = scenario.server
     if isinstance(server, BufferedServer):
-        if not scenario.always_available or len(population) > _MOST:
-            return None
-        try:
-            return predicted(scenario, population)
-        except ChainError:
-            return None
-    in_rounds = not population.cooldown_s.any()
-    counted = server.cooldown_from == "selected" or (server.wanted == server.cohort and server.deadline is None)
-    if not (scenario.always_available and in_rounds and counted):
+        covered = len(population) <= _MOST
+    else:
+        counted = server.cooldown_from == "selected" or (server.wanted == server.cohort and server.deadline is None)
+        covered = counted and not population.cooldown_s.any()
+    if not (covered and scenario.always_available):
         return None
     try:
         return predicted(scenario, population)

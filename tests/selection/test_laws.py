@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedsim.common.keyed import stream
-from fedsim.selection.proposals import by_weight, draw
+from fedsim.selection.proposals import WeightedProposals, draw
 from tests.selection.cases import Among, law_of, request, shown
 
 Outcome = TypeVar("Outcome", bound=Hashable)
@@ -139,7 +139,7 @@ def test_both_ways_of_drawing_follow_the_law(eligible_share: float) -> None:
     mask = np.zeros(units, dtype=bool)
     mask[-int(units * eligible_share) :] = True
     among = Among(mask)
-    source = by_weight(weights, partial(stream, 1, 0))
+    source = WeightedProposals(units, partial(stream, 1, 0), weights)
     firsts = [int(draw(source, request(t, 1), 1, among)[0]) for t in range(6000)]
     chances = weights[mask] / weights[mask].sum()
     bins = np.minimum(np.searchsorted(np.flatnonzero(mask), firsts), 49)

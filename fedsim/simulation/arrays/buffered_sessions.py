@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedsim.availability.population import PopulationAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.federation import EndedSession
+from fedsim.simulation.ended_session import EndedSession
 from fedsim.simulation.processes.session import Lengths
 
 

@@ -28,25 +28,19 @@ class ArrayRoster:
         Clients that can be selected only together.
     horizon_s
         When the run is stopped; nobody looks further ahead.
-
-    Attributes
-    ----------
-    free_round
-        (N,) round from which the separation allows the next participation.
-    free_s
-        (N,) instant from which neither a session nor the wall-clock cool-down keeps the client out.
     """
 
     def __init__(self, clock: Clock, availability: PopulationAvailability, block: int, horizon_s: float) -> None:
         self._clock, self._availability, self._block, self._horizon_s = clock, availability, block, horizon_s
         self._group, self._groups = availability.cell, int(availability.cell.max()) + 1
-        self.clients = len(availability.cell)
-        self.free_round = np.zeros(self.clients, dtype=np.int64)
-        self.free_s = np.zeros(self.clients)
+        self._clients = len(availability.cell)
+        # From which round separation, and from which instant sessions and wall-clock cool-downs keep nobody out.
+        self._free_round = np.zeros(self._clients, dtype=np.int64)
+        self._free_s = np.zeros(self._clients)
         self._busy: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._busy_until_s = np.empty(0)
         self._number = -1
-        self._barred_share = 0.0
+        self._excluded_share = 0.0
         self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
         self._mask: NDArray[np.bool_] | None = None
 
@@ -60,27 +54,27 @@ class ArrayRoster:
         still = self._busy_until_s > now
         self._busy = np.concatenate([self._busy[still], clients])
         self._busy_until_s = np.concatenate([self._busy_until_s[still], ends_s])
-        self.free_s[clients] = ends_s
+        self._free_s[clients] = ends_s
         self._at = None
 
     def exclude(self, clients: NDArray[np.int64], until: Cooldown) -> None:
         """Keep clients out for a cool-down."""
-        self.free_round[clients] = until.until_round
-        self.free_s[clients] = np.maximum(self.free_s[clients], until.until_s)
+        self._free_round[clients] = until.until_round
+        self._free_s[clients] = np.maximum(self._free_s[clients], until.until_s)
         self._at = None
 
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round."""
         return {
-            "free_round": self.free_round,
-            "free_s": self.free_s,
+            "free_round": self._free_round,
+            "free_s": self._free_s,
             "busy": self._busy,
             "busy_until_s": self._busy_until_s,
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned."""
-        self.free_round, self.free_s = state["free_round"], state["free_s"]
+        self._free_round, self._free_s = state["free_round"], state["free_s"]
         self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
 
     @property
@@ -94,23 +88,23 @@ class ArrayRoster:
         if self._mask is not None:
             return self._mask[clients]
         # Whichever turns more clients away is asked first.
-        if self._barred_share > _MANY:
+        if self._excluded_share > _MANY:
             answer = self._free(clients)
-            self._barred_share = 1.0 - float(answer.mean())
+            self._excluded_share = 1.0 - float(answer.sum()) / max(1, len(answer))
             left = answer.nonzero()[0]
             answer[left] = self._availability.at(clients[left], self._clock.now)
         else:
             answer = self._availability.at(clients, self._clock.now)
             left = answer.nonzero()[0]
             free = self._free(clients[left])
-            self._barred_share = 1.0 - float(free.mean()) if len(left) else 0.0
+            self._excluded_share = 1.0 - float(free.mean()) if len(left) else 0.0
             answer[left] = free
         return answer
 
     def _free(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
-        answer: NDArray[np.bool_] = self.free_s[clients] <= self._clock.now
-        return answer & (self.free_round[clients] <= self._number)
+        answer: NDArray[np.bool_] = self._free_s[clients] <= self._clock.now
+        return answer & (self._free_round[clients] <= self._number)
 
     def all_eligible(self) -> NDArray[np.bool_]:
         """Return the mask (N,) of eligible clients."""
@@ -150,7 +144,7 @@ class ArrayRoster:
         now, limit_s = self._clock.now, min(until_s, self._horizon_s)
         units = wanted // self._block
         clients = self._separated_long_enough()
-        enough_s = ready_at(self._availability, clients, self.free_s[clients], units, self._block, now, limit_s)
+        enough_s = ready_at(self._availability, clients, self._free_s[clients], units, self._block, now, limit_s)
         leaves = self._availability.leaves(clients, now, min(limit_s, enough_s)).reshape(-1, self._block).min(axis=1)
         leaves = np.sort(leaves[leaves > now])
         too_few_s = float(leaves[len(leaves) - units]) if len(leaves) >= units else now
@@ -160,14 +154,14 @@ class ArrayRoster:
         """Return the first instant at which somebody is eligible, infinite after `until_s`; nobody is now."""
         now, limit_s = self._clock.now, min(until_s, self._horizon_s)
         clients = self._separated_long_enough()
-        return ready_at(self._availability, clients, self.free_s[clients], 1, self._block, now, limit_s)
+        return ready_at(self._availability, clients, self._free_s[clients], 1, self._block, now, limit_s)
 
     def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
         total, now = np.zeros((2, self._groups), dtype=np.int64), self._clock.now
-        for first in range(0, self.clients if among is None else len(among), _CHUNK):
+        for first in range(0, self._clients if among is None else len(among), _CHUNK):
             last = first + _CHUNK
-            clients = np.arange(first, min(last, self.clients)) if among is None else among[first:last]
+            clients = np.arange(first, min(last, self._clients)) if among is None else among[first:last]
             # A session keeps a client from being eligible as a cool-down does.
             online, free = self._availability.at(clients, now), self._free(clients)
             reasons = np.where(online, 0, Reason.OFFLINE) | np.where(free, 0, Reason.COOLDOWN)
@@ -177,10 +171,10 @@ class ArrayRoster:
 
     def explain(self, turn: str = "round") -> str:
         """Say in words what everyone is waiting for; `turn` is what the server counts by."""
-        now, everyone = self._clock.now, np.arange(self.clients)
+        now, everyone = self._clock.now, np.arange(self._clients)
         reasons = self._reasons(everyone, self._in_session())
         reasons[self._availability.leaves(everyone, now, now) <= now] |= np.uint8(Reason.GONE)
-        later = self.free_round[self.free_round > self._number]
+        later = self._free_round[self._free_round > self._number]
         return explain(reasons, int(later.min(initial=np.iinfo(np.int64).max)), turn)
 
     def _look(self) -> None:
@@ -192,17 +186,17 @@ class ArrayRoster:
         """Look at all clients, once in a round and instant."""
         self._look()
         if self._mask is None:
-            chunks = (np.arange(first, min(first + _CHUNK, self.clients)) for first in range(0, self.clients, _CHUNK))
+            chunks = (np.arange(first, min(first + _CHUNK, self._clients)) for first in range(0, self._clients, _CHUNK))
             self._mask = np.concatenate([self.eligible(clients) for clients in chunks])
         return self._mask
 
     def _separated_long_enough(self) -> NDArray[np.int64]:
         """Return the clients whom no separation keeps out; with blocks, members of whole blocks."""
-        free = (self.free_round <= self._number).reshape(-1, self._block).all(axis=1)
+        free = (self._free_round <= self._number).reshape(-1, self._block).all(axis=1)
         return np.flatnonzero(np.repeat(free, self._block))
 
     def _in_session(self) -> NDArray[np.bool_]:
-        mask = np.zeros(self.clients, dtype=np.bool_)
+        mask = np.zeros(self._clients, dtype=np.bool_)
         mask[self._busy[self._busy_until_s > self._clock.now]] = True
         return mask
 
@@ -212,6 +206,6 @@ class ArrayRoster:
         reasons = np.where(self._availability.at(clients, now), 0, np.uint8(Reason.OFFLINE)).astype(np.uint8)
         busy = in_session[clients]
         reasons[busy] |= np.uint8(Reason.IN_SESSION)
-        reasons[(self.free_s[clients] > now) & ~busy] |= np.uint8(Reason.COOLDOWN)
-        reasons[self.free_round[clients] > self._number] |= np.uint8(Reason.SEPARATION)
+        reasons[(self._free_s[clients] > now) & ~busy] |= np.uint8(Reason.COOLDOWN)
+        reasons[self._free_round[clients] > self._number] |= np.uint8(Reason.SEPARATION)
         return reasons

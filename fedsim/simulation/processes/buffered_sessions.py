@@ -7,7 +7,7 @@ import simpy
 from numpy.typing import NDArray
 
 from fedsim.simulation.clock import Clock
-from fedsim.simulation.federation import EndedSession
+from fedsim.simulation.ended_session import EndedSession
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.session import Lengths, SessionProcess
 from fedsim.simulation.reasons import Reason
@@ -34,12 +34,11 @@ class ProcessBufferedSessions:
         self._clock, self._roster, self._running = clock, roster, running
         self._lengths, self._deadline_s = lengths, deadline_s
         self._ended = list[EndedSession]()
-        self._outcomes: dict[int, str] = {}  # by row: the outcome at its own end
 
     @property
     def count(self) -> int:
         """Sessions that run."""
-        return len(self._outcomes)
+        return len(self._running)
 
     def start(self, version: int, key: int, cohort: NDArray[np.int64], row: int) -> None:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
@@ -47,21 +46,12 @@ class ProcessBufferedSessions:
         limit_s = now + self._deadline_s
         ends = (now + self._lengths(cohort, key)).tolist()
         for place, (client, end_s) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
-            self._outcomes[place] = "late" if end_s > limit_s else "reported"
             self._roster.exclude(client, Reason.IN_SESSION)
-            session = SessionProcess(self._clock, self, version, client, place, min(end_s, limit_s))
+            outcome = "late" if end_s > limit_s else "reported"
+            session = SessionProcess(
+                self._clock, self._session_ended, version, client, place, min(end_s, limit_s), outcome
+            )
             self._running[client] = session
-
-    def done(self, session: SessionProcess) -> None:
-        """Take note that a session has come to its own end."""
-        self.ended(session, self._outcomes[session.row])
-
-    def ended(self, session: SessionProcess, outcome: str) -> None:
-        """Take note that a session has ended, and how; the server takes it in its turn."""
-        del self._running[session.client], self._outcomes[session.row]
-        self._ended.append(EndedSession(session.row, session.client, session.number, outcome))
-        self._roster.readmit(session.client, Reason.IN_SESSION)
-        self._roster.wake()
 
     def take_ended(self) -> list[EndedSession]:
         """Hand over the sessions that have ended since the last call, in the order of their rows."""
@@ -77,3 +67,9 @@ class ProcessBufferedSessions:
         for session in list(self._running.values()):
             session.cut("aborted")
         return self.take_ended()
+
+    def _session_ended(self, session: SessionProcess, outcome: str) -> None:
+        del self._running[session.client]
+        self._ended.append(EndedSession(session.row, session.client, session.number, outcome))
+        self._roster.readmit(session.client, Reason.IN_SESSION)
+        self._roster.wake()

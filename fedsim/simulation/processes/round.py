@@ -7,9 +7,6 @@ import simpy
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.session import SessionProcess
 
-Ended = Callable[[SessionProcess, str], None]
-"""Called with a session that has ended, and its outcome."""
-
 
 class ProcessRound:
     """One round's sessions, and the event at which the round may close.
@@ -35,19 +32,15 @@ class ProcessRound:
 
     __slots__ = ("_clock", "_target", "_told", "may_close", "open", "reported", "sessions")
 
-    def __init__(self, clock: Clock, target: int, told: Ended) -> None:
+    def __init__(self, clock: Clock, target: int, told: Callable[[SessionProcess, str], None]) -> None:
         self._clock, self._target, self._told = clock, target, told
         self.open, self.reported = True, 0
         self.sessions: dict[int, SessionProcess] = {}
         self.may_close = simpy.Event(clock)
 
-    def done(self, session: SessionProcess) -> None:
-        """Take note that a session has come to its own end."""
-        self.ended(session, "reported" if self.open else "late")
-
     def ended(self, session: SessionProcess, outcome: str) -> None:
-        """Take note that a session has ended, and how."""
-        self._told(session, outcome)
+        """Take note that a session has ended, and how: a report is late when the round has closed."""
+        self._told(session, "late" if outcome == "reported" and not self.open else outcome)
         del self.sessions[session.client]
         if not self.open:
             return

@@ -1,7 +1,7 @@
 """A session: one client's participation, from download through training to upload."""
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import simpy
@@ -54,18 +54,6 @@ def session_lengths(
     return total / population.speed[clients]
 
 
-class SessionOwner(Protocol):
-    """Whom a session reports to."""
-
-    def done(self, session: "SessionProcess") -> None:
-        """Take note that a session has come to its own end."""
-        ...
-
-    def ended(self, session: "SessionProcess", outcome: str) -> None:
-        """Take note that a session has ended, and how."""
-        ...
-
-
 class SessionProcess:
     """One client's participation, and its process.
 
@@ -73,21 +61,30 @@ class SessionProcess:
     ----------
     clock
         The simulation's clock.
-    owner
-        Whom it reports to: a round of its own, so that a late report can never count for another round, or the
-        sessions of a buffered server.
+    ended
+        Called with the session and its outcome when it has ended: of a round of its own, so that a late report can
+        never count for another round, or of the sessions of a buffered server.
     number
         The round, or the version, of which it is.
     client, row
         Who, and where the recorder keeps it.
-    ends_s
-        When it ends if nothing cuts it.
+    ends_s, outcome
+        When and how it ends if nothing cuts it.
     """
 
-    __slots__ = ("_clock", "_owner", "_process", "client", "ends_s", "number", "row")
+    __slots__ = ("_clock", "_ended", "_outcome", "_process", "client", "ends_s", "number", "row")
 
-    def __init__(self, clock: Clock, owner: SessionOwner, number: int, client: int, row: int, ends_s: float) -> None:
-        self._clock, self._owner, self.number = clock, owner, number
+    def __init__(
+        self,
+        clock: Clock,
+        ended: Callable[["SessionProcess", str], None],
+        number: int,
+        client: int,
+        row: int,
+        ends_s: float,
+        outcome: str = "reported",
+    ) -> None:
+        self._clock, self._ended, self._outcome, self.number = clock, ended, outcome, number
         self.client, self.row, self.ends_s = client, row, ends_s
         self._process = clock.process(self._run())
 
@@ -97,9 +94,9 @@ class SessionProcess:
             yield self._clock.at(self.ends_s, Turn.SESSION)
         except simpy.Interrupt:
             return
-        self._owner.done(self)
+        self._ended(self, self._outcome)
 
     def cut(self, outcome: str) -> None:
         """End the session before its time."""
         self._process.interrupt()
-        self._owner.ended(self, outcome)
+        self._ended(self, outcome)

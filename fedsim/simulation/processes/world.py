@@ -30,12 +30,7 @@ from fedsim.simulation.selector import Selector
 class ProcessWorld:
     """The state of one simulation: a `Federation` whose devices and sessions are processes.
 
-    Parameters
-    ----------
-    scenario, population, clock, recorder, replicate
-        As of the simulation.
-    devices
-        Availability models and places.
+    Parameters are those of the simulation.
     """
 
     def __init__(
@@ -131,7 +126,7 @@ class ProcessWorld:
 
     def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends_s: float) -> None:
         self.roster.exclude(client, Reason.IN_SESSION)
-        session = SessionProcess(self.clock, round_, number, client, row, ends_s)
+        session = SessionProcess(self.clock, round_.ended, number, client, row, ends_s)
         round_.sessions[client] = self._sessions[client] = session
 
     def _drop_out(self, client: int) -> None:

@@ -1,0 +1,44 @@
+"""From when a client that has taken part can be selected again."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.population import build_population
+from fedsim.scenario import Scenario
+from fedsim.simulation.cooldown import cooldown
+
+SYNC = {"cohort": 1}
+BUFFERED = {"mode": "buffered", "concurrency": 1, "buffer": 1}
+
+
+@pytest.mark.parametrize(("server", "none_left"), [(SYNC, 7), (BUFFERED, 8)])
+def test_whole_rounds_are_waited_and_versions_seen_once(server: dict[str, Any], none_left: int) -> None:
+    """R = 2 after round 7: out in 8 and 9, back in 10. R = 0 is over with the round, and lasts for the version."""
+    group = {"devices": 3, "separation": [2, 0, 1], "cooldown": ["0s", "5m", "1s"]}
+    case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
+    kept = cooldown(case.server, build_population(case), np.array([1, 0]), 7, np.array([100.0, 200.0]))
+    assert kept.until_round.tolist() == [none_left, 10]
+    assert kept.until_s.tolist() == [400.0, 200.0]
+
+
+@given(
+    number=st.integers(0, 10**6),
+    separations=st.lists(st.integers(0, 50), min_size=1, max_size=9),
+    buffered=st.booleans(),
+)
+def test_a_client_takes_part_at_most_once_in_r_plus_1_rounds(
+    number: int, separations: list[int], buffered: bool
+) -> None:
+    """Going on as early as each is allowed: whoever is let in before the next round may still not be selected again."""
+    group = {"devices": len(separations), "separation": separations}
+    server = BUFFERED if buffered else SYNC
+    case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
+    clients = np.arange(len(separations))
+    first = cooldown(case.server, build_population(case), clients, number, 0.0).until_round
+    next_selection = np.maximum(first, number + 1)  # no round or, with this rule, version selects a client twice
+    np.testing.assert_array_equal(next_selection - number, np.array(separations) + 1)
+    assert (first > number).all() == (buffered or min(separations) > 0)
