@@ -1,12 +1,12 @@
 """Replays scenario files: runs them, judges their limits, and compares them with their lock files."""
 
-import multiprocessing
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
-from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError
+from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 
 Status = Literal["pass", "warn", "fail", "bad", "crash", "lock"]
 EXIT_CODES: Mapping[Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4}
@@ -220,9 +220,8 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Meas
     """Run jobs in processes and give what comes of each as it comes; one whose process dies is tried once more."""
     if not jobs:
         return
-    before = set(multiprocessing.active_children())
     pool = LocalProcesses(min(workers, len(jobs)))
-    try:
+    with leaving_no_process(partial(pool.shutdown, wait=False, cancel_futures=True)):
         running: dict[Future[Measured | Failure], tuple[Job, bool]] = {
             pool.submit(measure, job): (job, False) for job in jobs
         }
@@ -238,12 +237,6 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Meas
                     else:
                         running[pool.submit(measure, job)] = job, True
         pool.shutdown()
-    except BaseException:  # an interrupt, or nobody wants the rest: leave no process behind
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - before:
-            child.kill()
-            child.join()
-        raise
 
 
 def _jobs(file: Path, scenario: Scenario | Failure) -> list[Job]:

@@ -33,7 +33,7 @@ _MOST_DIFFERENCES = 3
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a run came about: what its manifest says beside the result.
+    """How a run or a sweep came about: what its directory says beside the results.
 
     Attributes
     ----------
@@ -55,11 +55,10 @@ class Provenance:
     wall_time_s: float | None = None
     permissions: Permissions = NOTHING
 
-    @property
-    def command(self) -> str:
-        """The command that runs the scenario again."""
-        options = [*override_options(self.overrides, self.seed), *self.permissions.words]
-        return shlex.join(["fedsim", "run", self.file, *options]) if self.file else ""
+    def command(self, verb: str = "run", *more: str) -> str:
+        """Return the command that does this to the scenario again; nothing, if it was not read from a file."""
+        options = [*more, *override_options(self.overrides, self.seed), *self.permissions.words]
+        return shlex.join(["fedsim", verb, self.file, *options]) if self.file else ""
 
 
 def write_run(
@@ -110,7 +109,7 @@ def write_run(
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
         "fingerprints": {name: fingerprint(table) for name, table in named.items()},
-        "command": provenance.command,
+        "command": provenance.command(),
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": simulated_s,
     }

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.dispatch import Orders, Settled, dispatch
+from fedsim.sweeps.dispatch import Settled, dispatch
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.plan import Run
 from fedsim.sweeps.worker import Outcome, Task
@@ -67,7 +67,7 @@ def ok(_task: Task) -> Outcome:
 
 
 def settle(backend: Backend, retries: int = 2, job: Callable[[Task], Outcome] = ok) -> list[Settled]:
-    return list(dispatch(RUNS, backend, Orders(task_of, retries, job)))
+    return list(dispatch(RUNS, backend, task_of, retries, job))
 
 
 def final(settled: list[Settled]) -> dict[str, Settled]:
@@ -142,7 +142,7 @@ def test_closing_early_cancels_what_has_not_begun() -> None:
         calls[task.run_id] += 1
         return Outcome()
 
-    attempts = dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), Orders(task_of, 0, job))
+    attempts = dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), task_of, 0, job)
     next(iter(attempts))
     attempts.close()
     assert sum(calls.values()) < len(RUNS)
@@ -156,7 +156,7 @@ def test_tasks_are_made_when_they_are_needed() -> None:
         made.append(run.run_id)
         return task_of(run)
 
-    attempts = iter(dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), Orders(task, 0, ok)))
+    attempts = iter(dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), task, 0, ok))
     next(attempts)
     assert len(made) <= 3
     assert len(list(attempts)) == len(RUNS) - 1
