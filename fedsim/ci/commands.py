@@ -10,7 +10,7 @@ from typing import Any
 from fedsim.ci.annotations import annotations
 from fedsim.ci.findings import findings, of_comparison, of_judgement
 from fedsim.ci.junit import write_junit
-from fedsim.ci.replay import EXIT_CODES, Outcome, collect, gravest, replay
+from fedsim.ci.replay import EXIT_CODES, FileOutcome, collect, gravest, replay
 from fedsim.common.messages import complain, say, say_json
 from fedsim.limits.verdict import Judgement, failed
 from fedsim.scenario.permissions import Permissions
@@ -40,7 +40,7 @@ def replay_command(
     """
     locked = locked or (in_ci() and not update)
     files, orphans = collect(paths, permissions)
-    done: list[Outcome] = []
+    done: list[FileOutcome] = []
     try:
         outcomes = replay(
             files, orphans, update=update, locked=locked, workers=workers or default_workers(), permissions=permissions
@@ -79,7 +79,7 @@ def in_github() -> bool:
     return os.environ.get("GITHUB_ACTIONS", "").lower() == "true"
 
 
-def _show(outcome: Outcome, *, quiet: bool) -> None:
+def _show(outcome: FileOutcome, *, quiet: bool) -> None:
     found = findings(outcome)
     if not quiet:
         say(f"{_WORDS[outcome.status]:<5}  {outcome.file}  {_summary(outcome)}")
@@ -94,7 +94,7 @@ def _show(outcome: Outcome, *, quiet: bool) -> None:
     sys.stderr.flush()
 
 
-def _summary(outcome: Outcome) -> str:
+def _summary(outcome: FileOutcome) -> str:
     if outcome.errors and not outcome.judgements:
         return outcome.errors[0].removeprefix(f"{outcome.file}: error: ").removeprefix(f"{outcome.file}:")
     kept = sum(judgement.status == "pass" for judgement in outcome.judgements)
@@ -107,7 +107,7 @@ def _summary(outcome: Outcome) -> str:
     return ", ".join([*parts, f"{outcome.wall_s:.1f} s"])
 
 
-def _as_dict(outcome: Outcome) -> dict[str, Any]:
+def _as_dict(outcome: FileOutcome) -> dict[str, Any]:
     return {
         "file": str(outcome.file),
         "status": outcome.status,

@@ -4,20 +4,35 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite, read_object
-from fedsim.experiment.result import Result
 from fedsim.experiment.run_directory import MANIFEST, METRICS
+from fedsim.scenario import Scenario
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
 Change = tuple[str, Any, Any]
 ABSENT = "(absent)"
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """What is compared of a `fedsim.Result`."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was run."""
+        ...
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Figures by name."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +64,7 @@ class Comparison:
     notes: list[str]
 
 
-def compare(a: str | Path | Result, b: str | Path | Result, *, confidence: float = 0.95) -> Comparison:
+def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: float = 0.95) -> Comparison:
     """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
 
     Raises
@@ -90,7 +105,7 @@ def compare(a: str | Path | Result, b: str | Path | Result, *, confidence: float
     return Comparison(configuration, differences(pairs, confidence), notes)
 
 
-def read_side(name: str | Path | Result) -> Side:
+def read_side(name: str | Path | Measured) -> Side:
     """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result.
 
     Raises
@@ -98,7 +113,7 @@ def read_side(name: str | Path | Result) -> Side:
     RunError
         If it is none of these.
     """
-    if isinstance(name, Result):
+    if isinstance(name, Measured):
         scenario = name.scenario
         return Side(scenario.name, scenario.model_dump(mode="json"), _figures(scenario.seed, finite(name.metrics)))
     folder = path_of("what is compared", name, "a result, or a run or sweep directory")

@@ -15,8 +15,8 @@ from functools import partial
 from fedsim.common.errors import FedsimError, SweepError
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.executors.local import leaving_no_process
-from fedsim.sweeps.plan import Run
-from fedsim.sweeps.worker import Outcome, Task, work
+from fedsim.sweeps.plan import PlannedRun
+from fedsim.sweeps.worker import RunOutcome, Task, work
 
 _LOOK_EVERY_S = 1.0
 _PATIENCE_S = 60.0
@@ -39,18 +39,18 @@ class Settled:
         Whether there is going to be another attempt.
     """
 
-    run: Run
-    outcome: Outcome
+    run: PlannedRun
+    outcome: RunOutcome
     attempts: int
     again: bool = False
 
 
 def dispatch(
-    runs: Iterable[Run],
+    runs: Iterable[PlannedRun],
     backend: Backend,
-    task_of: Callable[[Run], Task],
+    task_of: Callable[[PlannedRun], Task],
     retries: int = 2,
-    job: Callable[[Task], Outcome] = work,
+    job: Callable[[Task], RunOutcome] = work,
 ) -> Generator[Settled, None, None]:
     """Do all runs, and yield each attempt that ends one or is repeated.
 
@@ -84,16 +84,16 @@ class _Dispatcher:
 
     def __init__(
         self,
-        runs: Iterable[Run],
+        runs: Iterable[PlannedRun],
         backend: Backend,
-        task_of: Callable[[Run], Task],
+        task_of: Callable[[PlannedRun], Task],
         retries: int,
-        job: Callable[[Task], Outcome],
+        job: Callable[[Task], RunOutcome],
     ) -> None:
         self._waiting = deque(runs)
         self._backend, self._task_of, self._retries, self._job = backend, task_of, retries, job
-        self._suspects: deque[Run] = deque()
-        self._in_flight: dict[Future[Outcome], Run] = {}
+        self._suspects: deque[PlannedRun] = deque()
+        self._in_flight: dict[Future[RunOutcome], PlannedRun] = {}
         self._failed: Counter[str] = Counter()
         self._executor: Executor | None = None
         self._most = 1
@@ -136,7 +136,7 @@ class _Dispatcher:
             source.popleft()
             self._in_flight[future] = run
 
-    def _take_back(self, done: Iterable[Future[Outcome]]) -> Iterator[Settled]:
+    def _take_back(self, done: Iterable[Future[RunOutcome]]) -> Iterator[Settled]:
         alone = len(self._in_flight) == 1
         broken = False
         for future in done:
@@ -149,15 +149,15 @@ class _Dispatcher:
             elif isinstance(error, BrokenExecutor | CancelledError):
                 broken = True
                 if alone:
-                    yield self._settled(run, Outcome(_told(error)), self._suspects)
+                    yield self._settled(run, RunOutcome(_told(error)), self._suspects)
                 else:
                     self._suspects.append(run)
             else:
-                yield self._settled(run, Outcome(_told(error)))
+                yield self._settled(run, RunOutcome(_told(error)))
         if broken:
             self._broken()
 
-    def _settled(self, run: Run, outcome: Outcome, queue: deque[Run] | None = None) -> Settled:
+    def _settled(self, run: PlannedRun, outcome: RunOutcome, queue: deque[PlannedRun] | None = None) -> Settled:
         """Count the attempt, and put the run back in a queue if it deserves another."""
         failed = bool(outcome.error)
         attempts = self._failed[run.run_id] + 1

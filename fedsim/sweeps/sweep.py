@@ -22,9 +22,9 @@ from fedsim.scenario.imports import as_scenario, import_folders
 from fedsim.sweeps import store
 from fedsim.sweeps.dispatch import Settled, dispatch
 from fedsim.sweeps.executors import Backend, backend_of
-from fedsim.sweeps.plan import Plan, Run, plan_sweep
+from fedsim.sweeps.plan import Plan, PlannedRun, plan_sweep
 from fedsim.sweeps.results import paired, read_results
-from fedsim.sweeps.worker import Outcome, Task, work
+from fedsim.sweeps.worker import RunOutcome, Task, work
 
 Tell = Callable[[str], None]
 
@@ -50,7 +50,7 @@ class Swept:
     directory: Path
     runs: int
     kept: int
-    crashed: dict[Run, str]
+    crashed: dict[PlannedRun, str]
     seconds: float
 
     def results(self) -> pl.DataFrame:
@@ -118,7 +118,7 @@ def run_sweep(
     provenance: Provenance | None = None,
     report: Report = silent,
     tell: Tell = lambda _: None,
-    job: Callable[[Task], Outcome] = work,
+    job: Callable[[Task], RunOutcome] = work,
 ) -> Swept:
     """Do the runs of a plan that are missing in a directory.
 
@@ -169,9 +169,9 @@ def run_sweep(
 
 def _follow(
     attempts: Iterable[Settled], missing: int, plan: Plan, folder: Path, report: Report, tell: Tell
-) -> dict[Run, str]:
+) -> dict[PlannedRun, str]:
     """See each attempt through; return the runs that failed for good."""
-    crashed: dict[Run, str] = {}
+    crashed: dict[PlannedRun, str] = {}
     over = len(plan.runs) - missing
     if missing:
         report("sweeping", over / len(plan.runs))
@@ -194,7 +194,7 @@ def _follow(
     return crashed
 
 
-def _tasks(plan: Plan, folder: Path, provenance: Provenance) -> Callable[[Run], Task]:
+def _tasks(plan: Plan, folder: Path, provenance: Provenance) -> Callable[[PlannedRun], Task]:
     places = import_folders(provenance.file, provenance.permissions) if provenance.file else ()
     return lambda run: Task(run.run_id, plan.scenario_of(run), str(folder), places)
 
