@@ -5,7 +5,7 @@ import json
 import platform
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import Any
 import polars as pl
 
 from fedsim._version import __version__
-from fedsim.common.errors import RunError, dotted
+from fedsim.common.errors import RunError
 from fedsim.common.files import name_of_file, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
+from fedsim.experiment.changes import changes
 from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
@@ -141,7 +142,10 @@ def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
     """
     there = read_object(file)
     here = json.loads(as_json(own))
-    found = [line for key in here for line in _differences(there.get(key), here[key], (key,))]
+    found = [
+        f"{path.removeprefix('scenario.')} is {_short(theirs)} there and {_short(ours)} here"
+        for path, theirs, ours in changes({key: there.get(key) for key in here}, here)
+    ]
     if found:
         shown = "; ".join(found[:_MOST_DIFFERENCES])
         more = f"; and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
@@ -189,18 +193,6 @@ def _only_leftovers(folder: Path) -> bool:
     """Say whether a folder holds nothing but what a run that was killed left behind."""
     ours = {"metrics.json", "report.html", "figures"}
     return all(path.name in ours or path.suffix in {".parquet", ".partial"} for path in folder.iterdir())
-
-
-def _differences(there: Any, here: Any, path: tuple[str | int, ...]) -> Iterator[str]:
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in [*here, *(key for key in there if key not in here)]:
-            yield from _differences(there.get(key), here.get(key), (*path, key))
-    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        for index, (left, right) in enumerate(zip(there, here, strict=True)):
-            yield from _differences(left, right, (*path, index))
-    elif there != here:
-        name = dotted(path).removeprefix("scenario.")
-        yield f"{name} is {_short(there)} there and {_short(here)} here"
 
 
 def _short(value: Any) -> str:

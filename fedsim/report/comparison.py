@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from fedsim.analysis.catalogue import METRICS, describe
+from fedsim.experiment.changes import Change
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.sweepdir import short, shown
 from fedsim.report.tables import Table
 from fedsim.report.words import NOTHING, count, minus, number, percent
-from fedsim.sweeps.compare import Change
 from fedsim.sweeps.results import parameters_of
 
 SETTINGS = 80

@@ -1,7 +1,7 @@
 """Two runs, or two sweeps, side by side: what differs in their configuration, and in their figures."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -11,13 +11,11 @@ import polars as pl
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite, read_object
+from fedsim.experiment.changes import Change, changes
 from fedsim.experiment.run_directory import MANIFEST, METRICS
 from fedsim.scenario import Scenario
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
-
-Change = tuple[str, Any, Any]
-ABSENT = "(absent)"
 
 
 @runtime_checkable
@@ -131,15 +129,6 @@ def read_side(name: str | Path | Measured) -> Side:
         raise RunError(f"{folder} is not a run directory: {type(error).__name__}: {error}") from None
 
 
-def changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield (path, value in a, value in b) wherever two configurations differ, in the order of a, then of b."""
-    ours, theirs = dict(_leaves(a)), dict(_leaves(b))
-    for path in dict.fromkeys([*ours, *theirs]):
-        pair = ours.get(path, ABSENT), theirs.get(path, ABSENT)
-        if pair[0] != pair[1] or isinstance(pair[0], bool) != isinstance(pair[1], bool):
-            yield path, *pair
-
-
 def _point(folder: Path, text: str, name: str) -> Side:
     sweep, frame = read_sweep(folder), read_results(folder)
     known = [entry["point"] for entry in sweep["points"]]
@@ -169,17 +158,6 @@ def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
 
 def _number(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(data, Mapping) and data:
-        for key, value in data.items():
-            yield from _leaves(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(data, list) and data and any(isinstance(item, Mapping | list) for item in data):
-        for index, value in enumerate(data):
-            yield from _leaves(value, f"{path}[{index}]")
-    else:
-        yield path, data
 
 
 def _listed(names: list[str]) -> str:
