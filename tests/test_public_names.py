@@ -78,6 +78,9 @@ def test_arguments(name: str, arguments: str) -> None:
     bound = inspect.ismethod(found)
     assert ", ".join(shown) == arguments
     assert bound == (name == "Scenario.load")
+    row = next((line for line in PAGE.splitlines() if line.startswith(f"| `{name}(")), None)
+    assert row is None or all(part in row for part in shown if part != "*")
+    assert row is not None or name in {"Scenario.with_values", "Result.save", "Result.report"}
 
 
 def test_a_result_has_what_the_page_says() -> None:
