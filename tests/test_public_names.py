@@ -121,6 +121,8 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
         lambda _: API.Scenario.load("x.yaml", "stop.rounds=2"),
         "overrides must be a list of PATH=VALUE, not 'stop.rounds=2'",
     ),
+    (lambda _: API.Scenario.load("x.yaml", 3), "overrides must be a list of PATH=VALUE, not 3"),
+    (lambda _: API.register("optimizer", 3), "name must be text, not 3"),
     (lambda _: API.Scenario.load("x.yaml", seed="2"), "seed must be a whole number of at least 0, not '2'"),
     (lambda each: each.with_values(["stop.rounds=2"]), "values must be a mapping such as {'server.cohort': 20}"),
 ]
