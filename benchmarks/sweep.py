@@ -24,7 +24,7 @@ from fedsim.sweeps.executors.local import LocalProcesses
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.store import write_run
 from fedsim.sweeps.sweep import run_sweep
-from fedsim.sweeps.worker import Outcome, Task, work
+from fedsim.sweeps.worker import RunOutcome, Task, work
 
 SCENARIO = """\
 stop: {{rounds: {rounds}}}
@@ -36,10 +36,10 @@ sweep: {{seeds: {seeds}}}
 """
 
 
-def nothing(task: Task) -> Outcome:
+def nothing(task: Task) -> RunOutcome:
     """Write a file with one figure."""
     write_run(Path(task.folder), task.run_id, task.scenario.seed, {"nothing": 0.0})
-    return Outcome()
+    return RunOutcome()
 
 
 class Kept(Executor):
@@ -56,7 +56,7 @@ class Kept(Executor):
         """Leave it as it is."""
 
 
-def seconds(executor: Executor, workers: int, runs: int, rounds: int, job: Callable[[Task], Outcome]) -> float:
+def seconds(executor: Executor, workers: int, runs: int, rounds: int, job: Callable[[Task], RunOutcome]) -> float:
     """Wall time of a sweep, from the scenario file to its end."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bench.fedsim.yaml"

@@ -90,6 +90,8 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
     """
     if role not in _ROLES:
         raise ValueError(f"{role!r} is not something that can be registered; known are {', '.join(sorted(_ROLES))}")
+    if not isinstance(name, str):
+        raise TypeError(f"name must be text, not {name!r}")
     module, _, registry = _ROLES[role].partition(":")
     decorator: Callable[[_T], _T] = getattr(import_module(module), registry).register(name)
     return decorator

@@ -78,6 +78,9 @@ def test_arguments(name: str, arguments: str) -> None:
     bound = inspect.ismethod(found)
     assert ", ".join(shown) == arguments
     assert bound == (name == "Scenario.load")
+    row = next((line for line in PAGE.splitlines() if line.startswith(f"| `{name}(")), None)
+    assert row is None or all(part in row for part in shown if part != "*")
+    assert row is not None or name in {"Scenario.with_values", "Result.save", "Result.report"}
 
 
 def test_a_result_has_what_the_page_says() -> None:
@@ -118,6 +121,8 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
         lambda _: API.Scenario.load("x.yaml", "stop.rounds=2"),
         "overrides must be a list of PATH=VALUE, not 'stop.rounds=2'",
     ),
+    (lambda _: API.Scenario.load("x.yaml", 3), "overrides must be a list of PATH=VALUE, not 3"),
+    (lambda _: API.register("optimizer", 3), "name must be text, not 3"),
     (lambda _: API.Scenario.load("x.yaml", seed="2"), "seed must be a whole number of at least 0, not '2'"),
     (lambda each: each.with_values(["stop.rounds=2"]), "values must be a mapping such as {'server.cohort': 20}"),
 ]

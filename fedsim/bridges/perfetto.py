@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars.exceptions import PolarsError
 
-from fedsim.common.errors import RunError
-from fedsim.common.files import write_text
+from fedsim.common.files import read_table, write_text
 
 _SERVER = 0
 _MOST_CLIENTS = 2_000
@@ -38,8 +36,8 @@ def export_perfetto(directory: Path, out: Path) -> int:
     RunError
         If the run cannot be read or the file not written.
     """
-    rounds, sessions = _table(directory, "rounds"), _table(directory, "participations")
-    groups = _table(directory, "clients").select("client", "group")
+    rounds, sessions = (read_table(directory / f"{name}.parquet") for name in ("rounds", "participations"))
+    groups = read_table(directory / "clients.parquet").select("client", "group")
     seen = sessions["client"].unique(maintain_order=True)
     shown = seen.head(_MOST_CLIENTS)
     sessions = sessions.filter(pl.col("client").is_in(shown.implode())).join(groups, on="client", maintain_order="left")
@@ -62,7 +60,7 @@ def export_perfetto(directory: Path, out: Path) -> int:
         )
     if (directory / "transitions.parquet").exists():
         until_s = float(rounds["closed_s"].to_numpy().max(initial=0.0))
-        events += _conditions(_table(directory, "transitions"), until_s)
+        events += _conditions(read_table(directory / "transitions.parquet"), until_s)
     trace = {"displayTimeUnit": "ms", "traceEvents": events}
     write_text(out, json.dumps(trace, allow_nan=False, separators=(",", ":")) + "\n")
     return len(seen) - len(shown)
@@ -116,13 +114,3 @@ def _slice(
 
 def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
-
-
-def _table(directory: Path, name: str) -> pl.DataFrame:
-    path = directory / f"{name}.parquet"
-    try:
-        return pl.read_parquet(path)
-    except FileNotFoundError:
-        raise RunError(f"{path}: no such file; is this a run directory?") from None
-    except (OSError, PolarsError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None

@@ -1,6 +1,5 @@
 """The bodies of commands that judge: what they print, and their exit codes."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -11,9 +10,11 @@ from typing import Any
 from fedsim.ci.annotations import annotations
 from fedsim.ci.findings import findings, of_comparison, of_judgement
 from fedsim.ci.junit import write_junit
-from fedsim.ci.replay import EXIT_CODES, Outcome, collect, gravest, replay
+from fedsim.ci.replay import EXIT_CODES, FileOutcome, collect, gravest, replay
+from fedsim.common.messages import complain, say, say_json
 from fedsim.limits.verdict import Judgement, failed
 from fedsim.scenario.permissions import Permissions
+from fedsim.sweeps.executors import default_workers
 
 _WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "bad": "BAD", "crash": "CRASH", "lock": "LOCK"}
 
@@ -39,10 +40,10 @@ def replay_command(
     """
     locked = locked or (in_ci() and not update)
     files, orphans = collect(paths, permissions)
-    done: list[Outcome] = []
+    done: list[FileOutcome] = []
     try:
         outcomes = replay(
-            files, orphans, update=update, locked=locked, workers=workers or processors(), permissions=permissions
+            files, orphans, update=update, locked=locked, workers=workers or default_workers(), permissions=permissions
         )
         with closing(outcomes):
             for outcome in outcomes:
@@ -54,8 +55,7 @@ def replay_command(
     exit_code = EXIT_CODES[gravest({outcome.status for outcome in done})]
     if as_json:
         results = [_as_dict(outcome) for outcome in done]
-        text = json.dumps({"exit_code": exit_code, "results": results}, indent=2, ensure_ascii=False, allow_nan=False)
-        sys.stdout.write(text + "\n")
+        say_json({"exit_code": exit_code, "results": results})
     return exit_code
 
 
@@ -63,7 +63,7 @@ def show_verdict(judgements: Sequence[Judgement], file: str) -> int:
     """Tell a person what became of the limits of one run, and return the exit code."""
     found = [of_judgement(judgement, file) for judgement in judgements]
     for finding in found:
-        sys.stderr.write(finding.line + "\n")
+        complain(finding.line)
     if in_github():
         sys.stderr.writelines(line + "\n" for line in annotations(found))
     return EXIT_CODES["fail" if failed(judgements) else "pass"]
@@ -79,20 +79,14 @@ def in_github() -> bool:
     return os.environ.get("GITHUB_ACTIONS", "").lower() == "true"
 
 
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _show(outcome: Outcome, *, quiet: bool) -> None:
+def _show(outcome: FileOutcome, *, quiet: bool) -> None:
     found = findings(outcome)
     if not quiet:
-        print_line = sys.stdout.write
-        print_line(f"{_WORDS[outcome.status]:<5}  {outcome.file}  {_summary(outcome)}\n")
+        say(f"{_WORDS[outcome.status]:<5}  {outcome.file}  {_summary(outcome)}")
         for each in outcome.comparisons if outcome.updated else ():
             name = of_comparison(each, update=True, locked=False).name
             note = f"; {each.note}" if each.note else ""
-            print_line(f"       {each.action:<6}  {name}  {each.values}{note}".rstrip() + "\n")
+            say(f"       {each.action:<6}  {name}  {each.values}{note}".rstrip())
         sys.stdout.flush()
     sys.stderr.writelines(finding.line + "\n" for finding in found if finding.level != "pass")
     if in_github():
@@ -100,7 +94,7 @@ def _show(outcome: Outcome, *, quiet: bool) -> None:
     sys.stderr.flush()
 
 
-def _summary(outcome: Outcome) -> str:
+def _summary(outcome: FileOutcome) -> str:
     if outcome.errors and not outcome.judgements:
         return outcome.errors[0].removeprefix(f"{outcome.file}: error: ").removeprefix(f"{outcome.file}:")
     kept = sum(judgement.status == "pass" for judgement in outcome.judgements)
@@ -113,7 +107,7 @@ def _summary(outcome: Outcome) -> str:
     return ", ".join([*parts, f"{outcome.wall_s:.1f} s"])
 
 
-def _as_dict(outcome: Outcome) -> dict[str, Any]:
+def _as_dict(outcome: FileOutcome) -> dict[str, Any]:
     return {
         "file": str(outcome.file),
         "status": outcome.status,

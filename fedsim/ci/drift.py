@@ -15,7 +15,7 @@ _ACTIONS = {"keep": "KEEP", "drift": "UPDATE", "missing": "INSERT", "unused": "R
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LockedValue:
     """One locked thing, as it was and as it is.
 
     Attributes
@@ -73,7 +73,7 @@ class Comparison:
 
 def compare(
     scenario: Scenario, lock: Lock, platform: str, metrics: Mapping[str, float | None], fingerprints: Mapping[str, str]
-) -> list[Comparison]:
+) -> list[LockedValue]:
     """Compare a run with the lock.
 
     A platform that has no entry yet is compared with those of the others: what is within the tolerance of any, or the
@@ -108,43 +108,43 @@ def compare(
 
 def _figure(
     name: str, new: float | None, known: Sequence[float], note: str, rel: float, absolute: float, place: str
-) -> Comparison:
+) -> LockedValue:
     if new is None or not math.isfinite(new):
         old = known[0] if known else None
-        return Comparison("figure", name, "error", old, None, None, place, "no samples")
+        return LockedValue("figure", name, "error", old, None, None, place, "no samples")
     if not known:
-        return Comparison("figure", name, "missing", None, float(new), None, place)
+        return LockedValue("figure", name, "missing", None, float(new), None, place)
     nearest = min(known, key=lambda old: abs(new - old))
     allowed = max(rel * abs(nearest), absolute)
     status: Status = "keep" if abs(new - nearest) <= allowed else "drift"
-    return Comparison("figure", name, status, nearest, float(new), allowed, place, note)
+    return LockedValue("figure", name, status, nearest, float(new), allowed, place, note)
 
 
-def _fingerprint(name: str, new: str | None, known: Sequence[str], note: str, place: str) -> Comparison:
+def _fingerprint(name: str, new: str | None, known: Sequence[str], note: str, place: str) -> LockedValue:
     old = new if new in known else known[0] if known else None
     if new is None:
-        return Comparison("fingerprint", name, "error", old, None, None, place, "no such table")
+        return LockedValue("fingerprint", name, "error", old, None, None, place, "no such table")
     status: Status = "keep" if new in known else "drift" if known and not note else "missing"
-    return Comparison("fingerprint", name, status, old, new, None, place, note)
+    return LockedValue("fingerprint", name, status, old, new, None, place, note)
 
 
-def unused(scenario: Scenario, lock: Lock, path: str) -> Iterator[Comparison]:
+def unused(scenario: Scenario, lock: Lock, path: str) -> Iterator[LockedValue]:
     """Give what is locked although the scenario does not ask for it."""
     if not lock:
         return
     drift = scenario.drift
     if drift is None or not (drift.figures or drift.fingerprint):
-        yield Comparison("lock", path, "unused", None, None, None, f"{path}:1:1", "the scenario has no `drift`")
+        yield LockedValue("lock", path, "unused", None, None, None, f"{path}:1:1", "the scenario has no `drift`")
         return
     figures = {name for entry in lock.values() for name in entry.figures} - {figure.name for figure in drift.figures}
     tables = {name for entry in lock.values() for name in entry.fingerprints} - set(drift.fingerprint)
     for name in sorted(figures):
-        yield Comparison("figure", name, "unused", None, None, None, f"{path}:1:1")
+        yield LockedValue("figure", name, "unused", None, None, None, f"{path}:1:1")
     for name in sorted(tables):
-        yield Comparison("fingerprint", name, "unused", None, None, None, f"{path}:1:1")
+        yield LockedValue("fingerprint", name, "unused", None, None, None, f"{path}:1:1")
 
 
-def updated(scenario: Scenario, lock: Lock, platform: str, found: Sequence[Comparison]) -> dict[str, Entry]:
+def updated(scenario: Scenario, lock: Lock, platform: str, found: Sequence[LockedValue]) -> dict[str, Entry]:
     """Return the lock after ``--update``: what is kept stays as it is, what is not asked for goes.
 
     An entry of another platform keeps its values: they can be measured only there.

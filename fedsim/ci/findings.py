@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fedsim.ci.drift import Comparison
-from fedsim.ci.replay import Outcome
+from fedsim.ci.drift import LockedValue
+from fedsim.ci.replay import FileOutcome
 from fedsim.limits.verdict import Judgement
 
 Level = Literal["pass", "note", "warning", "error"]
@@ -41,7 +41,7 @@ class Finding:
         return ": ".join(part for part in (self.place, self.level, self.name, self.text) if part)
 
 
-def findings(outcome: Outcome) -> list[Finding]:
+def findings(outcome: FileOutcome) -> list[Finding]:
     """Return everything that was found about a file, in the order of the file."""
     file = str(outcome.file)
     found = [of_judgement(judgement, file) for judgement in outcome.judgements]
@@ -57,7 +57,7 @@ def of_judgement(judgement: Judgement, file: str) -> Finding:
     return Finding(name, levels[judgement.status], judgement.place or file, judgement.figures + why)
 
 
-def of_comparison(comparison: Comparison, *, update: bool, locked: bool) -> Finding:
+def of_comparison(comparison: LockedValue, *, update: bool, locked: bool) -> Finding:
     """Say what became of a locked figure or table."""
     outcome = comparison.outcome(update=update, locked=locked)
     quiet: Level = "pass" if comparison.status == "keep" or update else "note"
@@ -84,7 +84,7 @@ def _with_file(finding: Finding, file: str) -> Finding:
     return replace(finding, text=f"{finding.text} (replaying {file})")
 
 
-def _of_errors(outcome: Outcome) -> Iterator[Finding]:
+def _of_errors(outcome: FileOutcome) -> Iterator[Finding]:
     for line in outcome.errors:
         match = _PLACED.fullmatch(line)
         prefix = f"{outcome.file}: error: "

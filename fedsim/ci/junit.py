@@ -6,14 +6,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from fedsim.ci.findings import Finding, findings
-from fedsim.ci.replay import Outcome
+from fedsim.ci.replay import FileOutcome
 from fedsim.common.files import write_bytes
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE = re.compile(r":(\d+):\d+\Z")
 
 
-def write_junit(path: Path, outcomes: Sequence[Outcome]) -> None:
+def write_junit(path: Path, outcomes: Sequence[FileOutcome]) -> None:
     """Write a JUnit file: a suite for each scenario file, a case for each condition, locked figure and table.
 
     Raises
@@ -30,7 +30,7 @@ def write_junit(path: Path, outcomes: Sequence[Outcome]) -> None:
     write_bytes(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def _suite(outcome: Outcome) -> ElementTree.Element:
+def _suite(outcome: FileOutcome) -> ElementTree.Element:
     found = findings(outcome)
     # A file that expects nothing still ran, or did not.
     cases = [_case(each, outcome) for each in found] or [_case(Finding("runs", "pass", str(outcome.file), ""), outcome)]
@@ -42,7 +42,7 @@ def _suite(outcome: Outcome) -> ElementTree.Element:
     return suite
 
 
-def _case(finding: Finding, outcome: Outcome) -> ElementTree.Element:
+def _case(finding: Finding, outcome: FileOutcome) -> ElementTree.Element:
     line = _LINE.search(finding.place)
     case = ElementTree.Element("testcase", name=_clean(finding.name or "runs"), classname=_clean(str(outcome.file)))
     case.set("file", _clean(finding.place[: line.start()] if line else finding.place))

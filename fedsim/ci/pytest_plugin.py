@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fedsim.ci.findings import Finding
     from fedsim.ci.lock import Lock
-    from fedsim.ci.replay import Outcome
+    from fedsim.ci.replay import FileOutcome
     from fedsim.scenario import Scenario
 
 _UPDATED = "fedsim_update"
@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 class ScenarioFile(pytest.File):
     """A scenario file: run once in each process that has an item of it, when the first of them is run."""
 
-    _outcome: "Outcome | None" = None
+    _outcome: "FileOutcome | None" = None
     _lock: "Lock | None" = None
 
     @property
@@ -137,7 +137,7 @@ class ScenarioFile(pytest.File):
     def _allowed(self, name: str) -> bool:
         return bool(self.config.getoption(f"--fedsim-{name}") or self.config.getini(f"fedsim_{name.replace('-', '_')}"))
 
-    def outcome(self) -> "Outcome":
+    def outcome(self) -> "FileOutcome":
         """Run the scenario, the first time, and return what came of it."""
         if self._outcome is None:
             with warnings.catch_warnings():
@@ -145,16 +145,16 @@ class ScenarioFile(pytest.File):
                 self._outcome = self._replayed()
         return self._outcome
 
-    def _replayed(self) -> "Outcome":
+    def _replayed(self) -> "FileOutcome":
         from fedsim.ci.commands import in_ci
-        from fedsim.ci.replay import Job, Outcome, conclude, measure
+        from fedsim.ci.replay import FileOutcome, Job, conclude, measure
         from fedsim.common.errors import ScenarioError
 
         file = self.shown_path
         try:
             scenario = self._loaded()
         except ScenarioError as error:
-            return Outcome(file, "bad", errors=tuple(map(str, error.mistakes)))
+            return FileOutcome(file, "bad", errors=tuple(map(str, error.mistakes)))
         update = bool(self.config.getoption("--fedsim-update"))
         tables = tuple(scenario.drift.fingerprint) if scenario.drift is not None else ()
         may = scenario.permissions
@@ -186,7 +186,7 @@ class ScenarioItem(pytest.Item):
         if self._index < len(found):
             self._judge(found[self._index], outcome)
 
-    def _judge(self, finding: "Finding", outcome: "Outcome") -> None:
+    def _judge(self, finding: "Finding", outcome: "FileOutcome") -> None:
         position = self._index - len(outcome.judgements)
         if outcome.updated and position >= 0:
             each = outcome.comparisons[position]

@@ -1,23 +1,23 @@
 """Replays scenario files: runs them, judges their limits, and compares them with their lock files."""
 
-import multiprocessing
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from fedsim.ci.drift import Comparison, compare, unused, updated
+from fedsim.ci.drift import LockedValue, compare, unused, updated
 from fedsim.ci.lock import Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
 from fedsim.common.errors import FedsimError, RunError, ScenarioError
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
-from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError
+from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 
 Status = Literal["pass", "warn", "fail", "bad", "crash", "lock"]
 EXIT_CODES: Mapping[Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4}
@@ -52,7 +52,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FileOutcome:
     """What a replay says about one file.
 
     Attributes
@@ -79,7 +79,7 @@ class Outcome:
     file: Path
     status: Status
     judgements: Sequence[Judgement] = ()
-    comparisons: Sequence[Comparison] = ()
+    comparisons: Sequence[LockedValue] = ()
     errors: Sequence[str] = ()
     wall_s: float = 0.0
     updated: bool = False
@@ -125,7 +125,7 @@ def replay(
     locked: bool,
     workers: int,
     permissions: Permissions = NOTHING,
-) -> Generator[Outcome]:
+) -> Generator[FileOutcome]:
     """Run scenario files in worker processes and judge them, in the order of the files.
 
     Parameters
@@ -147,7 +147,7 @@ def replay(
     with closing(_measure_all(jobs, workers)) as answers:
         for file, scenario in zip(files, loaded, strict=True):
             if isinstance(scenario, Failure):
-                yield Outcome(file, scenario.status, errors=scenario.lines, updated=update, locked=locked)
+                yield FileOutcome(file, scenario.status, errors=scenario.lines, updated=update, locked=locked)
                 continue
             own = measured[str(file)]
             while len(own) < scenario.replicates:
@@ -184,14 +184,14 @@ def conclude(
     update: bool,
     locked: bool,
     lock: Lock | None = None,
-) -> Outcome:
+) -> FileOutcome:
     """Judge the runs of one file, and write its lock file if that is asked for; `lock` is what it held, if known."""
     failures = [answer for answer in answers if isinstance(answer, Failure)]
     runs = [answer for answer in answers if isinstance(answer, Measured)]
     wall_s = sum(run.wall_s for run in runs)
     if failures:
         lines = dict.fromkeys(line for failure in failures for line in failure.lines)
-        return Outcome(file, failures[0].status, (), (), tuple(lines), wall_s, update, locked)
+        return FileOutcome(file, failures[0].status, (), (), tuple(lines), wall_s, update, locked)
     judgements = judge(scenario, [run.metrics for run in runs])
     path, platform = lock_path(file), platform_key()
     try:
@@ -202,13 +202,13 @@ def conclude(
         if update and (lock or new) and lock_text(new) != lock_text(lock):
             write_lock(path, new)
     except LockError as error:
-        return Outcome(file, "lock", judgements, (), (str(error),), wall_s, update, locked)
+        return FileOutcome(file, "lock", judgements, (), (str(error),), wall_s, update, locked)
     except RunError as error:
-        return Outcome(file, "bad", judgements, (), (f"{path}: error: {error}",), wall_s, update, locked)
+        return FileOutcome(file, "bad", judgements, (), (f"{path}: error: {error}",), wall_s, update, locked)
     reached: set[Status] = {"pass"}
     reached |= {"warn" if each.status == "warn" else "fail" for each in judgements if each.status in {"warn", "fail"}}
     reached |= {each.outcome(update=update, locked=locked) for each in found}
-    return Outcome(file, gravest(reached), judgements, found, (), wall_s, update, locked)
+    return FileOutcome(file, gravest(reached), judgements, found, (), wall_s, update, locked)
 
 
 def gravest(statuses: set[Status]) -> Status:
@@ -220,9 +220,8 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Meas
     """Run jobs in processes and give what comes of each as it comes; one whose process dies is tried once more."""
     if not jobs:
         return
-    before = set(multiprocessing.active_children())
     pool = LocalProcesses(min(workers, len(jobs)))
-    try:
+    with leaving_no_process(partial(pool.shutdown, wait=False, cancel_futures=True)):
         running: dict[Future[Measured | Failure], tuple[Job, bool]] = {
             pool.submit(measure, job): (job, False) for job in jobs
         }
@@ -238,12 +237,6 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Meas
                     else:
                         running[pool.submit(measure, job)] = job, True
         pool.shutdown()
-    except BaseException:  # an interrupt, or nobody wants the rest: leave no process behind
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - before:
-            child.kill()
-            child.join()
-        raise
 
 
 def _jobs(file: Path, scenario: Scenario | Failure) -> list[Job]:
@@ -261,15 +254,15 @@ def _load(file: Path, may: Permissions) -> Scenario | Failure:
         return Failure("bad", tuple(map(str, error.mistakes)))
 
 
-def _orphaned(path: Path, *, update: bool, locked: bool) -> Outcome:
+def _orphaned(path: Path, *, update: bool, locked: bool) -> FileOutcome:
     place, note = f"{path}:1:1", "no scenario file of that name is beside it"
-    found = Comparison("lock", str(path), "unused", None, None, None, place, note)
+    found = LockedValue("lock", str(path), "unused", None, None, None, place, note)
     if update:
         try:
             write_lock(path, {})
         except RunError as error:
-            return Outcome(path, "bad", errors=(f"{path}: error: {error}",), updated=update, locked=locked)
-    return Outcome(path, found.outcome(update=update, locked=locked), (), (found,), (), 0.0, update, locked)
+            return FileOutcome(path, "bad", errors=(f"{path}: error: {error}",), updated=update, locked=locked)
+    return FileOutcome(path, found.outcome(update=update, locked=locked), (), (found,), (), 0.0, update, locked)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -198,7 +198,7 @@ def run(
         with on_stderr() as report:
             done = record(scenario, directory, provenance, resume=resume, report=report, tell=complain)
     except KeyboardInterrupt:
-        complain(f"To go on: {provenance.command} --out {shlex.quote(str(directory))} --resume")
+        complain(f"To go on: {provenance.command()} --out {shlex.quote(str(directory))} --resume")
         raise
     verdict = judge(scenario, [done.metrics])
     if as_json:

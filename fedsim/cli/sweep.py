@@ -107,20 +107,19 @@ def sweep(
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.progress import on_stderr
-    from fedsim.scenario.imports import import_folders
+    from fedsim.experiment.run_directory import Provenance
     from fedsim.sweeps import store
     from fedsim.sweeps.executors import backend_of
-    from fedsim.sweeps.sweep import SweepCommand, run_sweep
+    from fedsim.sweeps.sweep import run_sweep
 
     backend = backend_of(executor, workers)
     scenario = load(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
-    may = scenario.permissions
-    command = SweepCommand(str(file), override or [], seed, import_folders(file, may), may)
+    provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     try:
         with on_stderr() as report:
             swept = run_sweep(
-                planned, directory, backend, retries=retries, command=command, report=report, tell=complain
+                planned, directory, backend, retries=retries, provenance=provenance, report=report, tell=complain
             )
     except KeyboardInterrupt:
         there = store.complete(directory)

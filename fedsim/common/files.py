@@ -43,6 +43,23 @@ def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False) -> No
         table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS)
 
 
+def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataFrame:
+    """Read a Parquet file.
+
+    Raises
+    ------
+    RunError
+        If it is missing or cannot be read; the message names it, and says what to do or think of.
+    """
+    try:
+        return pl.read_parquet(path, glob=False)
+    except FileNotFoundError:
+        raise RunError(f"{path}: no such file; {remedy}") from None
+    except (OSError, pl.exceptions.PolarsError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise RunError(f"{path} cannot be read: {first}; {remedy}") from None
+
+
 def join_tables(path: Path, parts: list[Path]) -> None:
     """Write a table that lies in several files, in their order, as one: the same bytes as if it had been in memory."""
     with _whole(path) as partial:

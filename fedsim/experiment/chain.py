@@ -1,22 +1,28 @@
-"""What theory says about a scenario: the question of ``fedsim chain``, asked of a scenario as a whole."""
+"""What theory says about a scenario: participation, inverse questions, fluctuation, convergence, mixing."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim import theory
 from fedsim.common.arguments import whole
-from fedsim.common.errors import ScenarioError
+from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.experiment.budget import check_budget
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
-from fedsim.theory import Stationary
-from fedsim.theory.questions import Extras, Target, chain_results
+from fedsim.scenario.server import BufferedServer
+from fedsim.theory.buffered_prediction import describe, flow_of
+from fedsim.theory.laws import law_of
+from fedsim.theory.prediction import predicted
 
 
 @dataclass(frozen=True, eq=False)
-class Answer(Stationary):
+class Answer(theory.Stationary):
     """The long-run participation under one separation, and what was asked beside it.
 
     Attributes
@@ -76,11 +82,70 @@ def chain(
     scenario = as_scenario(scenario)
     if too_much := check_budget(scenario):
         raise ScenarioError(too_much)
-    asked = None
+    asked: Sequence[int | None] = [None]
     if separation is not None:
         several = separation if isinstance(separation, Iterable) and not isinstance(separation, str) else [separation]
         asked = [whole("separation", each) for each in several]
-    target = Target(target_l1, target_tv, target_ratio)
-    extras = Extras(precision, convergence, mixing)
-    results = chain_results(scenario, build_population(scenario), asked, method, law, target, extras)
-    return [Answer(**vars(result), as_json=found) for result, found in results]
+    population, server = build_population(scenario), scenario.server
+    targets = {"target_l1": target_l1, "target_tv": target_tv, "target_ratio": target_ratio}
+    given = any(value is not None for value in targets.values())
+    if isinstance(server, BufferedServer):
+        if given or mixing or (precision, convergence) != (None, None):
+            raise ChainError(
+                "targets, precision, convergence and mixing are about synchronous rounds, and this scenario's server "
+                "is buffered: of that, fedsim chain tells the long-run participation"
+            )
+        flows = [flow_of(scenario, server, population, each, method, law) for each in asked]
+        return [_answer(flow.stationary, {"buffered": describe(flow, server, population)}) for flow in flows]
+    if given:
+        law = law or law_of(server)
+        results = [theory.smallest_separation(population.weight, server.wanted, law, **targets)]
+    else:
+        results = [predicted(scenario, population, each, method, law) for each in asked]
+    return [_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results]
+
+
+def _answer(result: theory.Stationary, more: dict[str, Any]) -> Answer:
+    return Answer(**vars(result), as_json=theory.answer(result) | more)
+
+
+def _more(
+    seed: int, result: theory.Stationary, precision: float | None, convergence: int | None, mixing: bool
+) -> dict[str, Any]:
+    """Return what is asked beside the stationary law, as JSON says it."""
+    question = (result.weights, result.separation, result.cohort, result.law)
+    more: dict[str, Any] = {}
+    if precision is not None:
+        fluctuation = theory.asymptotic_variance(*question, seed=seed)
+        more["fluctuation"] = {
+            "method": fluctuation.method,
+            "variance": fluctuation.variance.tolist(),
+            "precision": precision,
+            "rounds_needed": _whole(theory.rounds_needed(fluctuation, precision)),
+        }
+    if convergence is not None:
+        found = theory.convergence(*question, rounds=convergence, seed=seed, limit=result)
+        more["convergence"] = {
+            "quantity": "TV distance between the law of the participants of round t, all ready at round 0, and pi",
+            "method": found.method,
+            "replicas": found.replicas,
+            "tv": found.tv.tolist(),
+            "noise_floor": None if found.noise_floor is None else found.noise_floor.tolist(),
+        }
+    if mixing:
+        speed = theory.mixing(*question)
+        more["mixing"] = {
+            "quantity": "TV distance between the law of the chain's state and its stationary law, from the worst start",
+            "mixing_time": speed.mixing_time,
+            "level": speed.level,
+            "spectral_gap": speed.spectral_gap,
+            "period": speed.period,
+            "recurrent_classes": speed.recurrent_classes,
+            "states": speed.states,
+        }
+    return more
+
+
+def _whole(rounds: NDArray[np.float64]) -> list[int | None]:
+    """Return rounds as integers; null for a client of which no number of rounds is enough."""
+    return [int(value) if np.isfinite(value) else None for value in rounds.tolist()]

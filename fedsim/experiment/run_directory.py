@@ -5,7 +5,7 @@ import json
 import platform
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -15,9 +15,10 @@ import polars as pl
 
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import own_metrics
-from fedsim.common.errors import RunError, dotted
+from fedsim.common.errors import RunError
 from fedsim.common.files import name_of_file, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
+from fedsim.experiment.changes import changes
 from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
@@ -34,7 +35,7 @@ _MOST_DIFFERENCES = 3
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a run came about: what its manifest says beside the result.
+    """How a run or a sweep came about: what its directory says beside the results.
 
     Attributes
     ----------
@@ -56,11 +57,10 @@ class Provenance:
     wall_time_s: float | None = None
     permissions: Permissions = NOTHING
 
-    @property
-    def command(self) -> str:
-        """The command that runs the scenario again."""
-        options = [*override_options(self.overrides, self.seed), *self.permissions.words]
-        return shlex.join(["fedsim", "run", self.file, *options]) if self.file else ""
+    def command(self, verb: str = "run", *more: str) -> str:
+        """Return the command that does this to the scenario again; nothing, if it was not read from a file."""
+        options = [*more, *override_options(self.overrides, self.seed), *self.permissions.words]
+        return shlex.join(["fedsim", verb, self.file, *options]) if self.file else ""
 
 
 def write_run(
@@ -113,7 +113,7 @@ def write_run(
         "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
         **({"own_metrics": own} if own else {}),
         "fingerprints": {name: fingerprint(table) for name, table in named.items()},
-        "command": provenance.command,
+        "command": provenance.command(),
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": simulated_s,
     }
@@ -145,7 +145,10 @@ def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
     """
     there = read_object(file)
     here = json.loads(as_json(own))
-    found = [line for key in here for line in _differences(there.get(key), here[key], (key,))]
+    found = [
+        f"{path.removeprefix('scenario.')} is {_short(theirs)} there and {_short(ours)} here"
+        for path, theirs, ours in changes({key: there.get(key) for key in here}, here)
+    ]
     if found:
         shown = "; ".join(found[:_MOST_DIFFERENCES])
         more = f"; and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
@@ -193,18 +196,6 @@ def _only_leftovers(folder: Path) -> bool:
     """Say whether a folder holds nothing but what a run that was killed left behind."""
     ours = {"metrics.json", "report.html", "figures"}
     return all(path.name in ours or path.suffix in {".parquet", ".partial"} for path in folder.iterdir())
-
-
-def _differences(there: Any, here: Any, path: tuple[str | int, ...]) -> Iterator[str]:
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in [*here, *(key for key in there if key not in here)]:
-            yield from _differences(there.get(key), here.get(key), (*path, key))
-    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        for index, (left, right) in enumerate(zip(there, here, strict=True)):
-            yield from _differences(left, right, (*path, index))
-    elif there != here:
-        name = dotted(path).removeprefix("scenario.")
-        yield f"{name} is {_short(there)} there and {_short(here)} here"
 
 
 def _short(value: Any) -> str:

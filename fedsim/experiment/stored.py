@@ -8,6 +8,7 @@ import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError, ScenarioError
+from fedsim.common.files import read_table
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.experiment.result import Result
 from fedsim.experiment.run_directory import MANIFEST, METRICS, UNFINISHED
@@ -63,12 +64,7 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
 
 def _table(path: Path, known: object) -> pl.DataFrame:
     """Read a table, and see that it is the one with this fingerprint."""
-    if not path.is_file():
-        raise RunError(f"{path}: no such file; the run wrote it")
-    try:
-        table = pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    table = read_table(path, "the run wrote it")
     if fingerprint(table) != known:
         raise RunError(f"{path} is not the table that the run wrote: its fingerprint in {MANIFEST} is another")
     return table

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from fedsim.analysis import describe, listed
+from fedsim.experiment.changes import Change
 from fedsim.report.finished_sweep import short, shown
 from fedsim.report.formatting import NOTHING, count, minus, number, percent
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
-from fedsim.sweeps.compare import Change
 from fedsim.sweeps.results import parameters_of
 
 SETTINGS = 80

@@ -274,7 +274,8 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
             With every mistake as ``FILE:LINE:COLUMN: error: PATH: ...``.
         """
         file = path_of("path", path, "the name of a scenario file")
-        if isinstance(overrides, str) or not all(isinstance(each, str) for each in overrides):
+        listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)
+        if not listed or not all(isinstance(each, str) for each in overrides):
             raise TypeError(f"overrides must be a list of PATH=VALUE, not {shown(overrides)}")
         seed = None if seed is None else whole("seed", seed)
         document, mistakes = load_document(file, overrides, seed, Permissions(allow_plugins, allow_outside))

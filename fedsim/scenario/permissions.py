@@ -113,6 +113,11 @@ def named_files(data: Any) -> Iterator[str]:
     return (word for _, keys, word in _words(data, (), ()) if keys[-1:] in _FILES)
 
 
+def named_modules(data: Any) -> Iterator[str]:
+    """Yield the modules of a person's own that a scenario's plain data name."""
+    return (word.partition(":")[0] for _, keys, word in _words(data, (), ()) if ":" in word and _is_door(keys))
+
+
 def _check_inside(home: Path, name: str) -> None:
     there = locate(home, name, NOTHING)
     if there.is_dir():  # as MNIST's four files are named by their folder

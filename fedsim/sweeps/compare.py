@@ -1,23 +1,36 @@
 """Two runs, or two sweeps, side by side: what differs in their configuration, and in their figures."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite, read_object
-from fedsim.experiment.result import Result
+from fedsim.experiment.changes import Change, changes
 from fedsim.experiment.run_directory import MANIFEST, METRICS
+from fedsim.scenario import Scenario
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
-Change = tuple[str, Any, Any]
-ABSENT = "(absent)"
+
+@runtime_checkable
+class Measured(Protocol):
+    """What is compared of a `fedsim.Result`."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was run."""
+        ...
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Figures by name."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class Comparison:
     notes: list[str]
 
 
-def compare(a: str | Path | Result, b: str | Path | Result, *, confidence: float = 0.95) -> Comparison:
+def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: float = 0.95) -> Comparison:
     """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
 
     Raises
@@ -90,7 +103,7 @@ def compare(a: str | Path | Result, b: str | Path | Result, *, confidence: float
     return Comparison(configuration, differences(pairs, confidence), notes)
 
 
-def read_side(name: str | Path | Result) -> Side:
+def read_side(name: str | Path | Measured) -> Side:
     """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result.
 
     Raises
@@ -98,7 +111,7 @@ def read_side(name: str | Path | Result) -> Side:
     RunError
         If it is none of these.
     """
-    if isinstance(name, Result):
+    if isinstance(name, Measured):
         scenario = name.scenario
         return Side(scenario.name, scenario.model_dump(mode="json"), _figures(scenario.seed, finite(name.metrics)))
     folder = path_of("what is compared", name, "a result, or a run or sweep directory")
@@ -114,15 +127,6 @@ def read_side(name: str | Path | Result) -> Side:
         return Side(str(name), manifest["scenario"], _figures(manifest["seed"], metrics))
     except (KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{folder} is not a run directory: {type(error).__name__}: {error}") from None
-
-
-def changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield (path, value in a, value in b) wherever two configurations differ, in the order of a, then of b."""
-    ours, theirs = dict(_leaves(a)), dict(_leaves(b))
-    for path in dict.fromkeys([*ours, *theirs]):
-        pair = ours.get(path, ABSENT), theirs.get(path, ABSENT)
-        if pair[0] != pair[1] or isinstance(pair[0], bool) != isinstance(pair[1], bool):
-            yield path, *pair
 
 
 def _point(folder: Path, text: str, name: str) -> Side:
@@ -154,17 +158,6 @@ def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
 
 def _number(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(data, Mapping) and data:
-        for key, value in data.items():
-            yield from _leaves(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(data, list) and data and any(isinstance(item, Mapping | list) for item in data):
-        for index, value in enumerate(data):
-            yield from _leaves(value, f"{path}[{index}]")
-    else:
-        yield path, data
 
 
 def _listed(names: list[str]) -> str:

@@ -5,17 +5,18 @@ can tell which run was to blame: those in flight become suspects, are done again
 only one that breaks it while alone is charged with an attempt.
 """
 
-import multiprocessing
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
+from functools import partial
 
 from fedsim.common.errors import FedsimError, SweepError
 from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.plan import Run
-from fedsim.sweeps.worker import Outcome, Task, work
+from fedsim.sweeps.executors.local import leaving_no_process
+from fedsim.sweeps.plan import PlannedRun
+from fedsim.sweeps.worker import RunOutcome, Task, work
 
 _LOOK_EVERY_S = 1.0
 _PATIENCE_S = 60.0
@@ -38,63 +39,61 @@ class Settled:
         Whether there is going to be another attempt.
     """
 
-    run: Run
-    outcome: Outcome
+    run: PlannedRun
+    outcome: RunOutcome
     attempts: int
     again: bool = False
 
 
-@dataclass(frozen=True)
-class Orders:
-    """How runs are done.
+def dispatch(
+    runs: Iterable[PlannedRun],
+    backend: Backend,
+    task_of: Callable[[PlannedRun], Task],
+    retries: int = 2,
+    job: Callable[[Task], RunOutcome] = work,
+) -> Generator[Settled, None, None]:
+    """Do all runs, and yield each attempt that ends one or is repeated.
 
-    Attributes
+    Stopping early (an exception, an interrupt, closing the iterator) cancels what has not begun and ends the local
+    processes that were started.
+
+    Parameters
     ----------
+    runs, backend
+        What is done, and where.
     task_of
         What travels to the worker for a run.
     retries
         Further attempts for a run that fails for no reason of its own.
     job
         What a worker does with a task.
-    """
-
-    task_of: Callable[[Run], Task]
-    retries: int = 2
-    job: Callable[[Task], Outcome] = work
-
-
-def dispatch(runs: Iterable[Run], backend: Backend, orders: Orders) -> Generator[Settled, None, None]:
-    """Do all runs, and yield each attempt that ends one or is repeated.
-
-    Stopping early (an exception, an interrupt, closing the iterator) cancels what has not begun and ends the local
-    processes that were started.
 
     Raises
     ------
     SweepError
         If the executor cannot be opened, breaks again and again, or has no workers for a minute.
     """
-    before = set(multiprocessing.active_children())
-    desk = _Desk(runs, backend, orders)
-    try:
-        yield from desk.work()
-        desk.close()
-    except BaseException:
-        desk.close(at_once=True)
-        for child in set(multiprocessing.active_children()) - before:
-            child.kill()
-            child.join()
-        raise
+    dispatcher = _Dispatcher(runs, backend, task_of, retries, job)
+    with leaving_no_process(partial(dispatcher.close, at_once=True)):
+        yield from dispatcher.work()
+        dispatcher.close()
 
 
-class _Desk:
+class _Dispatcher:
     """What is waiting, in flight and suspected."""
 
-    def __init__(self, runs: Iterable[Run], backend: Backend, orders: Orders) -> None:
+    def __init__(
+        self,
+        runs: Iterable[PlannedRun],
+        backend: Backend,
+        task_of: Callable[[PlannedRun], Task],
+        retries: int,
+        job: Callable[[Task], RunOutcome],
+    ) -> None:
         self._waiting = deque(runs)
-        self._backend, self._orders = backend, orders
-        self._suspects: deque[Run] = deque()
-        self._in_flight: dict[Future[Outcome], Run] = {}
+        self._backend, self._task_of, self._retries, self._job = backend, task_of, retries, job
+        self._suspects: deque[PlannedRun] = deque()
+        self._in_flight: dict[Future[RunOutcome], PlannedRun] = {}
         self._failed: Counter[str] = Counter()
         self._executor: Executor | None = None
         self._most = 1
@@ -126,9 +125,9 @@ class _Desk:
             return
         while source and len(self._in_flight) < most:
             run = source[0]
-            task = self._orders.task_of(run)
+            task = self._task_of(run)
             try:
-                future = self._executor.submit(self._orders.job, task)
+                future = self._executor.submit(self._job, task)
             except BrokenExecutor:
                 self._broken()
                 return
@@ -137,7 +136,7 @@ class _Desk:
             source.popleft()
             self._in_flight[future] = run
 
-    def _take_back(self, done: Iterable[Future[Outcome]]) -> Iterator[Settled]:
+    def _take_back(self, done: Iterable[Future[RunOutcome]]) -> Iterator[Settled]:
         alone = len(self._in_flight) == 1
         broken = False
         for future in done:
@@ -150,19 +149,19 @@ class _Desk:
             elif isinstance(error, BrokenExecutor | CancelledError):
                 broken = True
                 if alone:
-                    yield self._settled(run, Outcome(_told(error)), self._suspects)
+                    yield self._settled(run, RunOutcome(_told(error)), self._suspects)
                 else:
                     self._suspects.append(run)
             else:
-                yield self._settled(run, Outcome(_told(error)))
+                yield self._settled(run, RunOutcome(_told(error)))
         if broken:
             self._broken()
 
-    def _settled(self, run: Run, outcome: Outcome, queue: deque[Run] | None = None) -> Settled:
+    def _settled(self, run: PlannedRun, outcome: RunOutcome, queue: deque[PlannedRun] | None = None) -> Settled:
         """Count the attempt, and put the run back in a queue if it deserves another."""
         failed = bool(outcome.error)
         attempts = self._failed[run.run_id] + 1
-        again = failed and not outcome.final and attempts <= self._orders.retries
+        again = failed and not outcome.final and attempts <= self._retries
         if again:
             self._failed[run.run_id] = attempts
             (self._waiting if queue is None else queue).append(run)
@@ -175,7 +174,7 @@ class _Desk:
         self._suspects.extend(self._in_flight.values())
         self._in_flight.clear()
         self._breaks += 1
-        if self._breaks > max(_MOST_BREAKS, self._orders.retries + 1):
+        if self._breaks > max(_MOST_BREAKS, self._retries + 1):
             raise SweepError(f"the executor {self._backend.name} broke {self._breaks} times in a row")
         self.close(at_once=True)
 

@@ -14,7 +14,7 @@ _FIRST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One run: a point with a seed."""
 
     run_id: str
@@ -37,9 +37,9 @@ class Plan:
     scenario: Scenario
     points: list[Point]
     seeds: list[int]
-    runs: list[Run]
+    runs: list[PlannedRun]
 
-    def scenario_of(self, run: Run) -> Scenario:
+    def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return what the run simulates."""
         return self.points[run.point].with_seed(run.seed)
 
@@ -53,7 +53,7 @@ def plan_sweep(scenario: Scenario) -> Plan:
         With every mistake in any point.
     """
     points, seeds = points_of(scenario), seeds_of(scenario)
-    runs = [Run(point.run_id(seed), point.index, seed) for point in points for seed in seeds]
+    runs = [PlannedRun(point.run_id(seed), point.index, seed) for point in points for seed in seeds]
     return Plan(scenario, points, seeds, runs)
 
 

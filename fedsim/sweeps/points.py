@@ -14,6 +14,7 @@ from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.experiment.budget import Need, refusals
 from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
+from fedsim.scenario.permissions import named_files, named_modules
 from fedsim.scenario.sweep import Sweep
 
 MAX_RUNS = 1_000_000
@@ -131,29 +132,12 @@ def _digest(scenario: Scenario) -> str:
     """Hash the resolved configuration and the contents of what it names: files, and modules of the user's own."""
     resolved = {key: value for key, value in scenario.model_dump(mode="json").items() if key not in _WITHOUT_EFFECT}
     digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
-    for file in sorted(set(_named_files(resolved, scenario.folder))):
+    named = {scenario.folder / name for name in named_files(resolved)} | set(map(_origin, named_modules(resolved)))
+    for file in sorted(file for file in named if file is not None and file.is_file()):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _named_files(data: Any, folder: Path) -> Iterator[Path]:
-    if isinstance(data, list):
-        for item in data:
-            yield from _named_files(item, folder)
-    if not isinstance(data, dict):
-        return
-    for key, value in data.items():
-        if not isinstance(value, str):
-            yield from _named_files(value, folder)
-        elif key in {"file", "path"} and (folder / value).is_file():
-            yield folder / value
-        elif key == "kind" and ":" in value:
-            origin = _origin(value.partition(":")[0])
-            if origin is not None:
-                yield origin
-
-
 def _origin(module: str) -> Path | None:
     spec = find_spec(module)
-    path = Path(spec.origin) if spec is not None and spec.origin else None
-    return path if path is not None and path.is_file() else None
+    return Path(spec.origin) if spec is not None and spec.origin else None

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import write_table, write_text
+from fedsim.common.files import read_table, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 
 SWEEP_FILE = "sweep.json"
@@ -94,7 +94,7 @@ def complete(folder: Path) -> set[str]:
     """Return the runs whose results are there, merged or in files of their own."""
     found = {path.stem for path in (folder / RUNS).glob("[!.]*.parquet")}
     if (folder / MERGED_FILE).exists():
-        found |= set(read_table(folder / MERGED_FILE)["run_id"].unique())
+        found |= set(read_results_of(folder / MERGED_FILE)["run_id"].unique())
     return found
 
 
@@ -122,7 +122,7 @@ def compact(folder: Path) -> Path:
 def read_runs(folder: Path) -> pl.DataFrame:
     """Return the results of all complete runs: ``run_id``, ``seed``, ``metric``, ``value``; each run once."""
     merged = folder / MERGED_FILE
-    parts = [read_table(merged)] if merged.exists() else [pl.DataFrame(schema=RUN_COLUMNS)]
+    parts = [read_results_of(merged)] if merged.exists() else [pl.DataFrame(schema=RUN_COLUMNS)]
     known = set(parts[0]["run_id"].unique())
     files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in known)
     try:
@@ -130,11 +130,11 @@ def read_runs(folder: Path) -> pl.DataFrame:
         return pl.concat(parts)
     except (OSError, pl.exceptions.PolarsError):
         for file in files:
-            read_table(file)  # says which one it is
+            read_results_of(file)  # says which one it is
         raise
 
 
-def read_table(path: Path) -> pl.DataFrame:
+def read_results_of(path: Path) -> pl.DataFrame:
     """Read a table of runs.
 
     Raises
@@ -142,10 +142,7 @@ def read_table(path: Path) -> pl.DataFrame:
     RunError
         If it is not one.
     """
-    try:
-        table = pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError(f"{path} cannot be read: {_first_line(error)}; remove it, and run the sweep again") from None
+    table = read_table(path, "remove it, and run the sweep again")
     if dict(table.schema) != RUN_COLUMNS:
         raise RunError(f"{path} does not hold the results of runs; remove it, and run the sweep again")
     return table
@@ -170,7 +167,3 @@ def read_sweep(directory: str | Path) -> dict[str, Any]:
     if not wanted <= sweep.keys():
         raise RunError(f"{path} is not that of a sweep")
     return sweep
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -2,9 +2,8 @@
 
 import os
 import platform
-import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,48 +16,17 @@ from fedsim.common.arguments import path_of, whole
 from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file
 from fedsim.common.progress import Report, silent
+from fedsim.experiment.run_directory import Provenance
 from fedsim.scenario import Scenario
-from fedsim.scenario.imports import as_scenario
-from fedsim.scenario.overrides import override_options
-from fedsim.scenario.permissions import NOTHING, Permissions
+from fedsim.scenario.imports import as_scenario, import_folders
 from fedsim.sweeps import store
-from fedsim.sweeps.dispatch import Orders, dispatch
+from fedsim.sweeps.dispatch import Settled, dispatch
 from fedsim.sweeps.executors import Backend, backend_of
-from fedsim.sweeps.plan import Plan, Run, plan_sweep
+from fedsim.sweeps.plan import Plan, PlannedRun, plan_sweep
 from fedsim.sweeps.results import paired, read_results
-from fedsim.sweeps.worker import Outcome, Task, work
+from fedsim.sweeps.worker import RunOutcome, Task, work
 
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class SweepCommand:
-    """How a sweep came about: what ``sweep.json`` says beside it.
-
-    Attributes
-    ----------
-    file
-        The scenario file, as it was named.
-    overrides
-        ``path=value`` each.
-    seed
-        The seed given on the command line, if there was one.
-    import_from
-        Folders in which modules of the user's own are found.
-    permissions
-        What the scenario was allowed.
-    """
-
-    file: str = ""
-    overrides: Sequence[str] = ()
-    seed: int | None = None
-    import_from: Sequence[str] = ()
-    permissions: Permissions = NOTHING
-
-    def words(self, directory: Path) -> str:
-        """The command that does what is missing; none, if there is no scenario file."""
-        options = [*override_options(self.overrides, self.seed), *self.permissions.words]
-        return shlex.join(["fedsim", "sweep", self.file, "--out", str(directory), *options]) if self.file else ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +50,7 @@ class Swept:
     directory: Path
     runs: int
     kept: int
-    crashed: dict[Run, str]
+    crashed: dict[PlannedRun, str]
     seconds: float
 
     def results(self) -> pl.DataFrame:
@@ -136,11 +104,9 @@ def sweep(
     scenario = as_scenario(scenario)
     given = None if directory is None else path_of("directory", directory, "the folder to write")
     backend = backend_of(executor, None if workers is None else whole("workers", workers, 1))
-    plan, command = plan_sweep(scenario), SweepCommand(permissions=scenario.permissions)
+    plan = plan_sweep(scenario)
     folder = default_directory(scenario) if given is None else given
-    return run_sweep(
-        plan, folder, backend, retries=whole("retries", retries), command=command, report=report, tell=tell
-    )
+    return run_sweep(plan, folder, backend, retries=whole("retries", retries), report=report, tell=tell)
 
 
 def run_sweep(
@@ -149,10 +115,10 @@ def run_sweep(
     backend: Backend,
     *,
     retries: int = 2,
-    command: SweepCommand | None = None,
+    provenance: Provenance | None = None,
     report: Report = silent,
     tell: Tell = lambda _: None,
-    job: Callable[[Task], Outcome] = work,
+    job: Callable[[Task], RunOutcome] = work,
 ) -> Swept:
     """Do the runs of a plan that are missing in a directory.
 
@@ -164,14 +130,10 @@ def run_sweep(
         New, or that of an earlier call, whose runs are kept; one on a file system that all workers share.
     backend
         Where runs are done.
-    retries
-        Further attempts for a run whose worker died, or that failed for a reason that may pass.
-    command
+    provenance
         How the sweep was asked for.
-    report, tell
-        Told how much is done, and what went wrong with a run.
     job
-        What a worker does with a task.
+        What a worker does with a task; all else is as in `sweep`.
 
     Raises
     ------
@@ -180,21 +142,21 @@ def run_sweep(
     SweepError
         If the executor cannot go on.
     """
-    command = command or SweepCommand()
+    provenance = provenance or Provenance(permissions=plan.scenario.permissions)
     folder = store.open_sweep_directory(directory).absolute()
     began = time.monotonic()
+    task_of = _tasks(plan, folder, provenance)
     with store.sole_writer(folder):
         there = store.complete(folder)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
         kept = sum(run.run_id in there for run in plan.runs)
-        about = _about(plan, Path(directory), command)
+        about = _about(plan, Path(directory), provenance)
         store.write_sweep(folder, about | {"status": "running"})
         store.forget_crashes(folder, [run.run_id for run in plan.runs])
         status, crashed = "interrupted", {}
         try:
-            crashed = _do(
-                plan, missing, folder, backend, Orders(_tasks(plan, folder, command), retries, job), report, tell
-            )
+            with closing(dispatch(missing, backend, task_of, retries, job)) as attempts:
+                crashed = _follow(attempts, len(missing), plan, folder, report, tell)
             status = "crashed" if crashed else "complete"
         except SweepError:
             status = "incomplete"
@@ -205,54 +167,53 @@ def run_sweep(
     return Swept(Path(directory), len(plan.runs), kept, crashed, seconds)
 
 
-def _do(
-    plan: Plan, missing: Sequence[Run], folder: Path, backend: Backend, orders: Orders, report: Report, tell: Tell
-) -> dict[Run, str]:
-    crashed: dict[Run, str] = {}
-    if not missing:
-        return crashed
-    over = len(plan.runs) - len(missing)
-    report("sweeping", over / len(plan.runs))
-    with closing(dispatch(missing, backend, orders)) as attempts:
-        for settled in attempts:
-            run, error = settled.run, settled.outcome.error
-            if not error and not store.run_file(folder, run.run_id).exists():
-                raise SweepError(
-                    f"run {run.run_id} is done, but its file is not in {folder}: the workers must share that folder"
-                )
-            if error:
-                what = "trying again" if settled.again else f"given up after attempt {settled.attempts}"
-                tell(f"run {run.run_id} (point {run.point}, seed {run.seed}): {error}; {what}")
-            if settled.again:
-                continue
-            if error:
-                crashed[run] = error
-                store.write_crash(folder, run.run_id, settled.attempts, error)
-            over += 1
-            report("sweeping", over / len(plan.runs))
+def _follow(
+    attempts: Iterable[Settled], missing: int, plan: Plan, folder: Path, report: Report, tell: Tell
+) -> dict[PlannedRun, str]:
+    """See each attempt through; return the runs that failed for good."""
+    crashed: dict[PlannedRun, str] = {}
+    over = len(plan.runs) - missing
+    if missing:
+        report("sweeping", over / len(plan.runs))
+    for settled in attempts:
+        run, error = settled.run, settled.outcome.error
+        if not error and not store.run_file(folder, run.run_id).exists():
+            raise SweepError(
+                f"run {run.run_id} is done, but its file is not in {folder}: the workers must share that folder"
+            )
+        if error:
+            what = "trying again" if settled.again else f"given up after attempt {settled.attempts}"
+            tell(f"run {run.run_id} (point {run.point}, seed {run.seed}): {error}; {what}")
+        if settled.again:
+            continue
+        if error:
+            crashed[run] = error
+            store.write_crash(folder, run.run_id, settled.attempts, error)
+        over += 1
+        report("sweeping", over / len(plan.runs))
     return crashed
 
 
-def _tasks(plan: Plan, folder: Path, command: SweepCommand) -> Callable[[Run], Task]:
-    places = tuple(command.import_from)
+def _tasks(plan: Plan, folder: Path, provenance: Provenance) -> Callable[[PlannedRun], Task]:
+    places = import_folders(provenance.file, provenance.permissions) if provenance.file else ()
     return lambda run: Task(run.run_id, plan.scenario_of(run), str(folder), places)
 
 
-def _about(plan: Plan, directory: Path, command: SweepCommand) -> dict[str, Any]:
+def _about(plan: Plan, directory: Path, provenance: Provenance) -> dict[str, Any]:
     scenario = plan.scenario
     return {
         "name": scenario.name,
         "description": scenario.description,
-        "scenario_file": command.file,
+        "scenario_file": provenance.file,
         "scenario": scenario.model_dump(mode="json"),
-        "overrides": list(command.overrides),
+        "overrides": list(provenance.overrides),
         "parameters": [] if scenario.sweep is None else scenario.sweep.paths,
         "points": [{"point": point.index, "values": point.values} for point in plan.points],
         "seeds": plan.seeds,
         "runs": [vars(run) for run in plan.runs],
         "versions": {"fedsim": __version__, "python": platform.python_version()},
         "platform": platform.platform(),
-        "command": command.words(directory),
+        "command": provenance.command("sweep", "--out", str(directory)),
     }
 
 

@@ -32,7 +32,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What became of a run.
 
     Attributes
@@ -50,7 +50,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-def work(task: Task) -> Outcome:
+def work(task: Task) -> RunOutcome:
     """Do a run and write its results, unless they are there; never raises, since the answer has to travel back."""
     from fedsim.experiment.run import simulate
     from fedsim.sweeps.store import run_file, write_run
@@ -58,13 +58,13 @@ def work(task: Task) -> Outcome:
     folder = Path(task.folder)
     began = time.perf_counter()
     if run_file(folder, task.run_id).exists():
-        return Outcome()
+        return RunOutcome()
     let_import_from(task.import_from)
     try:
         result = simulate(task.scenario)
         write_run(folder, task.run_id, task.scenario.seed, result.metrics)
     except FedsimError as error:
-        return Outcome(str(error), final=not isinstance(error, RunError))
+        return RunOutcome(str(error), final=not isinstance(error, RunError))
     except Exception as error:  # noqa: BLE001  whatever a problem or an optimizer of the user's own may raise
-        return Outcome(f"{type(error).__name__}: {error}")
-    return Outcome(seconds=time.perf_counter() - began)
+        return RunOutcome(f"{type(error).__name__}: {error}")
+    return RunOutcome(seconds=time.perf_counter() - began)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ci.drift import Comparison, compare, unused, updated
+from fedsim.ci.drift import LockedValue, compare, unused, updated
 from fedsim.ci.lock import Entry, Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
 from fedsim.scenario import Scenario
 
@@ -31,7 +31,7 @@ def statuses(lock: Lock, value: float | None = 5.0, table: str = HASHES[0], **dr
     return [each.status for each in compared(lock, value, table, **drift)]
 
 
-def compared(lock: Lock, value: float | None, table: str, **drift: object) -> list[Comparison]:
+def compared(lock: Lock, value: float | None, table: str, **drift: object) -> list[LockedValue]:
     return compare(scenario(**drift), lock, HERE, {"rounds.count": value}, {"rounds": table})
 
 

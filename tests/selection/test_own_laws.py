@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim import Scenario, simulate
+from fedsim import Scenario, chain, simulate
 from fedsim.common.errors import ChainError, PluginError, ScenarioError
 from fedsim.common.files import write_table
 from fedsim.experiment.preflight import preflight
@@ -20,7 +20,6 @@ from fedsim.scenario.component import Component
 from fedsim.selection import LAWS, check_law, selection_law
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import applicable, predicted
-from fedsim.theory.questions import Extras, Target, chain_results
 from tests.selection.cases import law_of, request, shown
 from tests.simulation.test_journal import simulate_with_kills
 
@@ -250,7 +249,7 @@ def test_theory_covers_what_a_law_declares(server: dict[str, Any]) -> None:
     population = build_population(own)
     assert applicable(own, population) is None
     with pytest.raises(ChainError, match="no theory covers the selection law 'my_laws:Longest'"):
-        chain_results(own, population, None, "auto", None, Target(), Extras())
+        chain(own)
     theory = applicable(covered, population)
     assert theory is not None
     np.testing.assert_array_equal(theory.pi, predicted(known, population).pi)

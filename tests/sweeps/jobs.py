@@ -8,10 +8,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from fedsim.sweeps.store import write_run
-from fedsim.sweeps.worker import Outcome, Task, work
+from fedsim.sweeps.worker import RunOutcome, Task, work
 
 
-def dies_once(task: Task) -> Outcome:
+def dies_once(task: Task) -> RunOutcome:
     """Kill the worker at the first attempt at seed 1, then do the run."""
     _note(task)
     mark = Path(task.folder) / ".died.partial"
@@ -21,7 +21,7 @@ def dies_once(task: Task) -> Outcome:
     return work(task)
 
 
-def always_dies(task: Task) -> Outcome:
+def always_dies(task: Task) -> RunOutcome:
     """Kill the worker at every attempt at seed 1; do all other runs."""
     _note(task)
     if task.scenario.seed == 1:
@@ -29,23 +29,23 @@ def always_dies(task: Task) -> Outcome:
     return work(task)
 
 
-def fails(task: Task) -> Outcome:
+def fails(task: Task) -> RunOutcome:
     """Fail for a reason that may pass at seed 0, for one that will not at seed 1."""
     _note(task)
     if task.scenario.seed == 0:
-        return Outcome("out of luck")
-    return Outcome("a bad idea", final=True) if task.scenario.seed == 1 else work(task)
+        return RunOutcome("out of luck")
+    return RunOutcome("a bad idea", final=True) if task.scenario.seed == 1 else work(task)
 
 
-def writes_elsewhere(_task: Task) -> Outcome:
+def writes_elsewhere(_task: Task) -> RunOutcome:
     """Say that all went well, as a worker on another machine would."""
-    return Outcome()
+    return RunOutcome()
 
 
-def nothing(task: Task) -> Outcome:
+def nothing(task: Task) -> RunOutcome:
     """Write a result at once."""
     write_run(Path(task.folder), task.run_id, task.scenario.seed, {"nothing": 0.0})
-    return Outcome()
+    return RunOutcome()
 
 
 def _note(task: Task) -> None:

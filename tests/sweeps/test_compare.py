@@ -7,9 +7,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
+from fedsim.experiment.changes import ABSENT, changes
 from fedsim.experiment.run import simulate
 from fedsim.scenario import Scenario
-from fedsim.sweeps.compare import ABSENT, changes, compare
+from fedsim.sweeps.compare import compare
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.results import paired, read_results

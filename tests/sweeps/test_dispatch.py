@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.dispatch import Orders, Settled, dispatch
+from fedsim.sweeps.dispatch import Settled, dispatch
 from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.plan import Run
-from fedsim.sweeps.worker import Outcome, Task
+from fedsim.sweeps.plan import PlannedRun
+from fedsim.sweeps.worker import RunOutcome, Task
 
-RUNS = [Run(f"run-{seed}", 0, seed) for seed in range(12)]
+RUNS = [PlannedRun(f"run-{seed}", 0, seed) for seed in range(12)]
 NO_SCENARIO: Any = None
 
 
-def task_of(run: Run) -> Task:
+def task_of(run: PlannedRun) -> Task:
     return Task(run.run_id, NO_SCENARIO, "")
 
 
@@ -62,12 +62,12 @@ class Fragile(Executor):
         pass
 
 
-def ok(_task: Task) -> Outcome:
-    return Outcome()
+def ok(_task: Task) -> RunOutcome:
+    return RunOutcome()
 
 
-def settle(backend: Backend, retries: int = 2, job: Callable[[Task], Outcome] = ok) -> list[Settled]:
-    return list(dispatch(RUNS, backend, Orders(task_of, retries, job)))
+def settle(backend: Backend, retries: int = 2, job: Callable[[Task], RunOutcome] = ok) -> list[Settled]:
+    return list(dispatch(RUNS, backend, task_of, retries, job))
 
 
 def final(settled: list[Settled]) -> dict[str, Settled]:
@@ -98,8 +98,8 @@ def test_only_the_culprit_of_a_broken_executor_is_charged(poison: dict[str, int]
 
 
 def test_a_run_that_fails_for_a_reason_of_its_own_is_not_tried_again() -> None:
-    def job(task: Task) -> Outcome:
-        return Outcome("never", final=True) if task.run_id == "run-3" else Outcome()
+    def job(task: Task) -> RunOutcome:
+        return RunOutcome("never", final=True) if task.run_id == "run-3" else RunOutcome()
 
     settled = settle(Backend("threads", lambda: ThreadPoolExecutor(2), lambda _: 2), job=job)
     assert final(settled)["run-3"].attempts == 1
@@ -109,11 +109,11 @@ def test_a_run_that_fails_for_a_reason_of_its_own_is_not_tried_again() -> None:
 def test_a_task_that_raises_is_tried_again_and_then_given_up() -> None:
     calls: Counter[str] = Counter()
 
-    def job(task: Task) -> Outcome:
+    def job(task: Task) -> RunOutcome:
         calls[task.run_id] += 1
         if task.run_id == "run-3" or (task.run_id == "run-5" and calls[task.run_id] < 3):
             raise OSError("lost on the way")
-        return Outcome()
+        return RunOutcome()
 
     ends = final(settle(Backend("threads", lambda: ThreadPoolExecutor(2), lambda _: 2), retries=2, job=job))
     assert (ends["run-3"].attempts, ends["run-3"].outcome.error) == (3, "OSError: lost on the way")
@@ -138,11 +138,11 @@ def test_an_executor_that_takes_nothing_is_an_error() -> None:
 def test_closing_early_cancels_what_has_not_begun() -> None:
     calls: Counter[str] = Counter()
 
-    def job(task: Task) -> Outcome:
+    def job(task: Task) -> RunOutcome:
         calls[task.run_id] += 1
-        return Outcome()
+        return RunOutcome()
 
-    attempts = dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), Orders(task_of, 0, job))
+    attempts = dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), task_of, 0, job)
     next(iter(attempts))
     attempts.close()
     assert sum(calls.values()) < len(RUNS)
@@ -152,11 +152,11 @@ def test_tasks_are_made_when_they_are_needed() -> None:
     """A sweep of a million runs holds a few scenarios at a time."""
     made: list[str] = []
 
-    def task(run: Run) -> Task:
+    def task(run: PlannedRun) -> Task:
         made.append(run.run_id)
         return task_of(run)
 
-    attempts = iter(dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), Orders(task, 0, ok)))
+    attempts = iter(dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), task, 0, ok))
     next(attempts)
     assert len(made) <= 3
     assert len(list(attempts)) == len(RUNS) - 1

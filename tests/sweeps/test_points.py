@@ -109,3 +109,20 @@ def test_a_run_that_will_fail_has_no_estimate(small: Load) -> None:
         small("population=[{devices: 6, separation: [1, 1, 1, 4, 4, 4]}]", "server={cohort: 2, selection: cyclic}")
     )
     assert estimate_seconds(plan) == [None]
+
+
+def test_every_module_of_ones_own_is_part_of_what_a_run_is(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it is named: a run is another one once the code has changed."""
+    learning = (
+        "learning: {problem: quadratic, optimizers: [{kind: fedavg, server: 'own_update:Own'}], step_size: 0.1}\n"
+    )
+    module = tmp_path / "own_update.py"
+    module.write_text("from fedsim.learning import Sgd\nclass Own(Sgd):\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    scenario = Scenario.load(write(SMALL + learning), allow_plugins=True)
+    (before,) = points_of(scenario)
+    module.write_text(module.read_text() + "# more\n")
+    (after,) = points_of(scenario)
+    assert before.digest != after.digest

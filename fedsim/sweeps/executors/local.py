@@ -9,8 +9,9 @@ import pickle
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
@@ -36,6 +37,20 @@ ONE_THREAD = dict.fromkeys(
 
 class WorkerLostError(Exception):
     """The process that did this task died; the executor goes on."""
+
+
+@contextmanager
+def leaving_no_process(stop: Callable[[], None]) -> Iterator[None]:
+    """Where the block is left by an exception or an interrupt: `stop`, and end the processes that were begun in it."""
+    before = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        stop()
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+            child.join()
+        raise
 
 
 class LocalProcesses(Executor):
