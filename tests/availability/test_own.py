@@ -95,7 +95,10 @@ def scenario(engine: str = "auto", server: dict[str, Any] | None = None, **group
             "start": "2026-03-27T09:30:00Z",
             "stop": {"duration": "4d"},
             "engine": engine,
-            "population": [{"devices": 60, "time_zone": zones, **group}, {"devices": 20, "availability": "habits", "session": HOURS}],
+            "population": [
+                {"devices": 60, "time_zone": zones, **group},
+                {"devices": 20, "availability": "habits", "session": HOURS},
+            ],
             "server": server or {"cohort": 12, "pause": "2h", "shortage": "wait", "deadline": "1h"},
         }
     )
