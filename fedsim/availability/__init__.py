@@ -3,6 +3,7 @@
 from fedsim.availability.model import AvailabilityModel, Intervals, available_at, between, conditions, intervals
 from fedsim.availability.models import MODELS, availability_models, build_model, open_models
 from fedsim.availability.place import Day, Place
+from fedsim.population.propensity import propensity
 
 __all__ = [
     "MODELS",
@@ -17,4 +18,5 @@ __all__ = [
     "conditions",
     "intervals",
     "open_models",
+    "propensity",
 ]

@@ -9,13 +9,17 @@ from 02:00 to 03:00 is the instant called 03:30, and 01:30 in a night that goes 
 import functools
 import math
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsim.availability.offsets import changes as changes_of
+from fedsim.availability.offsets import offset_at, seconds_of
+
 DAY = 86_400.0
+_DAYS_BEFORE_1970 = date(1970, 1, 1).toordinal()
 _SEVERAL = 64  # so many are looked up faster by the first and the last of them
 _FIRST_YEAR, _LAST_YEAR = 2, 9997  # datetime ends soon after
 
@@ -96,10 +100,12 @@ def civil(start: datetime, zone: ZoneInfo, instant: float) -> Civil:
 @functools.lru_cache(maxsize=4096)
 def _civil(start: datetime, zone: ZoneInfo, year: int) -> Civil:
     first_day, begun = _start(start)
-    found = [change for each in range(year - 1, year + 2) for change in _changes(zone, each)]
-    changes = np.array([second for second, _, _ in found], dtype=np.float64) - first_day * DAY - begun
+    years = range(max(year - 1, _FIRST_YEAR), min(year + 1, _LAST_YEAR) + 1)
+    found = [change for each in years for change in changes_of(zone, each)]
+    epochs = np.array([_DAYS_BEFORE_1970 * DAY + epoch for epoch, _, _ in found], dtype=np.float64)
+    changes = epochs - first_day * DAY - begun
     # Where nothing changes in these years, the offset is that of any instant in them.
-    before = found[0][1] if found else _offset(zone, datetime(max(year, _FIRST_YEAR), 7, 1, tzinfo=UTC))
+    before = found[0][1] if found else offset_at(zone, seconds_of(max(year, _FIRST_YEAR)) + 180 * DAY)
     offsets = np.array([before, *(after for _, _, after in found)], dtype=np.float64)
     return Civil(first_day, begun, changes, offsets, changes + begun + np.maximum(offsets[:-1], offsets[1:]))
 
@@ -109,34 +115,3 @@ def _start(start: datetime) -> tuple[int, float]:
     """Return the ordinal of the UTC day of the start, and the seconds of it that are over."""
     midnight = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return midnight.toordinal(), (start - midnight).total_seconds()
-
-
-@functools.lru_cache(maxsize=4096)
-def _changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int, int], ...]:
-    """Return (UTC second after ordinal 0, offset before, offset after) for every change of offset in a UTC year."""
-    if not _FIRST_YEAR <= year <= _LAST_YEAR:
-        return ()
-    low = datetime(year, 1, 1, tzinfo=UTC)
-    found = []
-    while low.year == year:
-        high = low + timedelta(days=1)
-        before, after = _offset(zone, low), _offset(zone, high)
-        if before != after:
-            instant = _first_with(zone, after, low, high)
-            seconds = instant.toordinal() * int(DAY) + instant.hour * 3600 + instant.minute * 60 + instant.second
-            found.append((seconds, before, after))
-        low = high
-    return tuple(found)
-
-
-def _first_with(zone: ZoneInfo, offset: int, low: datetime, high: datetime) -> datetime:
-    """Return the first second after `low` with this offset, by bisection."""
-    while high - low > timedelta(seconds=1):
-        middle = low + timedelta(seconds=int((high - low).total_seconds()) // 2)
-        low, high = (low, middle) if _offset(zone, middle) == offset else (middle, high)
-    return high
-
-
-def _offset(zone: ZoneInfo, instant: datetime) -> int:
-    offset = instant.astimezone(zone).utcoffset() or timedelta()
-    return int(offset.total_seconds())

@@ -1,14 +1,18 @@
 """Availability models by name, and those of a scenario's groups, made and ready to be asked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Final
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from fedsim.availability.model import AvailabilityModel
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, OptionError, Registry
 from fedsim.population.distributions import check_laws
 from fedsim.scenario import Scenario
+from fedsim.scenario.availability import Availability
 from fedsim.scenario.component import Component, chosen
 from fedsim.scenario.model import Model
 
@@ -88,8 +92,15 @@ def availability_models(scenario: Scenario) -> list[AvailabilityModel]:
     return [opened.models[index] for index in range(len(scenario.population))]
 
 
-def build_model(choice: Model, **offered: object) -> AvailabilityModel:
-    """Return the availability model that a scenario's choice names; `offered` as told at `MODELS`.
+def build_model(choice: Model | str | Mapping[str, Any], **offered: object) -> AvailabilityModel:
+    """Return the availability model of a scenario's choice, or of one as it is written there.
+
+    Parameters
+    ----------
+    choice
+        ``habits``, ``{"kind": "renewal", "on": "8h", "off": "16h"}``, or what became of it in a scenario.
+    offered
+        As told at `MODELS`.
 
     Raises
     ------
@@ -98,7 +109,8 @@ def build_model(choice: Model, **offered: object) -> AvailabilityModel:
     PluginError
         If it cannot be made for another reason.
     """
-    kind, options = chosen(choice)
+    written = choice if isinstance(choice, Model) else TypeAdapter[Any](Availability).validate_python(choice)
+    kind, options = chosen(written)
     return MODELS.build(kind, options, **offered)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsim.availability.civil import Civil, civil
 
-_YEARS = 1000  # of local days; nothing is simulated for so long
+_YEARS = 200  # of local days: more than anybody simulates, and few enough to look through in vain
 _LAST_YEAR = 9996  # `datetime` ends soon after
 
 
@@ -47,7 +47,7 @@ class Place:
     zone: ZoneInfo
 
     def days(self) -> Iterator[Day]:
-        """Yield the local days of a thousand years, from the one in which simulated time begins; see `Day`."""
+        """Yield the local days of two hundred years, from the one in which simulated time begins; see `Day`."""
         first = self.start.astimezone(self.zone).year
         for year in range(first, min(first + _YEARS, _LAST_YEAR)):
             yield from (day for day in _days(self, year) if day.end > 0.0)

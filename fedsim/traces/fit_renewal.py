@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, ndtr
 
 from fedsim.availability.trace.unions import Spans
 
@@ -80,84 +79,32 @@ def fit_laws(lengths: Lengths) -> list[FittedLaw]:
     whole, cut = lengths.whole, lengths.cut
     if len(whole) < _FEWEST:
         raise ValueError(f"{len(whole)} whole lengths are too few to fit a law to; at least {_FEWEST} are needed")
-    laws = [_exponential(whole, cut), _weibull(whole, cut), _lognormal(whole, cut), _pareto(whole, cut)]
+    from scipy import stats  # takes long to import
+
+    data, total = stats.CensoredData(uncensored=whole, right=cut), float(whole.sum() + cut.sum())
+    mean = total / len(whole)
+    shape, _, scale = stats.weibull_min.fit(data, 1.0, floc=0, scale=mean)
+    sigma, _, median = stats.lognorm.fit(data, max(np.log(whole).std(), 1e-3), floc=0, scale=np.median(whole))
+    shape, sigma = float(np.clip(shape, 0.1, 100)), float(np.clip(sigma, 1e-3, 10))
+    weibull, lognormal = stats.weibull_min(shape, scale=scale), stats.lognorm(sigma, scale=median)
+    tried: list[tuple[dict[str, Any], Any, int]] = [
+        ({"kind": "exponential", "mean": mean}, stats.expon(scale=mean), 1),
+        ({"kind": "weibull", "mean": float(weibull.mean()), "shape": shape}, weibull, 2),
+        ({"kind": "lognormal", "median": float(median), "sigma": sigma}, lognormal, 2),
+    ]
+    least = float(whole.min())
+    excess = np.log(whole / least).sum() + np.log(np.maximum(cut, least) / least).sum()
+    if 1.01 * excess < len(whole) <= 100 * excess:  # else it has no mean, or is a point
+        steepness = float(len(whole) / excess)
+        pareto = stats.pareto(steepness, scale=least)
+        tried.append(({"kind": "pareto", "mean": float(pareto.mean()), "shape": steepness}, pareto, 2))
     found = []
-    # Two parameters are worth it where they gain more than one unit of log-likelihood in all (Akaike).
-    for source, mean, likelihood, survival, parameters in (law for law in laws if law is not None):
+    for source, law, parameters in tried:
+        # Two parameters are worth it where they gain more than one unit of log-likelihood in all (Akaike).
+        likelihood = float(law.logpdf(whole).sum() + law.logsf(cut).sum())
         score = (likelihood - parameters) / (len(whole) + len(cut))
-        found.append(FittedLaw(source, mean, score, _distance(lengths, survival)))
-    return sorted(found, key=lambda law: -law.log_likelihood)
-
-
-def _exponential(whole: Floats, cut: Floats) -> Any:
-    mean = (whole.sum() + cut.sum()) / len(whole)
-    likelihood = -len(whole) * np.log(mean) - (whole.sum() + cut.sum()) / mean
-    return {"kind": "exponential", "mean": mean}, mean, likelihood, lambda x: np.exp(-x / mean), 1
-
-
-def _weibull(whole: Floats, cut: Floats) -> Any:
-    from scipy.optimize import minimize_scalar
-
-    logs, every = np.log(whole), np.concatenate([whole, cut])
-    largest = every.max()
-
-    def scaled(shape: float) -> tuple[float, float]:
-        """Return log of scale ** shape for this shape, and the likelihood."""
-        power = shape * np.log(largest) + np.log(((every / largest) ** shape).sum() / len(whole))
-        likelihood = len(whole) * (np.log(shape) - power) + (shape - 1) * logs.sum() - len(whole)
-        return power, float(likelihood)
-
-    shape = float(
-        np.exp(
-            minimize_scalar(
-                lambda x: -scaled(float(np.exp(x)))[1], bounds=(np.log(0.1), np.log(100)), method="bounded"
-            ).x
-        )
-    )
-    power, likelihood = scaled(shape)
-    scale = np.exp(power / shape)
-    mean = float(scale * np.exp(gammaln(1 + 1 / shape)))
-    return (
-        {"kind": "weibull", "mean": mean, "shape": shape},
-        mean,
-        likelihood,
-        lambda x: np.exp(-((x / scale) ** shape)),
-        2,
-    )
-
-
-def _lognormal(whole: Floats, cut: Floats) -> Any:
-    from scipy.optimize import minimize
-
-    logs, later = np.log(whole), np.log(cut)
-
-    def minus(parameters: Floats) -> float:
-        centre, sigma = parameters[0], np.exp(np.clip(parameters[1], -7, 2.3))
-        seen = -0.5 * (((logs - centre) / sigma) ** 2).sum() - len(logs) * (np.log(sigma) + 0.5 * np.log(2 * np.pi))
-        return float(-(seen - logs.sum() + log_ndtr((centre - later) / sigma).sum()))
-
-    first = np.array([logs.mean(), np.log(max(logs.std(), 1e-3))])
-    centre, spread = minimize(minus, first, method="Nelder-Mead").x
-    sigma = float(np.exp(np.clip(spread, -7, 2.3)))
-    mean = float(np.exp(centre + sigma**2 / 2))
-    source = {"kind": "lognormal", "median": float(np.exp(centre)), "sigma": sigma}
-    likelihood = -minus(np.array([centre, spread]))
-    return source, mean, likelihood, lambda x: ndtr((centre - np.log(np.maximum(x, 1e-300))) / sigma), 2
-
-
-def _pareto(whole: Floats, cut: Floats) -> Any:
-    least = whole.min()
-    beyond = np.log(np.maximum(cut, least) / least).sum()
-    excess = np.log(whole / least).sum() + beyond
-    shape = len(whole) / excess if excess > 0 else np.inf
-    if not 1.01 < shape <= 100:  # no mean, or a point
-        return None
-    likelihood = (
-        len(whole) * (np.log(shape) + shape * np.log(least)) - (shape + 1) * np.log(whole).sum() - shape * beyond
-    )
-    mean = float(least * shape / (shape - 1))
-    source = {"kind": "pareto", "mean": mean, "shape": float(shape)}
-    return source, mean, likelihood, lambda x: np.minimum(1.0, (np.maximum(x, least) / least) ** -shape), 2
+        found.append(FittedLaw(source, float(law.mean()), score, _distance(lengths, law.sf)))
+    return sorted(found, key=lambda fitted: -fitted.log_likelihood)
 
 
 def _distance(lengths: Lengths, survival: Any) -> float:

@@ -6,11 +6,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from fedsim.availability import AvailabilityModel, Intervals, Place, available_at, between, build_model, intervals
 from fedsim.common.keyed import Purpose, stream
-from fedsim.scenario.availability import Availability
 
 DRAWS = stream(5, 0, Purpose.AVAILABILITY)
 DAY = 86_400.0
@@ -21,9 +19,7 @@ def place(start: str = "2026-01-05T00:00:00+00:00", zone: str = "UTC") -> Place:
     return Place(datetime.fromisoformat(start), ZoneInfo(zone))
 
 
-def model_of(written: Any) -> AvailabilityModel:
-    """Return the model that a scenario means by this, where it needs no file."""
-    return build_model(TypeAdapter[Any](Availability).validate_python(written))
+model_of = build_model
 
 
 def habits(*require: str, **settings: Any) -> AvailabilityModel:

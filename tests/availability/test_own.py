@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.availability import Intervals, Place, available_at, between, conditions, intervals
+from fedsim.availability import MODELS, Intervals, Place, available_at, between, conditions, intervals
+from fedsim.availability.cells import cells
 from fedsim.availability.population import population_availability
 from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.common.keyed import Stream
 from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
+from fedsim.population.distributions import DISTRIBUTIONS
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log, transitions_table
 from fedsim.theory.prediction import applicable
@@ -288,3 +290,24 @@ def test_mistakes_are_found_before_the_run(group: dict[str, Any], path: str, com
     (mistake,) = caught.value.mistakes
     assert f"population[0].{path}: " in str(mistake)
     assert complaint in mistake.message
+
+
+def test_registered_names_do_as_well() -> None:
+    @MODELS.register("mornings_of_mine")
+    class Mornings:
+        def intervals(self, client: int, place: Place, draws: Stream) -> Intervals:  # noqa: ARG002
+            yield from ((day.start, day.start + DAY / 2) for day in place.days() if day.date.day > client % 2)
+
+    @DISTRIBUTIONS.register("halves_of_mine")
+    class Halves:
+        def quantile(self, p: Any) -> Any:
+            return np.ceil(2 * p) / 2
+
+    one = scenario(availability="mornings_of_mine", weight={"kind": "halves_of_mine"})
+    population = preflight(one)
+    assert isinstance(cells(one, population).models[0], Mornings)
+    assert len(np.unique(population.weight[:60])) == 2
+    assert len(simulate_log(one, population).rounds) > 1
+    assert {*MODELS} >= {"always", "habits", "renewal", "trace", "mornings_of_mine"}
+    written = one.model_dump(mode="json")
+    assert Scenario.model_validate(written).population == one.population

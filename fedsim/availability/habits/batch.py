@@ -1,6 +1,5 @@
 """Many devices with habits at once: their conditions are swept over a window, or looked up at one instant."""
 
-import math
 from copy import copy
 
 import numpy as np
@@ -11,7 +10,7 @@ from fedsim.availability.habits.connected import Connected
 from fedsim.availability.habits.idle import uses
 from fedsim.availability.habits.network import drop_outs
 from fedsim.availability.habits.plugged import Plugged
-from fedsim.availability.habits.sweep import meeting
+from fedsim.availability.habits.sweep import meeting, meeting_at
 from fedsim.availability.habits.troubled import Troubled
 from fedsim.availability.place import Place
 from fedsim.common.compiled import compiled
@@ -74,8 +73,7 @@ class HabitsBatch:
         left = _not_before(clients, self._shut, instant)
         clock = self._place.clock(instant)
         if not _steady(clock, instant):
-            some = self.spells(clients[left], instant, math.nextafter(instant, math.inf))
-            answer[left[some.who]] = True
+            answer[left] = meeting_at(self._habits, clients[left], instant, self._place, self._draws)
             return answer
         some = clients[left]
         fails = (self._open[some] <= instant).nonzero()[0]

@@ -4,14 +4,13 @@ Everything is a function of the device and of a local day (or of a five-minute s
 some days at a time, and the state at any instant from the few days before it.
 """
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedsim.availability.batch import Clients, Mask
-from fedsim.availability.habits.sweep import meeting
+from fedsim.availability.habits.sweep import meeting, meeting_at
 from fedsim.availability.place import Place
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Charging, Condition, Habits, Idle, Network
@@ -47,9 +46,7 @@ class HabitsAvailability:
 
     def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> Mask:
         """Say of each of many devices whether it meets all conditions at an instant."""
-        answer, until = np.zeros(len(clients), dtype=np.bool_), math.nextafter(instant, math.inf)
-        answer[meeting(self.habits, self.habits.require, clients, instant, until, place, draws).who] = True
-        return answer
+        return meeting_at(self.habits, clients, instant, place, draws)
 
     def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[HabitsBatch]":
         """Return a batch for each place; what they remember by client is shared, so that many take no more memory."""

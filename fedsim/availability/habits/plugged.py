@@ -10,7 +10,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,27 +130,22 @@ class Plugged:
         charging, days = self._charging, np.arange(today - self._days + 1, today + 1)
         weekend, before_weekend = weekends(days), weekends(days + 1)
         midnights = clock.midnight(days)
-        nights, top_ups = _draw(
-            clients,
-            np.uint64(self._draws.key),
+        asked = _Asked(
             today,
             _night_keys(today, self._days),
             _top_up_keys(today, self._days),
             np.where(weekend, _TOP_UP_WEEKEND, _TOP_UP),
             clock.instant(midnights + DAY) + TOP_UP_AT_MOST <= instant,
-            self._day,
-            self._persons,
-            self._sessions,
         )
-        night, (who, day, u, v) = charging.night, nights
-        persons = self._persons.take(who, axis=0)
-        later = persons[:, _LATER] + night.between_days * deviations(u)
-        longer = persons[:, _LONGER] + night.length_between_days * deviations(v)
+        key = np.uint64(self._draws.key)
+        nights, top_ups = _draw(clients, key, asked, self._day, self._persons, self._sessions)
+        night, day, persons = charging.night, nights.day, self._persons.take(nights.client, axis=0)
+        later = persons[:, _LATER] + night.between_days * deviations(nights.u)
+        longer = persons[:, _LONGER] + night.length_between_days * deviations(nights.v)
         starts, ends = night_sessions(night, before_weekend[day], midnights[day], later, longer, clock)
-        _write(who, days[day] % self._days, np.zeros_like(day), starts, ends, self._sessions)
-        who, day, number, u, v = top_ups
-        starts, ends = top_up_sessions(charging.top_up, midnights[day], u, v, clock)
-        _write(who, days[day] % self._days, 1 + number, starts, ends, self._sessions)
+        _write(nights, int(days[0]), starts, ends, self._sessions)
+        starts, ends = top_up_sessions(charging.top_up, midnights[top_ups.day], top_ups.u, top_ups.v, clock)
+        _write(top_ups, int(days[0]), starts, ends, self._sessions)
 
     def _meet(self, clients: Clients) -> None:
         """Write down what belongs to the persons who are met for the first time."""
@@ -182,62 +177,78 @@ def _top_up_keys(today: int, days: int) -> Keys:
     return np.array([[keys(what, day, TOP_UPS) for what in draws] for day in range(today - days + 1, today + 1)])
 
 
+class _Asked(NamedTuple):
+    """Some local days, the last one today: keys of the draws, columns of a top-up's chance, whether those are over."""
+
+    today: int
+    night: Keys
+    top_up: Keys
+    top_up_chance: Clients
+    top_ups_over: Mask
+
+
+class _Found(NamedTuple):
+    """Sessions that take place: whose, of which of the days, its place in the day, and draws of start and length."""
+
+    client: Clients
+    day: Clients
+    place: Clients
+    u: Floats
+    v: Floats
+
+
 @compiled
 def _draw(
-    clients: Clients,
-    key: np.uint64,
-    today: int,
-    night: Keys,
-    top_up: Keys,
-    top_up_chance: Clients,
-    top_ups_over: Mask,
-    known: NDArray[np.int32],
-    persons: Floats,
-    sessions: Floats,
-) -> tuple[tuple[Clients, Clients, Floats, Floats], tuple[Clients, Clients, Clients, Floats, Floats]]:
-    """Draw whose sessions of which days take place, and clear the places of these days.
-
-    Returns
-    -------
-    Of nights and of top-ups: client, day, for top-ups their number, and the draws of start and length.
-    """
-    days = len(night)
+    clients: Clients, key: np.uint64, asked: _Asked, known: NDArray[np.int32], persons: Floats, sessions: Floats
+) -> tuple[_Found, _Found]:
+    """Draw whose sessions of which days take place, nights and top-ups, and clear the places of these days."""
+    days = len(asked.night)
     most = len(clients) * days
-    a_who, a_day, a_u, a_v = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most), np.empty(most)
-    most *= TOP_UPS
-    b_who, b_day, b_number = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    b_u, b_v = np.empty(most), np.empty(most)
-    nights, top_ups = 0, 0
+    nights, top_ups = _room(most), _room(most * TOP_UPS)
+    night, top_up = 0, 0
     for client in clients:
         word = word_of(client, key)
-        for day in range(max(known[client] - _SINCE - today + days, 0), days):
-            sessions[client, (today - days + 1 + day) % days] = np.inf  # begins and ends never
-            if uniform_at(word ^ night[day, 0]) < persons[client, _NIGHT]:
-                a_who[nights], a_day[nights] = client, day
-                a_u[nights], a_v[nights] = uniform_at(word ^ night[day, 1]), uniform_at(word ^ night[day, 2])
-                nights += 1
-            if top_ups_over[day]:  # whatever there was, it does not matter any more
+        for day in range(max(known[client] - _SINCE - asked.today + days, 0), days):
+            sessions[client, (asked.today - days + 1 + day) % days] = np.inf  # begins and ends never
+            keys = asked.night[day]
+            if uniform_at(word ^ keys[0]) < persons[client, _NIGHT]:
+                nights.client[night], nights.day[night], nights.place[night] = client, day, 0
+                nights.u[night], nights.v[night] = uniform_at(word ^ keys[1]), uniform_at(word ^ keys[2])
+                night += 1
+            if asked.top_ups_over[day]:  # whatever there was, it does not matter any more
                 continue
+            every = asked.top_up[day]
             for number in range(TOP_UPS):
-                if uniform_at(word ^ top_up[day, 0, number]) < persons[client, top_up_chance[day]]:
-                    b_who[top_ups], b_day[top_ups], b_number[top_ups] = client, day, number
-                    b_u[top_ups] = uniform_at(word ^ top_up[day, 1, number])
-                    b_v[top_ups] = uniform_at(word ^ top_up[day, 2, number])
-                    top_ups += 1
-        known[client] = today + _SINCE
-    return (
-        (a_who[:nights], a_day[:nights], a_u[:nights], a_v[:nights]),
-        (b_who[:top_ups], b_day[:top_ups], b_number[:top_ups], b_u[:top_ups], b_v[:top_ups]),
+                if uniform_at(word ^ every[0, number]) < persons[client, asked.top_up_chance[day]]:
+                    top_ups.client[top_up], top_ups.day[top_up], top_ups.place[top_up] = client, day, 1 + number
+                    top_ups.u[top_up] = uniform_at(word ^ every[1, number])
+                    top_ups.v[top_up] = uniform_at(word ^ every[2, number])
+                    top_up += 1
+        known[client] = asked.today + _SINCE
+    return _first(nights, night), _first(top_ups, top_up)
+
+
+@compiled
+def _room(size: int) -> _Found:
+    """Return room for some sessions."""
+    return _Found(
+        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size), np.empty(size)
     )
 
 
 @compiled
-def _write(clients: Clients, rows: Clients, places: Clients, starts: Floats, ends: Floats, sessions: Floats) -> None:
-    """Write down the sessions that are not empty."""
-    for index in range(len(clients)):
+def _first(found: _Found, count: int) -> _Found:
+    """Return the first few sessions."""
+    return _Found(found.client[:count], found.day[:count], found.place[:count], found.u[:count], found.v[:count])
+
+
+@compiled
+def _write(found: _Found, first_day: int, starts: Floats, ends: Floats, sessions: Floats) -> None:
+    """Write down the sessions that are not empty; `first_day` is the ordinal of the first of the days."""
+    for index in range(len(starts)):
         if starts[index] < ends[index]:
-            own = sessions[clients[index], rows[index]]
-            own[places[index]], own[places[index] + _OF_A_DAY] = starts[index], ends[index]
+            own = sessions[found.client[index], (first_day + found.day[index]) % sessions.shape[1]]
+            own[found.place[index]], own[found.place[index] + _OF_A_DAY] = starts[index], ends[index]
 
 
 @compiled

@@ -1,5 +1,6 @@
 """When devices meet conditions: what begins and ends in a window, counted; each condition is said here once."""
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -46,6 +47,16 @@ def meeting(
         part = _meeting(habits, conditions, clients[first : first + _CHUNK], since, until, place, draws)
         parts.append(Spells(part.who + first, part.starts, part.ends))
     return Spells(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def meeting_at(habits: Habits, clients: Clients, instant: float, place: Place, draws: Stream) -> Mask:
+    """Say of each of some devices whether it meets all conditions that are required, at one instant."""
+    answer, left = np.zeros(len(clients), dtype=np.bool_), np.arange(len(clients))
+    until = math.nextafter(instant, math.inf)
+    for condition in habits.require:  # later conditions only for those that meet the earlier ones
+        left = left[meeting(habits, [condition], clients[left], instant, until, place, draws).who]
+    answer[left] = True
+    return answer
 
 
 def _meeting(

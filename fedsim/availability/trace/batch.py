@@ -7,9 +7,9 @@ from copy import copy
 import numpy as np
 
 from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
+from fedsim.availability.offsets import offset_pieces
 from fedsim.availability.place import Place
 from fedsim.availability.trace.recorded import RecordedAvailability, origin_of, shift_of
-from fedsim.availability.trace.zones import offset_pieces
 from fedsim.common.keyed import Stream
 
 

@@ -14,10 +14,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.availability.offsets import offset_at, offset_pieces
 from fedsim.availability.trace.faults import RESOLUTION_S, TraceError
 from fedsim.availability.trace.rows import Trace
 from fedsim.availability.trace.unions import Spans, clip, intersection, select, union
-from fedsim.availability.trace.zones import offset_at, offset_pieces
 
 Repeat: TypeAlias = Literal["week", "day", "none"]
 DAY_S, WEEK_S = 86_400.0, 604_800.0

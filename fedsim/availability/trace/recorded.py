@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from fedsim.availability.batch import Clients, Mask
+from fedsim.availability.offsets import offset_at, offset_pieces
 from fedsim.availability.place import Place
 from fedsim.availability.trace.pattern import DAY_S, WEEK_S, Pattern
 from fedsim.availability.trace.unions import Spans
-from fedsim.availability.trace.zones import offset_at, offset_pieces
 from fedsim.common.keyed import Stream
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""Distributions of weights, speeds and lengths of time: the protocol in `distribution`, then one module for each.
+"""Distributions of weights, speeds and lengths of time: the protocol in `distribution`, then one small class for each.
 
-To add one, write the class in a module of its own and name it in `DISTRIBUTIONS`; its arguments are its options. A
-scenario names the built-in ones by their models (`fedsim.scenario.sources`), and anybody's own as ``module:Class``.
+To add one, write the class and name it in `DISTRIBUTIONS`; its arguments are its options. A scenario names the built-in
+ones by their models (`fedsim.scenario.sources`), and anybody's own as ``module:Class``.
 """
 
 from functools import lru_cache
@@ -11,8 +11,8 @@ import numpy as np
 
 from fedsim.common.errors import PluginError
 from fedsim.common.registry import Findings, Registry
-from fedsim.population.distributions.constant import Constant
 from fedsim.population.distributions.distribution import Distribution, Floats, Quantiles
+from fedsim.population.distributions.numbers import Constant
 from fedsim.scenario.component import chosen, components
 from fedsim.scenario.model import Model
 
@@ -20,15 +20,15 @@ DISTRIBUTIONS: Final = Registry[Quantiles](
     "a law",
     Quantiles,
     {
-        "constant": "fedsim.population.distributions.constant:Constant",
-        "uniform": "fedsim.population.distributions.uniform:Uniform",
-        "whole_uniform": "fedsim.population.distributions.uniform:WholeUniform",
-        "exponential": "fedsim.population.distributions.exponential:Exponential",
-        "weibull": "fedsim.population.distributions.weibull:Weibull",
-        "lognormal": "fedsim.population.distributions.lognormal:Lognormal",
-        "pareto": "fedsim.population.distributions.pareto:Pareto",
-        "dirichlet": "fedsim.population.distributions.dirichlet:Dirichlet",
-        "zipf": "fedsim.population.distributions.zipf:Zipf",
+        "constant": "fedsim.population.distributions.numbers:Constant",
+        "uniform": "fedsim.population.distributions.numbers:Uniform",
+        "whole_uniform": "fedsim.population.distributions.numbers:WholeUniform",
+        "dirichlet": "fedsim.population.distributions.numbers:Dirichlet",
+        "zipf": "fedsim.population.distributions.numbers:Zipf",
+        "exponential": "fedsim.population.distributions.lengths:Exponential",
+        "weibull": "fedsim.population.distributions.lengths:Weibull",
+        "lognormal": "fedsim.population.distributions.lengths:Lognormal",
+        "pareto": "fedsim.population.distributions.lengths:Pareto",
     },
     offered=("count",),
 )

@@ -45,7 +45,7 @@ class Distribution(ABC):
         """Return the values at standard normal scores."""
         return self.quantile(within(z))
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """The mean, numerically."""
         return self._biased[1]

@@ -14,9 +14,7 @@ def offset_at(zone: tzinfo, epoch: float) -> float:
     """Return the offset from UTC in seconds at an instant, given in seconds since 1970."""
     if isinstance(zone, timezone):
         return zone.utcoffset(None).total_seconds()
-    inside = min(max(epoch, _seconds(_FIRST_YEAR)), _seconds(_LAST_YEAR))
-    offset = (_EPOCH + timedelta(seconds=math.floor(inside))).astimezone(zone).utcoffset()
-    return offset.total_seconds() if offset is not None else 0.0
+    return float(_offset(zone, min(max(epoch, seconds_of(_FIRST_YEAR)), seconds_of(_LAST_YEAR))))
 
 
 def offset_pieces(zone: tzinfo, since: float) -> Iterator[tuple[float, float, float]]:
@@ -26,35 +24,41 @@ def offset_pieces(zone: tzinfo, since: float) -> Iterator[tuple[float, float, fl
     """
     begin, offset = since, offset_at(zone, since)
     if not isinstance(zone, timezone):
-        first = (_EPOCH + timedelta(seconds=min(max(since, _seconds(_FIRST_YEAR)), _seconds(_LAST_YEAR)))).year
+        first = (_EPOCH + timedelta(seconds=min(max(since, seconds_of(_FIRST_YEAR)), seconds_of(_LAST_YEAR)))).year
         for year in range(first, _LAST_YEAR):
-            for instant, after in _changes(zone, year):
+            for instant, _, after in changes(zone, year):
                 if instant > begin:
-                    yield begin, instant, offset
-                    begin, offset = instant, after
+                    yield begin, float(instant), offset
+                    begin, offset = float(instant), float(after)
     yield begin, math.inf, offset
 
 
 @lru_cache(maxsize=4096)
-def _changes(zone: tzinfo, year: int) -> tuple[tuple[float, float], ...]:
-    """Return the instants of one year at which the offset changes, and the offset from then on.
+def changes(zone: tzinfo, year: int) -> tuple[tuple[int, int, int], ...]:
+    """Return (seconds since 1970, offset before, offset after) for every change of the offset in a year of UTC.
 
     The offset is looked at once a day, and the instant of a change is found by bisection to the second.
     """
     found = []
-    days = range(_seconds(year), _seconds(year + 1) + 1, _DAY)
-    before = offset_at(zone, days[0])
+    days = range(seconds_of(year), seconds_of(year + 1) + 1, _DAY)
+    before = _offset(zone, days[0])
     for day in days[1:]:
-        after = offset_at(zone, day)
+        after = _offset(zone, day)
         if after != before:
             low, high = day - _DAY, day
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (middle, high) if offset_at(zone, middle) == before else (low, middle)
-            found.append((float(high), after))
+                low, high = (low, middle) if _offset(zone, middle) == after else (middle, high)
+            found.append((high, before, after))
         before = after
     return tuple(found)
 
 
-def _seconds(year: int) -> int:
+def seconds_of(year: int) -> int:
+    """Return the seconds from 1970 to the beginning of a year of UTC."""
     return (datetime(year, 1, 1, tzinfo=UTC) - _EPOCH).days * _DAY
+
+
+def _offset(zone: tzinfo, epoch: float) -> int:
+    offset = (_EPOCH + timedelta(seconds=math.floor(epoch))).astimezone(zone).utcoffset() or timedelta()
+    return int(offset.total_seconds())
