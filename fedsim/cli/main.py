@@ -112,6 +112,7 @@ def validate(
     for file in files:
         try:
             scenario = load(file, override, None, allow_plugins, allow_outside)
+            _check_charts(scenario)
             preflight(scenario)
         except ScenarioError as error:
             mistakes += error.mistakes
@@ -190,6 +191,7 @@ def run(
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = load(file, overrides, seed, allow_plugins, allow_outside)
+    _check_charts(scenario)
     for note in trace_notes(scenario):
         _complain(f"note: {note}")
     directory = out if out is not None else _default_directory(scenario, bool(overrides), seed)
@@ -240,6 +242,15 @@ def replay(
     raise typer.Exit(code)
 
 
+def _check_charts(scenario: "Scenario") -> None:
+    if not scenario.charts:
+        return
+    from fedsim.report.own_charts import check_charts
+
+    if mistakes := check_charts(scenario):
+        raise ScenarioError(mistakes)
+
+
 def _default_directory(scenario: "Scenario", overridden: bool, seed: int | None) -> Path:
     import hashlib
     import re
@@ -282,13 +293,14 @@ def report(
         Path | None,
         typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
     ] = None,
+    allow_plugins: AllowPlugins = False,
 ) -> None:
     """Report on runs and sweeps: a page that mails well, its figures, or a summary in Markdown (on stdout)."""
     if form not in {"html", "png", "svg", "md"}:
         raise typer.BadParameter(f"{form!r} is not one of html, png, svg and md", param_hint="--format")
     from fedsim.report import report_directories
 
-    for line in report_directories(directories, form, out):
+    for line in report_directories(directories, form, out, plugins=allow_plugins, tell=_complain):
         _say(line)
 
 

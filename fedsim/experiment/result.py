@@ -97,7 +97,7 @@ class Result:
         from fedsim.report.page import document_of, write_document
 
         with tempfile.TemporaryDirectory() as folder:
-            document = document_of(self.save(Path(folder) / "run"))
+            document = document_of(self.save(Path(folder) / "run"), self.scenario.permissions.plugins)
             return write_document(document, Path(path), None)
 
     def _repr_html_(self) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import CLIENTS, Distances, choose_separations, distance_data
-from fedsim.report.charts.learning import VIEWS, curves
+from fedsim.report.charts.learning import GradientLastHalf, Loss, LossLastHalf, curves
 from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import participation_data
 from fedsim.report.charts.rounds import duration_data
@@ -142,7 +142,7 @@ def test_distance_is_left_out_for_different_separations_and_for_too_many_clients
 
 
 def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun) -> None:
-    loss = curves(run, VIEWS[0])
+    loss = curves(run, Loss())
     assert [curve.optimizer for curve in loss] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
     assert [curve.reference for curve in loss] == [False, False, True]
     assert [curve.color for curve in loss] == [0, 1, 0]
@@ -154,7 +154,7 @@ def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun
 
 def test_the_last_half_is_that_of_the_metrics(run: FinishedRun) -> None:
     """Rounds done s with T/2 < s <= T."""
-    gradient = curves(run, VIEWS[3])
+    gradient = curves(run, GradientLastHalf())
     np.testing.assert_array_equal(gradient[1].points.x, range(210, 401, 10))
 
 
@@ -169,7 +169,7 @@ def test_long_curves_are_averaged_between_their_least_and_greatest(run: Finished
             "grad_norm": np.ones(1600),
         }
     )
-    (curve,) = curves(replace(run, learning=frame), VIEWS[0])
+    (curve,) = curves(replace(run, learning=frame), Loss())
     assert curve.points.size == 10
     np.testing.assert_array_equal(curve.points.mean, np.full(160, 1.5))
     assert (curve.points.low.max(), curve.points.high.min()) == (1, 2)
@@ -178,7 +178,7 @@ def test_long_curves_are_averaged_between_their_least_and_greatest(run: Finished
 def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Path) -> None:
     diverged(run_directory)
     run = read_run(run_directory)
-    whole, half = curves(run, VIEWS[0])[0], curves(run, VIEWS[1])[0]
+    whole, half = curves(run, Loss())[0], curves(run, LossLastHalf())[0]
     np.testing.assert_array_equal(whole.points.x, [0, 10, 20])
     assert (whole.lost, whole.first_lost) == (1, 30)
     assert len(half.points.x) == 0
@@ -243,6 +243,7 @@ def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
     rewrite(run_directory / "clients.parquet", lambda clients: clients.with_columns(weight=pl.col("client") + 1.0))
     chart = run_charts(read_run(run_directory))["bias"][0]
     assert isinstance(chart, Chart)
+    assert chart.table is not None
     assert len(chart.table.rows) == 60
     assert (chart.table.rows[0][0], chart.table.rows[-1][0]) == ("1", "100")
     assert chart.table.note.startswith("60 of 100 points")

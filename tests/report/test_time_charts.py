@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.report.charts import Absent
-from fedsim.report.charts.availability import ZONES, Availability, availability_chart, availability_data
+from fedsim.report.charts import Absent, Chart, chart_of
+from fedsim.report.charts.availability import ZONES, Availability, AvailabilityChart, availability_data
 from fedsim.report.charts.coverage import coverage_data
-from fedsim.report.charts.eligible import eligible_chart, eligible_data, sampled, shortages
+from fedsim.report.charts.eligible import EligibleChart, eligible_data, sampled, shortages
 from fedsim.report.charts.gaps import Gaps, Histogram, gap_data
 from fedsim.report.charts.groups import group_data
-from fedsim.report.charts.learning import VIEWS, curves, unit_of
+from fedsim.report.charts.learning import Loss, LossOverTime, curves, unit_of
 from fedsim.report.charts.timeline import timeline_data
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario import Scenario
@@ -92,7 +92,7 @@ def test_sessions_are_averaged_over_the_days_of_the_run(run: FinishedRun) -> Non
 def test_availability_says_why_it_is_not_shown(run: FinishedRun) -> None:
     everyone = replace(run, gauges=run.gauges.with_columns(available=SIZE))  # type: ignore[union-attr]
     for spoilt, reason in ((replace(run, gauges=None), "records.gauges"), (everyone, "available all the time")):
-        chart = availability_chart(spoilt)
+        chart = chart_of("availability", AvailabilityChart(), spoilt)
         assert isinstance(chart, Absent)
         assert reason in chart.reason
 
@@ -186,11 +186,11 @@ def test_gaps_of_one_separation_are_a_histogram_of_all(run: FinishedRun) -> None
 @pytest.mark.parametrize(("most", "said"), [(40, True), (None, False), (10**6, False)])
 def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: int | None, said: bool) -> None:
     some = with_scenario(run, run.simulated_s, records={"gauge_sample": most})
-    notes = [f"Counted among {most} evenly spaced clients, and scaled up to all."] if said else []
+    notes = (f"Counted among {most} evenly spaced clients, and scaled up to all.",) if said else ()
     assert sampled(some) == notes
-    chart = eligible_chart(some)
-    assert not isinstance(chart, Absent)
-    assert [note for note in chart.notes if "evenly spaced" in note] == notes
+    chart = chart_of("eligible", EligibleChart(), some)
+    assert isinstance(chart, Chart)
+    assert tuple(note for note in chart.notes if "evenly spaced" in note) == notes
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=50))
@@ -274,8 +274,8 @@ def test_wall_clock_cool_downs_count_too(run: FinishedRun) -> None:
 
 
 def test_losses_over_simulated_time_are_those_over_rounds(run: FinishedRun) -> None:
-    view = next(view for view in VIEWS if view.name == "loss-time")
-    over_time, over_rounds = curves(run, view)[0], curves(run, VIEWS[0])[0]
+    view = LossOverTime()
+    over_time, over_rounds = curves(run, view)[0], curves(run, Loss())[0]
     assert unit_of(run, view) == (3600.0, "hours")
     np.testing.assert_allclose(over_time.points.x, 90 / 3600 * over_rounds.points.x)
     np.testing.assert_array_equal(over_time.points.mean, over_rounds.points.mean)

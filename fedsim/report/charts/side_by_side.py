@@ -9,18 +9,9 @@ from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Binned, binned, edges
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.learning import VIEWS, curves
-from fedsim.report.charts.marks import (
-    INK,
-    SERIES,
-    label_axes,
-    legend,
-    line,
-    linear,
-    logarithmic,
-    series_color,
-    spans_decades,
-)
+from fedsim.report.charts.learning import Loss as LossChart
+from fedsim.report.charts.learning import curves
+from fedsim.report.charts.marks import SERIES, finish, line, linear, rule, scaled, series_color, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, listing, number, percent
 from fedsim.report.tables import Table, thinned
@@ -89,13 +80,12 @@ def _frequency_table(data: tuple[Sorted, ...]) -> Table:
 def draw_frequencies(data: tuple[Sorted, ...], axes: Axes) -> None:
     """Draw one line for each run."""
     entries = [(line(axes, each.points, series_color(index)), each.letter) for index, each in enumerate(data)]
-    uniform = axes.axhline(1, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
+    uniform = rule(axes, y=1)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.08 * max(float(each.points.mean.max()) for each in data))
     linear(axes, "y")
     axes.xaxis.set_major_formatter(lambda share, _: percent(float(share)))
-    label_axes(axes, "clients, most frequent first", "frequency, in multiples of uniform")
-    legend(axes, [*entries, (uniform, "uniform")])
+    finish(axes, "clients, most frequent first", "frequency, in multiples of uniform", [*entries, (uniform, "uniform")])
 
 
 def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[Loss, ...]:
@@ -103,7 +93,7 @@ def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[Loss, ...]:
     return tuple(
         Loss(letter, curve.optimizer, curve.points)
         for letter, run in zip(letters, runs, strict=False)
-        for curve in curves(run, VIEWS[0])
+        for curve in curves(run, LossChart())
         if len(curve.points.x) and not curve.reference
     )
 
@@ -154,10 +144,6 @@ def draw_losses(data: tuple[Loss, ...], axes: Axes) -> None:
         )
         for each in data
     ]
-    if spans_decades(np.concatenate([each.points.mean for each in data]), ratio=4):
-        logarithmic(axes, "y")
-    else:
-        linear(axes, "y")
+    scaled(axes, "y", spans_decades(np.concatenate([each.points.mean for each in data]), ratio=4))
     linear(axes, "x", whole=True)
-    label_axes(axes, "rounds done", "loss")
-    legend(axes, entries)
+    finish(axes, "rounds done", "loss", entries)

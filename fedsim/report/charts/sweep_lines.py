@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
+from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
 from fedsim.report.finished_sweep import (
     FinishedSweep,
     estimates,
@@ -206,7 +206,7 @@ def draw_lines(data: Lines, axes: Axes) -> None:
         (drawn,) = axes.plot(line.x, line.mean, color=color, marker="o", markersize=4.2)
         entries.append((drawn, line.name or "measured"))
         if line.theory is not None:
-            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=(0, (3.5, 2)), linewidth=1.1)
+            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=DASHED, linewidth=1.1)
     if dashed is not None:
         entries.append((dashed, "theory"))
     _scale(data, axes)
