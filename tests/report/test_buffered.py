@@ -13,7 +13,7 @@ from fedsim.report.buffered import gather_buffered
 from fedsim.report.charts import Chart, chart_of, run_charts
 from fedsim.report.charts.concurrency import ConcurrencyChart, concurrency_data
 from fedsim.report.charts.gaps import GapChart
-from fedsim.report.charts.rounds import DurationChart, duration_data
+from fedsim.report.charts.rounds import DurationChart, Durations, duration_data
 from fedsim.report.charts.staleness import StalenessChart, staleness_data
 from fedsim.report.finished_run import FinishedRun, read_run
 
@@ -92,7 +92,7 @@ def test_sessions_in_flight_are_time_in_sessions_by_span(spans: list[tuple[float
 
 def test_versions_last_from_one_to_the_next(run: FinishedRun) -> None:
     data = duration_data(run)
-    assert data is not None
+    assert isinstance(data, Durations)
     assert data.waiting is None
     chart = chart_of("durations", DurationChart(), run)
     assert isinstance(chart, Chart)

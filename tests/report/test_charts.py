@@ -14,8 +14,8 @@ from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import CLIENTS, Distances, choose_separations, distance_data
 from fedsim.report.charts.learning import GradientLastHalf, Loss, LossLastHalf, curves
 from fedsim.report.charts.marks import Spaced
-from fedsim.report.charts.participation import participation_data
-from fedsim.report.charts.rounds import duration_data
+from fedsim.report.charts.participation import Participation, participation_data
+from fedsim.report.charts.rounds import Durations, duration_data
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario import Scenario
 from fedsim.theory import distances, stationary
@@ -32,7 +32,7 @@ def run(written: Path) -> FinishedRun:
 
 def test_participation_is_every_client_by_weight_in_multiples_of_uniform(run: FinishedRun) -> None:
     data = participation_data(run)
-    assert data is not None
+    assert isinstance(data, Participation)
     assert data.theory is not None
     np.testing.assert_array_equal(data.measured.x, np.arange(1, 101))
     assert data.measured.mean.sum() == pytest.approx(100)
@@ -56,7 +56,7 @@ def test_participation_of_many_clients_is_gathered_without_losing_any(run: Finis
         }
     )
     data = participation_data(replace(run, clients=frame))
-    assert data is not None
+    assert isinstance(data, Participation)
     measured = data.measured
     assert len(measured.x) <= 160
     assert (measured.first[0], measured.last[-1]) == (1, clients)
@@ -72,7 +72,7 @@ def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: FinishedRun) -> None:
         client=pl.int_range(1000), weight=pl.Series(weight), frequency=pl.lit(0.001)
     )
     data = participation_data(replace(run, clients=frame))
-    assert data is not None
+    assert isinstance(data, Participation)
     assert data.logarithmic
     np.testing.assert_array_equal(data.measured.first[:3], data.measured.last[:3])
     assert data.measured.last[-1] == 1000
@@ -81,7 +81,7 @@ def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: FinishedRun) -> None:
 def test_participation_without_theory_shows_what_was_measured(run_directory: Path) -> None:
     diverged(run_directory)
     data = participation_data(read_run(run_directory))
-    assert data is not None
+    assert isinstance(data, Participation)
     assert data.theory is None
     assert data.separations == (0, 2)
 
@@ -197,7 +197,7 @@ def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
         }
     )
     data = duration_data(replace(run, rounds=frame))
-    assert data is not None
+    assert isinstance(data, Durations)
     assert data.waiting is not None
     assert (data.unit, data.rounds, data.longest) == ("min", 3, 1200)
     np.testing.assert_allclose(data.running.mean, [10, 15])
@@ -207,7 +207,7 @@ def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
 
 def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
     data = duration_data(run)
-    assert data is not None
+    assert isinstance(data, Durations)
     assert data.waiting is None
     assert data.unit == "s"
 

@@ -51,12 +51,12 @@ class Coverage:
         return self.longest if last > self.longest / 3 else 1.5 * last or self.longest
 
 
-def coverage_data(run: FinishedRun) -> Coverage | None:
-    """Compute the chart's data; None when nobody took part."""
+def coverage_data(run: FinishedRun) -> Coverage | str:
+    """Compute the chart's data, or say why there is none."""
     firsts = run.gathered.firsts["first_s"].to_numpy()
     clients = len(run.clients)
     if not len(firsts):
-        return None
+        return "Nobody took part in this run."
     early = firsts[-1] <= run.simulated_s / 3
     size, unit = time_scale(1.5 * float(firsts[-1]) if early and firsts[-1] > 0 else run.simulated_s)
     # Where each of the first times stands in their order is how many had taken part by then.
@@ -72,9 +72,7 @@ class CoverageChart:
     """The share of clients that have taken part, over simulated time."""
 
     title, section = "How soon everybody had a turn", "bias"
-
-    def prepare(self, run: FinishedRun) -> Coverage | str:
-        return coverage_data(run) or "Nobody took part in this run."
+    prepare = staticmethod(coverage_data)
 
     def description(self, data: Coverage) -> str:
         who = f"Share of {count(data.clients, 'client')} that took part at least once"

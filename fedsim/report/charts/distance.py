@@ -100,9 +100,7 @@ class DistanceChart:
     """How far from uniform theory lies for every R, and where the run lies."""
 
     title, section = "Bias against separation", "bias"
-
-    def prepare(self, run: FinishedRun) -> Distances | str:
-        return distance_data(run)
+    prepare = staticmethod(distance_data)
 
     def description(self, data: Distances) -> str:
         words = (

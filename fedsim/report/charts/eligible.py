@@ -53,10 +53,10 @@ class Eligible:
     sampled: tuple[str, ...] = ()
 
 
-def eligible_data(run: FinishedRun) -> Eligible | None:
-    """Compute the chart's data; None without gauges, or with a single count, which makes no line."""
+def eligible_data(run: FinishedRun) -> Eligible | str:
+    """Compute the chart's data, or say why there is none."""
     if run.gauges is None or run.gauges["time_s"].n_unique() < 2:
-        return None
+        return "Clients were counted fewer than twice: records.gauges says how often to count them."
     total = run.gauges.group_by("time_s").agg(pl.col("available", "eligible").sum()).sort("time_s")
     size, unit = time_scale(run.simulated_s)
     times = total["time_s"].to_numpy() / size
@@ -104,10 +104,7 @@ class EligibleChart:
     """How many clients could be selected over time, and when that was too few for a round."""
 
     title, section = "Enough clients, or a shortage", "devices"
-
-    def prepare(self, run: FinishedRun) -> Eligible | str:
-        few = "Clients were counted fewer than twice: records.gauges says how often to count them."
-        return eligible_data(run) or few
+    prepare = staticmethod(eligible_data)
 
     def notes(self, data: Eligible) -> list[str]:
         notes = ["Eligible: available, cooled down, and not in a session.", *data.sampled]

@@ -67,11 +67,11 @@ class Histogram:
     all: Gaps
 
 
-def gap_data(run: FinishedRun) -> Gaps | Histogram | None:
-    """Compute the chart's data: a histogram where all have one separation; None when nobody came back."""
+def gap_data(run: FinishedRun) -> Gaps | Histogram | str:
+    """Compute the chart's data: a histogram where all have one separation; or say why there is none."""
     table = run.gathered.gaps
     if table.is_empty():
-        return None
+        return "No client took part twice."
     separations = table["separation"].unique().sort().to_numpy()
     parts = np.array_split(separations, min(COLUMNS, len(separations)))
     columns = [_column(table, int(part[0]), int(part[-1])) for part in parts]
@@ -109,8 +109,7 @@ class GapChart:
     def title(self, run: FinishedRun) -> str:
         return f"{run.noun.capitalize()}s between participations"
 
-    def prepare(self, run: FinishedRun) -> Gaps | Histogram | str:
-        return gap_data(run) or "No client took part twice."
+    prepare = staticmethod(gap_data)
 
     def description(self, data: Gaps | Histogram) -> str:
         if isinstance(data, Histogram):

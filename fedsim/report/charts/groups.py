@@ -46,14 +46,14 @@ class GroupFrequencies:
     omitted: int
 
 
-def group_data(run: FinishedRun) -> GroupFrequencies | None:
-    """Compute the chart's data; None where there is one group, or nobody took part."""
+def group_data(run: FinishedRun) -> GroupFrequencies | str:
+    """Compute the chart's data, or say why there is none."""
     groups = run.clients.group_by("group", maintain_order=True).agg(
         pl.len(), pl.col("participations").sum(), pl.col("pi").sum().alias("pi")
     )
     total = groups["participations"].sum()
     if len(groups) < 2 or not total:
-        return None
+        return "There is one group only, or nobody took part."
     shown = groups.head(GROUPS)
     clients = shown["len"].to_numpy().astype(np.int64)
     share = shown["participations"].to_numpy() / total
@@ -72,9 +72,7 @@ class GroupChart:
     """How often each group took part: measured, beside the theory and beside uniform."""
 
     title, section = "Which groups took part", "bias"
-
-    def prepare(self, run: FinishedRun) -> GroupFrequencies | str:
-        return group_data(run) or "There is one group only, or nobody took part."
+    prepare = staticmethod(group_data)
 
     def description(self, data: GroupFrequencies) -> str:
         ways = [f"{name} {fixed(value, 2)}" for name, value in zip(data.names, data.measured, strict=True)]

@@ -55,13 +55,13 @@ class Participation:
     order: str = "weight"
 
 
-def participation_data(run: FinishedRun) -> Participation | None:
-    """Compute the chart's data; None when nobody took part."""
+def participation_data(run: FinishedRun) -> Participation | str:
+    """Compute the chart's data, or say why there is none."""
     order, column = _order(run)
     ranked = run.clients.sort([column, "client"], descending=[True, False])
     clients = len(ranked)
     if clients == 0 or not ranked["participations"].sum():
-        return None
+        return "Nobody took part in this run, so there is no frequency to show."
     weight = ranked["weight"].to_numpy()
     head = weight[: max(1, clients // 100)].sum() / weight.sum()
     steep = clients > SINGLE and bool(head > HEAVY_HEAD)
@@ -97,9 +97,7 @@ class ParticipationChart:
     """The measured frequency of every client, beside the theory and beside uniform."""
 
     title, section = "Who took part", "bias"
-
-    def prepare(self, run: FinishedRun) -> Participation | str:
-        return participation_data(run) or "Nobody took part in this run, so there is no frequency to show."
+    prepare = staticmethod(participation_data)
 
     def description(self, data: Participation) -> str:
         first, last = data.measured.mean[0], data.measured.mean[-1]

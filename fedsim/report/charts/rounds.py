@@ -44,11 +44,11 @@ class Durations:
     noun: str = "round"
 
 
-def duration_data(run: FinishedRun) -> Durations | None:
-    """Compute the chart's data; None when no round closed."""
+def duration_data(run: FinishedRun) -> Durations | str:
+    """Compute the chart's data, or say why there is none."""
     closed = run.rounds.filter(pl.col("closed_s").is_finite()).with_columns(pl.col("selected_s").fill_nan(None))
     if closed.is_empty():
-        return None
+        return "No round closed in this run."
     chosen = closed.drop_nulls("selected_s")
     if run.buffered is not None:
         # A version begins when the one before ends, and waits for nobody in particular.
@@ -83,8 +83,7 @@ class DurationChart:
     def title(self, run: FinishedRun) -> str:
         return f"How long {run.noun}s took"
 
-    def prepare(self, run: FinishedRun) -> Durations | str:
-        return duration_data(run) or "No round closed in this run."
+    prepare = staticmethod(duration_data)
 
     def description(self, data: Durations) -> str:
         return f"Durations of {count(data.rounds, data.noun)}; the longest took {duration(data.longest)}."

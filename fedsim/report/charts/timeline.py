@@ -84,10 +84,10 @@ class Timeline:
     whole: bool
 
 
-def timeline_data(run: FinishedRun) -> Timeline | None:
-    """Compute the chart's data; None where no device was recorded."""
+def timeline_data(run: FinishedRun) -> Timeline | str:
+    """Compute the chart's data, or say why there is none."""
     if run.transitions is None or run.transitions.is_empty():
-        return None
+        return "No device was recorded: records.transitions names those to follow."
     clients = _recorded(run, run.transitions)
     until = min(WINDOW, run.simulated_s)
     size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
@@ -161,9 +161,7 @@ class TimelineChart:
     """When the conditions of some devices held, when they were in a session, when they cooled down."""
 
     title, section = "Days in the life of some devices", "devices"
-
-    def prepare(self, run: FinishedRun) -> Timeline | str:
-        return timeline_data(run) or "No device was recorded: records.transitions names those to follow."
+    prepare = staticmethod(timeline_data)
 
     def height(self, data: Timeline) -> float:
         rows = sum(len(device.conditions) + 3 for device in data.devices)
