@@ -166,6 +166,5 @@ def own_metric_table(run: FinishedRun) -> Table | None:
     for name, unit, meaning in ((str(each.get(key, "")) for key in ("name", "unit", "meaning")) for each in entries):
         value = write.get(unit, number)(run.metrics.get(name))
         rows.append((name, meaning, f"{value} {unit}" if unit not in write and value != NOTHING else value))
-    return (
-        Table("Metrics of the scenario's own", ("Metric", "Meaning", "Value"), tuple(rows), words=2) if rows else None
-    )
+    header = ("Metric", "Meaning", "Value")
+    return Table("Metrics of the scenario's own", header, tuple(rows), words=2) if rows else None
