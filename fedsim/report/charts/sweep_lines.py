@@ -145,11 +145,6 @@ def line_chart(
     notes = [f"Points are means over the seeds of {metric}{bands}."]
     if data.omitted:
         notes.append(f"{count(data.omitted, 'more line')} in the table of points.")
-    return lines_chart(data, name, title, tuple(notes))
-
-
-def lines_chart(data: Lines, name: str, title: str, notes: tuple[str, ...]) -> Chart:
-    """Make the chart of lines."""
     ways = [
         f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.at(line.x[0])} "
         f"to {number(line.mean[-1])} at {data.at(line.x[-1])}"
@@ -159,7 +154,7 @@ def lines_chart(data: Lines, name: str, title: str, notes: tuple[str, ...]) -> C
         name=name,
         title=title,
         description=f"{data.metric} along {data.along}: {listing(ways)}.",
-        notes=notes,
+        notes=tuple(notes),
         table=_table(data),
         draw=partial(draw_lines, data),
     )
