@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from fedsim.report.words import number
 
 from fedsim import Scenario, simulate
 from fedsim.experiment.run_directory import Provenance as RunProvenance
@@ -20,7 +21,6 @@ from fedsim.report.index import Entry, write_index
 from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import Provenance
 from fedsim.report.tables import Table
-from fedsim.report.words import number
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.sweep import SweepCommand, run_sweep

@@ -5,7 +5,7 @@ import gc
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -17,6 +17,9 @@ from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
 from fedsim.common.messages import complain, say, say_json
 from fedsim.common.stderr import never_wait_on_stderr
+
+if TYPE_CHECKING:
+    from fedsim.scenario import Scenario
 
 BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 
@@ -109,6 +112,7 @@ def validate(
     for file in files:
         try:
             scenario = load(file, override, None, allow_plugins, allow_outside)
+            _check_charts(scenario)
             preflight(scenario)
         except ScenarioError as error:
             mistakes += error.mistakes
@@ -190,6 +194,7 @@ def run(
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = load(file, overrides, seed, allow_plugins, allow_outside)
+    _check_charts(scenario)
     for note in trace_notes(scenario):
         complain(f"note: {note}")
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
@@ -240,6 +245,15 @@ def replay(
     raise typer.Exit(code)
 
 
+def _check_charts(scenario: "Scenario") -> None:
+    if not scenario.charts:
+        return
+    from fedsim.report.own_charts import check_charts
+
+    if mistakes := check_charts(scenario):
+        raise ScenarioError(mistakes)
+
+
 @app.command()
 def report(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
@@ -250,13 +264,14 @@ def report(
         Path | None,
         typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
     ] = None,
+    allow_plugins: AllowPlugins = False,
 ) -> None:
     """Report on runs and sweeps: a page that mails well, its figures, or a summary in Markdown (on stdout)."""
     if form not in {"html", "png", "svg", "md"}:
         raise typer.BadParameter(f"{form!r} is not one of html, png, svg and md", param_hint="--format")
     from fedsim.report import report_directories
 
-    for line in report_directories(directories, form, out):
+    for line in report_directories(directories, form, out, plugins=allow_plugins, tell=complain):
         say(line)
 
 

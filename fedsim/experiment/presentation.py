@@ -4,11 +4,16 @@ A report is made from a run directory and imports nothing of this room. But whoe
 ``result.report("out.html")``, and a notebook for what to display; and a run directory is complete with its report.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 
-def write_report(directory: Path, page: Path | None = None) -> Path:
+def write_report(
+    directory: Path, page: Path | None = None, *, plugins: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> Path:
     """Write the report of a run directory: into it, figures included, or as one page elsewhere; return the page.
+
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` is told which of them failed, and why.
 
     Raises
     ------
@@ -17,7 +22,7 @@ def write_report(directory: Path, page: Path | None = None) -> Path:
     """
     from fedsim import report
 
-    return report.write_report(directory, page)
+    return report.write_report(directory, page, plugins=plugins, tell=tell)
 
 
 def notebook_html(directory: Path) -> str:

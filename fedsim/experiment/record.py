@@ -88,7 +88,7 @@ def record(
     unfinished = directory / UNFINISHED
     if resume and _found_complete(directory, scenario):
         if unfinished.exists():  # but for its report
-            return _report(directory, report)
+            return _report(directory, scenario, report, tell)
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", read_figures(directory / METRICS))
     population = preflight(scenario)
@@ -101,7 +101,7 @@ def record(
     journal = Journal(unfinished)
     write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
     _run(scenario, population, directory, journal, provenance, report, tell)
-    return _report(directory, report)
+    return _report(directory, scenario, report, tell)
 
 
 def _run(
@@ -132,9 +132,9 @@ def _run(
     write_run(directory, scenario, 0, tables, metrics, ended_s, origin, there=TABLES)
 
 
-def _report(directory: Path, report: Report) -> Recording:
+def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:
     report("drawing the report", 0.0)
-    page = write_report(directory)
+    page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell)
     for leftover in [*directory.glob(".*.partial"), *directory.glob("figures/.*.partial")]:
         leftover.unlink()  # of a run that was killed
     shutil.rmtree(directory / UNFINISHED)

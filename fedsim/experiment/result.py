@@ -85,7 +85,7 @@ class Result(Tables):
         """
         page = path_of("path", path, "the file to write")
         with tempfile.TemporaryDirectory() as folder:
-            return write_report(self.save(Path(folder) / "run"), page)
+            return write_report(self.save(Path(folder) / "run"), page, plugins=self.scenario.permissions.plugins)
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: the answer, key figures, and who took part."""

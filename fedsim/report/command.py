@@ -1,6 +1,6 @@
 """What `fedsim report` and `fedsim compare --report` do: reports in the format and the place that were asked for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +14,14 @@ SUMMARY = "report.md"
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
 
 
-def report_directories(directories: Sequence[Path], form: str, out: Path | None) -> list[str]:
+def report_directories(
+    directories: Sequence[Path],
+    form: str,
+    out: Path | None,
+    *,
+    plugins: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[str]:
     """Report on run or sweep directories.
 
     Parameters
@@ -27,6 +34,8 @@ def report_directories(directories: Sequence[Path], form: str, out: Path | None)
         A file for the page or the summary of one directory; else a folder, which gets a folder for each of several
         directories, and a page that lists theirs. By default pages and figures go into the directories themselves, and
         summaries are returned.
+    plugins, tell
+        As of `write_report`.
 
     Returns
     -------
@@ -43,7 +52,9 @@ def report_directories(directories: Sequence[Path], form: str, out: Path | None)
     printed: list[str] = []
     entries: list[Entry] = []
     for directory, place in zip(directories, _places(directories, out), strict=True):
-        document = document_of(directory)
+        document = document_of(directory, plugins)
+        for failure in document.failures:
+            tell(failure)
         printed += _write(document, form, directory if place is None and form != "md" else place)
         entries += [] if place is None else [Entry(f"{quote(place.name)}/{PAGE}", document)]
     if form == "html" and out is not None and len(directories) > 1:

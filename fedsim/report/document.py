@@ -1,7 +1,7 @@
 """A report before it is written: its charts, what else the template shows, and its summary in Markdown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
@@ -30,6 +30,10 @@ class Document:
         Every chart that a report of this kind can have.
     summary
         The summary in Markdown.
+    pictures
+        Charts that are drawn already, by name.
+    failures
+        What a person should be told, beside the page.
     """
 
     name: str
@@ -38,6 +42,8 @@ class Document:
     charts: Mapping[str, tuple[Chart | Absent, ...]]
     names: tuple[str, ...]
     summary: str
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Figure:
 def drawn(document: Document) -> Mapping[str, Figure]:
     """Draw every chart that has data; by name."""
     charts = [chart for section in document.charts.values() for chart in section if isinstance(chart, Chart)]
-    return {chart.name: Figure(chart, picture(chart)) for chart in charts}
+    return {chart.name: Figure(chart, document.pictures.get(chart.name) or picture(chart)) for chart in charts}
 
 
 def render(document: Document, figures: Mapping[str, Figure]) -> str:

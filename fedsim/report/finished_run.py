@@ -59,7 +59,9 @@ class FinishedRun:
         What was run.
     rounds, clients
         The tables of the same name.
-    taken
+    participations
+        A scan of their table, which may be larger than the memory.
+    gathered
         The participations, gathered.
     gauges
         The population counted at a steady cadence; None where the scenario asks for no gauges.
@@ -71,7 +73,7 @@ class FinishedRun:
         The table of a convergence study; None where the scenario asks for none.
     metrics
         The named metrics that have a finite value.
-    flights
+    buffered
         The sessions of a buffered server; None where it runs rounds.
     """
 
@@ -80,6 +82,7 @@ class FinishedRun:
     scenario: Scenario
     rounds: pl.DataFrame
     clients: pl.DataFrame
+    participations: pl.LazyFrame
     gathered: Gathered
     gauges: pl.DataFrame | None
     transitions: pl.DataFrame | None
@@ -142,13 +145,15 @@ def read_run(directory: Path) -> FinishedRun:
     participations = directory / "participations.parquet"
     chosen = [] if transitions is None else transitions["client"].unique().to_list()
     with _reading(participations):
-        gathered = gather(_scan(participations, _PARTICIPATIONS), clients, chosen)
+        scan = _scan(participations, _PARTICIPATIONS)
+        gathered = gather(scan, clients, chosen)
     run = FinishedRun(
         name=name,
         manifest=manifest,
         scenario=_scenario(directory / "manifest.json", manifest),
         rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
         clients=clients,
+        participations=scan,
         gathered=gathered,
         gauges=_read_optional(directory / "gauges.parquet", _GAUGES),
         transitions=transitions,

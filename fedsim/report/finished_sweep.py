@@ -1,12 +1,13 @@
 """A sweep directory, read: its points, and each metric's mean and interval at every one of them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
 from fedsim.report.binning import Floats
@@ -194,6 +195,27 @@ def short(parameter: str) -> str:
 def is_separation(parameter: str) -> bool:
     """Tell whether a parameter is the separation R of some clients."""
     return parameter.rpartition(".")[2] == "separation"
+
+
+def followed(
+    sweep: FinishedSweep, along: str, x: Floats, known: NDArray[np.bool_]
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield the points that share the values of all parameters but one, by those values and in the order of that one.
+
+    Parameters
+    ----------
+    along
+        The one parameter.
+    x
+        Where each point lies along it.
+    known
+        Which points are meant.
+    """
+    names = np.array(point_names(sweep, [name for name in sweep.parameters if name != along]))
+    for name in dict.fromkeys(names.tolist()):
+        own = np.flatnonzero((names == name) & known)
+        if len(own):
+            yield name, own[np.argsort(x[own], kind="stable")]
 
 
 def point_names(sweep: FinishedSweep, parameters: Sequence[str] | None = None) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Reports written: the page and its figures beside it, each file whole or not there."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -14,8 +14,8 @@ FIGURES = "figures"
 FORMATS = ("png", "svg")
 
 
-def document_of(directory: Path) -> Document:
-    """Compute the report of a run or sweep directory.
+def document_of(directory: Path, plugins: bool = False) -> Document:
+    """Compute the report of a run or sweep directory; `plugins` lets it import code for charts of the scenario's own.
 
     Raises
     ------
@@ -30,10 +30,16 @@ def document_of(directory: Path) -> Document:
     from fedsim.report.finished_run import read_run
     from fedsim.report.run_report import run_document
 
-    return run_document(read_run(directory))
+    return run_document(read_run(directory), plugins)
 
 
-def write_report(directory: Path, page: Path | None = None) -> Path:
+def write_report(
+    directory: Path,
+    page: Path | None = None,
+    *,
+    plugins: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Write `report.html` and `figures/` into a run or sweep directory, from nothing but what was left there.
 
     Parameters
@@ -42,6 +48,10 @@ def write_report(directory: Path, page: Path | None = None) -> Path:
         A run or sweep directory. Files are written under temporary names and renamed, so each is whole or not there.
     page
         Where to write the page alone instead.
+    plugins
+        Import code for charts of the scenario's own; without, the page says that they were left out.
+    tell
+        Told which of them failed, and why.
 
     Returns
     -------
@@ -53,9 +63,12 @@ def write_report(directory: Path, page: Path | None = None) -> Path:
     RunError
         The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
     """
+    document = document_of(directory, plugins)
+    for failure in document.failures:
+        tell(failure)
     if page is not None:
-        return write_document(document_of(directory), page, None)
-    return write_document(document_of(directory), directory / PAGE, directory / FIGURES)
+        return write_document(document, page, None)
+    return write_document(document, directory / PAGE, directory / FIGURES)
 
 
 def write_document(document: Document, page: Path, folder: Path | None) -> Path:

@@ -42,59 +42,45 @@ class Provenance:
 def provenance(run: FinishedRun) -> Provenance:
     """Gather the provenance from the manifest; what it does not say shows as missing."""
     manifest = run.manifest
-    overrides = manifest.get("overrides")
-    command = manifest.get("command")
-    shown, omitted = _capped(manifest.get("scenario"), "manifest.json")
-    return Provenance(
-        facts=(
-            ("Scenario file", _text(manifest.get("scenario_file"))),
-            ("Seed", _text(manifest.get("seed"))),
-            ("Replicate", _text(manifest.get("replicate"))),
-            ("Status", _text(manifest.get("status"))),
-            ("Simulated time", _time(manifest.get("simulated_s"))),
-            (
-                "Versions",
-                ", ".join(f"{name} {version}" for name, version in _pairs(manifest.get("versions"))),
-            ),
-            ("Platform", _text(manifest.get("platform"))),
-        ),
-        overrides=tuple(_text(override) for override in overrides) if isinstance(overrides, list) else (),
-        fingerprints=_pairs(manifest.get("fingerprints")),
-        command=command if isinstance(command, str) and command else None,
-        scenario=shown,
-        omitted=omitted,
+    told = ("scenario_file", "seed", "replicate", "status")
+    facts = (
+        *((key.replace("_", " ").capitalize(), _text(manifest.get(key))) for key in told),
+        ("Simulated time", _time(manifest.get("simulated_s"))),
+        ("Versions", _versions(manifest)),
+        ("Platform", _text(manifest.get("platform"))),
     )
+    return _gathered(manifest, facts, manifest.get("scenario"), "manifest.json")
 
 
 def sweep_provenance(meta: Mapping[str, Json]) -> Provenance:
     """Gather the provenance from `sweep.json`; what it does not say shows as missing."""
+    told = [key for key in ("scenario_file", "status", "seeds", "platform") if key in meta]
+    facts = [(key.replace("_", " ").capitalize(), _short(meta[key])) for key in told]
+    versions = [("Versions", versions)] if (versions := _versions(meta)) else []
+    return _gathered(meta, (*facts, *versions), meta, "sweep.json")
+
+
+def _gathered(meta: Mapping[str, Json], facts: tuple[tuple[str, str], ...], resolved: Json, file: str) -> Provenance:
     overrides, command = meta.get("overrides"), meta.get("command")
-    told = (("Scenario file", "scenario_file"), ("Status", "status"), ("Seeds", "seeds"), ("Platform", "platform"))
-    versions = ", ".join(f"{name} {version}" for name, version in _pairs(meta.get("versions")))
-    shown, omitted = _capped(meta, "sweep.json")
+    text = json.dumps(resolved, indent=2, ensure_ascii=False)
+    left = len(text) - SCENARIO_CHARACTERS
     return Provenance(
-        facts=(
-            *((what, _short(meta[key])) for what, key in told if key in meta),
-            *((("Versions", versions),) if versions else ()),
-        ),
+        facts=facts,
         overrides=tuple(_text(override) for override in overrides) if isinstance(overrides, list) else (),
         fingerprints=_pairs(meta.get("fingerprints")),
         command=command if isinstance(command, str) and command else None,
-        scenario=shown,
-        omitted=omitted,
+        scenario=text[:SCENARIO_CHARACTERS],
+        omitted=f"The other {count(left, 'character')} are in {file}." if left > 0 else "",
     )
+
+
+def _versions(meta: Mapping[str, Json]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in _pairs(meta.get("versions")))
 
 
 def _short(value: Json) -> str:
     text = _text(value)
     return text if len(text) <= 300 else f"{text[:300]}…"
-
-
-def _capped(value: Json, file: str) -> tuple[str, str]:
-    """Write a value as JSON as far as there is room, and say what is left out."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    left = len(text) - SCENARIO_CHARACTERS
-    return text[:SCENARIO_CHARACTERS], f"The other {count(left, 'character')} are in {file}." if left > 0 else ""
 
 
 def _text(value: Json) -> str:

@@ -79,10 +79,11 @@ def sweep_document(sweep: FinishedSweep) -> Document:
 
 
 def headlines(sweep: FinishedSweep) -> tuple[str, ...]:
-    """Choose the metrics to show: those of `HEADLINES` that move along the sweep, then losses."""
+    """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then losses."""
     known = sweep.metrics
     losses = [name for name in known if re.fullmatch(r"learning\..+\.(loss|excess_loss)", name)]
-    listed = [name for name in HEADLINES if name in known]
+    own = [name for name in known if describe(name) is None]
+    listed = [*own, *(name for name in HEADLINES if name in known)]
     moving = [name for name in (*listed, *losses) if _moves(sweep, name)]
     return tuple(moving or listed or known)[:TRENDS]
 

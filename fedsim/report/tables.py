@@ -1,12 +1,12 @@
 """The tables of the report: clients at both ends, groups, how rounds, sessions and learning ended."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NOTHING, count, fixed, percent, together
+from fedsim.report.formatting import NOTHING, count, duration, fixed, number, percent, together
 from fedsim.report.optimizers import late_descents, optimizers
 
 ENDS = 8
@@ -155,3 +155,16 @@ def learning_table(run: FinishedRun) -> Table | None:
 
 def _converged(value: float | None) -> str:
     return "not known" if value is None else "yes" if value else "no"
+
+
+def own_metric_table(run: FinishedRun) -> Table | None:
+    """Show the metrics of the scenario's own, as the manifest describes them; None where it has none."""
+    told = run.manifest.get("own_metrics")
+    entries = [entry for entry in told if isinstance(entry, Mapping)] if isinstance(told, list) else []
+    write = {"s": duration, "share": percent}
+    rows = []
+    for name, unit, meaning in ((str(each.get(key, "")) for key in ("name", "unit", "meaning")) for each in entries):
+        value = write.get(unit, number)(run.metrics.get(name))
+        rows.append((name, meaning, f"{value} {unit}" if unit not in write and value != NOTHING else value))
+    header = ("Metric", "Meaning", "Value")
+    return Table("Metrics of the scenario's own", header, tuple(rows), words=2) if rows else None

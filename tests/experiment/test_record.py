@@ -37,7 +37,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "PATIENCE", 0.0)
     monkeypatch.setattr("fedsim.log.recorder._SETTLE", 40)
 
-    def page(directory: Path) -> Path:
+    def page(directory: Path, **_: object) -> Path:
         write_text(directory / "report.html", (directory / "metrics.json").read_text())
         return directory / "report.html"
 
@@ -254,7 +254,7 @@ import fedsim.experiment.record
 from fedsim.experiment.record import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.scenario import Scenario
-fedsim.experiment.record.write_report = lambda directory: directory / "report.html"
+fedsim.experiment.record.write_report = lambda directory, **_: directory / "report.html"
 server = {"cohort": 500, "pause": "5m"}
 data = {"stop": {"rounds": int(sys.argv[1])}, "population": [{"devices": 20_000, "separation": 1}], "server": server}
 record(Scenario.model_validate(data), Path(sys.argv[2]), Provenance())

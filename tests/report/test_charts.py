@@ -12,10 +12,10 @@ import pytest
 
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import CLIENTS, Distances, choose_separations, distance_data
-from fedsim.report.charts.learning import VIEWS, curves
+from fedsim.report.charts.learning import GradientLastHalf, Loss, LossLastHalf, curves
 from fedsim.report.charts.marks import Spaced
-from fedsim.report.charts.participation import participation_data
-from fedsim.report.charts.rounds import duration_data
+from fedsim.report.charts.participation import Participation, participation_data
+from fedsim.report.charts.rounds import Durations, duration_data
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario import Scenario
 from fedsim.theory import distances, stationary
@@ -32,7 +32,7 @@ def run(written: Path) -> FinishedRun:
 
 def test_participation_is_every_client_by_weight_in_multiples_of_uniform(run: FinishedRun) -> None:
     data = participation_data(run)
-    assert data is not None
+    assert isinstance(data, Participation)
     assert data.theory is not None
     np.testing.assert_array_equal(data.measured.x, np.arange(1, 101))
     assert data.measured.mean.sum() == pytest.approx(100)
@@ -56,7 +56,7 @@ def test_participation_of_many_clients_is_gathered_without_losing_any(run: Finis
         }
     )
     data = participation_data(replace(run, clients=frame))
-    assert data is not None
+    assert isinstance(data, Participation)
     measured = data.measured
     assert len(measured.x) <= 160
     assert (measured.first[0], measured.last[-1]) == (1, clients)
@@ -72,7 +72,7 @@ def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: FinishedRun) -> None:
         client=pl.int_range(1000), weight=pl.Series(weight), frequency=pl.lit(0.001)
     )
     data = participation_data(replace(run, clients=frame))
-    assert data is not None
+    assert isinstance(data, Participation)
     assert data.logarithmic
     np.testing.assert_array_equal(data.measured.first[:3], data.measured.last[:3])
     assert data.measured.last[-1] == 1000
@@ -81,7 +81,7 @@ def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: FinishedRun) -> None:
 def test_participation_without_theory_shows_what_was_measured(run_directory: Path) -> None:
     diverged(run_directory)
     data = participation_data(read_run(run_directory))
-    assert data is not None
+    assert isinstance(data, Participation)
     assert data.theory is None
     assert data.separations == (0, 2)
 
@@ -142,7 +142,7 @@ def test_distance_is_left_out_for_different_separations_and_for_too_many_clients
 
 
 def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun) -> None:
-    loss = curves(run, VIEWS[0])
+    loss = curves(run, Loss())
     assert [curve.optimizer for curve in loss] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
     assert [curve.reference for curve in loss] == [False, False, True]
     assert [curve.color for curve in loss] == [0, 1, 0]
@@ -154,7 +154,7 @@ def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun
 
 def test_the_last_half_is_that_of_the_metrics(run: FinishedRun) -> None:
     """Rounds done s with T/2 < s <= T."""
-    gradient = curves(run, VIEWS[3])
+    gradient = curves(run, GradientLastHalf())
     np.testing.assert_array_equal(gradient[1].points.x, range(210, 401, 10))
 
 
@@ -169,7 +169,7 @@ def test_long_curves_are_averaged_between_their_least_and_greatest(run: Finished
             "grad_norm": np.ones(1600),
         }
     )
-    (curve,) = curves(replace(run, learning=frame), VIEWS[0])
+    (curve,) = curves(replace(run, learning=frame), Loss())
     assert curve.points.size == 10
     np.testing.assert_array_equal(curve.points.mean, np.full(160, 1.5))
     assert (curve.points.low.max(), curve.points.high.min()) == (1, 2)
@@ -178,7 +178,7 @@ def test_long_curves_are_averaged_between_their_least_and_greatest(run: Finished
 def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Path) -> None:
     diverged(run_directory)
     run = read_run(run_directory)
-    whole, half = curves(run, VIEWS[0])[0], curves(run, VIEWS[1])[0]
+    whole, half = curves(run, Loss())[0], curves(run, LossLastHalf())[0]
     np.testing.assert_array_equal(whole.points.x, [0, 10, 20])
     assert (whole.lost, whole.first_lost) == (1, 30)
     assert len(half.points.x) == 0
@@ -197,7 +197,7 @@ def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
         }
     )
     data = duration_data(replace(run, rounds=frame))
-    assert data is not None
+    assert isinstance(data, Durations)
     assert data.waiting is not None
     assert (data.unit, data.rounds, data.longest) == ("min", 3, 1200)
     np.testing.assert_allclose(data.running.mean, [10, 15])
@@ -207,7 +207,7 @@ def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
 
 def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
     data = duration_data(run)
-    assert data is not None
+    assert isinstance(data, Durations)
     assert data.waiting is None
     assert data.unit == "s"
 
@@ -243,6 +243,7 @@ def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
     rewrite(run_directory / "clients.parquet", lambda clients: clients.with_columns(weight=pl.col("client") + 1.0))
     chart = run_charts(read_run(run_directory))["bias"][0]
     assert isinstance(chart, Chart)
+    assert chart.table is not None
     assert len(chart.table.rows) == 60
     assert (chart.table.rows[0][0], chart.table.rows[-1][0]) == ("1", "100")
     assert chart.table.note.startswith("60 of 100 points")

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from fedsim.report.charts.convergence import convergence_chart, convergence_data
+from fedsim.report.charts.convergence import ConvergenceChart, convergence_data
 
 TABLE = pl.DataFrame(
     {
@@ -24,8 +24,8 @@ def test_one_curve_for_each_separation_in_the_order_of_the_scenario() -> None:
 
 
 def test_the_chart_says_what_it_is_not() -> None:
-    chart = convergence_chart(TABLE)
-    assert "not of the chain's state" in chart.notes[0]
-    assert "noise" in chart.notes[1]
-    assert chart.table.header == ("Round", "R = 5", "R = 2")
-    assert "at R = 5 from 0.5" in chart.description
+    chart, data = ConvergenceChart(), convergence_data(TABLE)
+    assert "not of the chain's state" in chart.notes(data)[0]
+    assert "noise" in chart.notes(data)[1]
+    assert chart.table(data).header == ("Round", "R = 5", "R = 2")
+    assert "at R = 5 from 0.5" in chart.description(data)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.report.charts.chart import Chart
-from fedsim.report.charts.optimum import optimum_charts
+from fedsim.report.charts.chart import Chart, chart_of
+from fedsim.report.charts.optimum import OptimumChart
 from fedsim.report.finished_run import read_run
 from fedsim.report.tables import learning_table
 
@@ -33,7 +33,7 @@ def test_the_chart_says_what_was_predicted(directory: Path) -> None:
     """Dotted levels, told in a note; drawn without complaint."""
     from matplotlib.figure import Figure
 
-    [chart] = optimum_charts(read_run(directory))
+    chart = chart_of("optimum", OptimumChart(), read_run(directory))
     assert isinstance(chart, Chart)
     assert "Dotted: where the frequencies lead the mean model, " in chart.notes[-1]
     figure = Figure()

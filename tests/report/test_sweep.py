@@ -67,7 +67,7 @@ def test_the_trade_off_has_a_point_for_each_separation(sweep: FinishedSweep) -> 
     data = trade_off_data(sweep)
     assert data is not None
     assert (data.along, data.omitted) == (SEPARATION, 0)
-    first = data.paths[0]
+    first = data.trails[0]
     assert first.values == ("0", "4", "8")
     np.testing.assert_allclose(first.pace, [per_day(r, 5) for r in SEPARATIONS])
     np.testing.assert_allclose(first.bias, [l1(r, 5, 2) for r in SEPARATIONS])

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.report.charts import Absent
-from fedsim.report.charts.availability import ZONES, Availability, availability_chart, availability_data
-from fedsim.report.charts.coverage import coverage_data
-from fedsim.report.charts.eligible import eligible_chart, eligible_data, sampled, shortages
+from fedsim.report.charts import Absent, Chart, chart_of
+from fedsim.report.charts.availability import ZONES, Availability, AvailabilityChart, availability_data
+from fedsim.report.charts.coverage import Coverage, coverage_data
+from fedsim.report.charts.eligible import Eligible, EligibleChart, eligible_data, sampled, shortages
 from fedsim.report.charts.gaps import Gaps, Histogram, gap_data
-from fedsim.report.charts.groups import group_data
-from fedsim.report.charts.learning import VIEWS, curves, unit_of
-from fedsim.report.charts.timeline import timeline_data
+from fedsim.report.charts.groups import GroupFrequencies, group_data
+from fedsim.report.charts.learning import Loss, LossOverTime, curves, unit_of
+from fedsim.report.charts.timeline import Timeline, timeline_data
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario import Scenario
 
@@ -92,7 +92,7 @@ def test_sessions_are_averaged_over_the_days_of_the_run(run: FinishedRun) -> Non
 def test_availability_says_why_it_is_not_shown(run: FinishedRun) -> None:
     everyone = replace(run, gauges=run.gauges.with_columns(available=SIZE))  # type: ignore[union-attr]
     for spoilt, reason in ((replace(run, gauges=None), "records.gauges"), (everyone, "available all the time")):
-        chart = availability_chart(spoilt)
+        chart = chart_of("availability", AvailabilityChart(), spoilt)
         assert isinstance(chart, Absent)
         assert reason in chart.reason
 
@@ -125,7 +125,7 @@ def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Finished
     np.testing.assert_array_equal(ends, [1200, 2050, 3090])
     assert rounds == 4
     data = eligible_data(with_scenario(short, 4000.0, server=server))
-    assert data is not None
+    assert isinstance(data, Eligible)
     assert data.share == pytest.approx(340 / 4000)
     assert data.wanted == 5
 
@@ -138,7 +138,7 @@ def test_random_numbers_of_clients_are_no_shortage(run: FinishedRun) -> None:
 
 def test_eligible_clients_are_those_of_all_groups(run: FinishedRun) -> None:
     data = eligible_data(run)
-    assert data is not None
+    assert isinstance(data, Eligible)
     assert data.unit == "hours"
     assert data.available.mean[0] == GROUPS * (SIZE - 1)
     assert data.eligible.mean[1] == GROUPS * (SIZE - 1)
@@ -148,7 +148,7 @@ def test_eligible_clients_are_those_of_all_groups(run: FinishedRun) -> None:
 def test_coverage_rises_to_those_that_ever_took_part(run: FinishedRun) -> None:
     firsts = pl.DataFrame({"first_s": [0.0, 0.0, 3600.0, 9 * 3600.0]})
     data = coverage_data(with_taken(run, firsts=firsts))
-    assert data is not None
+    assert isinstance(data, Coverage)
     np.testing.assert_allclose(data.times * data.size, [0, 0, 0, 3600, 32400, 36000])
     np.testing.assert_allclose(data.share, [0, 0.01, 0.02, 0.03, 0.04, 0.04])
     assert data.reached == ()
@@ -159,7 +159,7 @@ def test_coverage_rises_to_those_that_ever_took_part(run: FinishedRun) -> None:
 def test_coverage_tells_when_half_had_a_turn(run: FinishedRun, times: list[float]) -> None:
     """Against counting: the time of reaching half is the first at which half of all clients have started."""
     data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": sorted(times)})))
-    assert data is not None
+    assert isinstance(data, Coverage)
     assert data.share[-1] == pytest.approx(len(times) / 100)
     assert (np.diff(data.share) >= 0).all()
     half = dict(data.reached).get(0.5)
@@ -170,7 +170,7 @@ def test_coverage_tells_when_half_had_a_turn(run: FinishedRun, times: list[float
 
 def test_an_early_end_of_newcomers_ends_the_axis(run: FinishedRun) -> None:
     data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": [0.0, 600.0]})))
-    assert data is not None
+    assert isinstance(data, Coverage)
     assert data.shown * data.size == pytest.approx(900)
 
 
@@ -186,11 +186,11 @@ def test_gaps_of_one_separation_are_a_histogram_of_all(run: FinishedRun) -> None
 @pytest.mark.parametrize(("most", "said"), [(40, True), (None, False), (10**6, False)])
 def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: int | None, said: bool) -> None:
     some = with_scenario(run, run.simulated_s, records={"gauge_sample": most})
-    notes = [f"Counted among {most} evenly spaced clients, and scaled up to all."] if said else []
+    notes = (f"Counted among {most} evenly spaced clients, and scaled up to all.",) if said else ()
     assert sampled(some) == notes
-    chart = eligible_chart(some)
-    assert not isinstance(chart, Absent)
-    assert [note for note in chart.notes if "evenly spaced" in note] == notes
+    chart = chart_of("eligible", EligibleChart(), some)
+    assert isinstance(chart, Chart)
+    assert tuple(note for note in chart.notes if "evenly spaced" in note) == notes
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=50))
@@ -221,18 +221,18 @@ def test_gaps_of_several_separations_are_told_by_separation(run: FinishedRun) ->
 
 def test_groups_are_in_multiples_of_their_share(run: FinishedRun) -> None:
     data = group_data(two_groups(run))
-    assert data is not None
+    assert isinstance(data, GroupFrequencies)
     assert data.names == ("a", "b")
     assert data.share.sum() == pytest.approx(1)
     assert (data.measured * [0.6, 0.4]).sum() == pytest.approx(1)
     assert data.theory is not None
     assert (data.theory * [0.6, 0.4]).sum() == pytest.approx(1)
-    assert group_data(replace(run, clients=run.clients.with_columns(group=pl.lit("one")))) is None
+    assert isinstance(group_data(replace(run, clients=run.clients.with_columns(group=pl.lit("one")))), str)
 
 
 def test_the_timeline_pairs_beginnings_with_ends(run: FinishedRun) -> None:
     data = timeline_data(run)
-    assert data is not None
+    assert isinstance(data, Timeline)
     assert (data.unit, data.whole, data.longest) == ("hours", True, 10)
     zero, seven = data.devices
     assert (zero.client, seven.client) == (0, 7)
@@ -246,7 +246,7 @@ def test_the_timeline_pairs_beginnings_with_ends(run: FinishedRun) -> None:
 def test_cool_down_lasts_until_the_round_that_may_select_again(run: FinishedRun) -> None:
     """Client 0 is of group 0; a round opens every 90 s, and R = 8 ends with the opening of the ninth one after."""
     data = timeline_data(run)
-    assert data is not None
+    assert isinstance(data, Timeline)
     device = data.devices[0]
     rounds = run.gathered.chosen.filter(client=0)
     assert len(device.sessions.starts) == len(rounds)
@@ -268,14 +268,14 @@ def test_wall_clock_cool_downs_count_too(run: FinishedRun) -> None:
     free = run.clients.with_columns(separation=0, cooldown_s=3600.0)
     rested = replace(with_taken(run, chosen=chosen), clients=free)
     data = timeline_data(with_scenario(rested, 36_000.0, server={"cohort": 5, "cooldown_from": "reported"}))
-    assert data is not None
+    assert isinstance(data, Timeline)
     np.testing.assert_allclose(data.devices[0].cooling.starts, [600 / 3600])
     np.testing.assert_allclose(data.devices[0].cooling.ends, [4200 / 3600])
 
 
 def test_losses_over_simulated_time_are_those_over_rounds(run: FinishedRun) -> None:
-    view = next(view for view in VIEWS if view.name == "loss-time")
-    over_time, over_rounds = curves(run, view)[0], curves(run, VIEWS[0])[0]
+    view = LossOverTime()
+    over_time, over_rounds = curves(run, view)[0], curves(run, Loss())[0]
     assert unit_of(run, view) == (3600.0, "hours")
     np.testing.assert_allclose(over_time.points.x, 90 / 3600 * over_rounds.points.x)
     np.testing.assert_array_equal(over_time.points.mean, over_rounds.points.mean)

@@ -4,10 +4,10 @@ To add one, write a class like those here: it declares its metrics and has one m
 scenario's ``metrics``, go through the same door.
 """
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from re import compile as pattern
 from typing import Final
 
 import polars as pl
@@ -38,9 +38,10 @@ _READING_ORDER = (
     *("population", "selection", "group", "learning"),
 )
 """In which order lists show the metrics: by the longest of these beginnings that a name has."""
-_MOST_GROUPS = 200  # beyond so many, nobody reads a metric for each
-_NOT_IN_A_NAME = pattern(r"[^A-Za-z0-9_-]+")
-_PLACEHOLDER = pattern(r"[A-Z]{2,}")
+MOST_GROUPS = 200
+"""With more groups than these, nobody reads a metric for each."""
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_PLACEHOLDER = re.compile(r"[A-Z]{2,}")
 _OF_A_GROUP = Metric(
     "group.GROUP.METRIC",
     "",
@@ -118,7 +119,7 @@ def measure(
     for each in measurements:
         if scope(each) != "groups":
             metrics |= _named(each, run)
-    for group in setting.groups if 1 < len(setting.groups) <= _MOST_GROUPS else ():
+    for group in setting.groups if 1 < len(setting.groups) <= MOST_GROUPS else ():
         part = run.of_group(group)
         for each in measurements:
             if scope(each) != "run":

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
 
-from fedsim.analysis.metrics import METRICS, declared, describe, scope
+from fedsim.analysis.metrics import METRICS, MOST_GROUPS, declared, describe, metric_part, scope
 from fedsim.analysis.metrics.metric import Measurement, Metric
 from fedsim.analysis.metrics.view import LogView
 from fedsim.common.errors import KeyPath, Mistake, PluginError
@@ -69,9 +69,8 @@ def check_own(scenario: Scenario) -> list[Mistake]:
 
 def own_described(scenario: Scenario) -> dict[str, Metric]:
     """Return what a scenario's own metrics are, by the name in ``metrics.json``, those of groups written out."""
-    from fedsim.analysis.metrics import metric_part
-
-    groups = [f"group.{metric_part(group.name)}." for group in scenario.population]
+    several = 1 < len(scenario.population) <= MOST_GROUPS
+    groups = [f"group.{metric_part(group.name)}." for group in scenario.population] if several else []
     prefixes = {"run": [""], "groups": groups, "both": ["", *groups]}
     return {
         prefix + metric.name: metric

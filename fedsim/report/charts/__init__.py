@@ -1,68 +1,58 @@
-"""The charts of a run's report, in the order in which they are read."""
+"""The charts of a run's report, in the order in which they are read, one module each.
 
-from collections.abc import Mapping
-from types import MappingProxyType
+To add one, write a class with a method `draw` in a module of its own and name it in `BUILTIN`. Your own, named by a
+scenario's ``charts``, go through the same door.
+"""
 
-from fedsim.report.charts import (
-    availability,
-    concurrency,
-    convergence,
-    coverage,
-    distance,
-    eligible,
-    gaps,
-    groups,
-    optimum,
-    participation,
-    rounds,
-    staleness,
-    timeline,
-)
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.learning import VIEWS, learning_charts
+from typing import Final
+
+from fedsim.common.registry import Registry
+from fedsim.report.charts.chart import Absent, Chart, RunChart, chart_of
 from fedsim.report.finished_run import FinishedRun
 
-__all__ = ["BUFFERED", "NAMES", "Absent", "Chart", "run_charts"]
+__all__ = ["BUILTIN", "CHARTS", "Absent", "Chart", "RunChart", "chart_of", "run_charts"]
 
-NAMES = (
-    participation.NAME,
-    distance.NAME,
-    groups.NAME,
-    gaps.NAME,
-    coverage.NAME,
-    convergence.NAME,
-    availability.NAME,
-    eligible.NAME,
-    timeline.NAME,
-    rounds.NAME,
-    *(view.name for view in VIEWS),
-)
-"""Every chart that the report of any run has."""
+_ROOM = "fedsim.report.charts"
+BUILTIN: Final = {
+    "participation": f"{_ROOM}.participation:ParticipationChart",
+    "distance": f"{_ROOM}.distance:DistanceChart",
+    "group-frequency": f"{_ROOM}.groups:GroupChart",
+    "gaps": f"{_ROOM}.gaps:GapChart",
+    "coverage": f"{_ROOM}.coverage:CoverageChart",
+    "convergence": f"{_ROOM}.convergence:ConvergenceChart",
+    "availability": f"{_ROOM}.availability:AvailabilityChart",
+    "eligible": f"{_ROOM}.eligible:EligibleChart",
+    "timeline": f"{_ROOM}.timeline:TimelineChart",
+    "durations": f"{_ROOM}.rounds:DurationChart",
+    "staleness": f"{_ROOM}.staleness:StalenessChart",
+    "places": f"{_ROOM}.concurrency:ConcurrencyChart",
+    "loss": f"{_ROOM}.learning:Loss",
+    "loss-last-half": f"{_ROOM}.learning:LossLastHalf",
+    "gradient": f"{_ROOM}.learning:Gradient",
+    "gradient-last-half": f"{_ROOM}.learning:GradientLastHalf",
+    "loss-time": f"{_ROOM}.learning:LossOverTime",
+    "gradient-time": f"{_ROOM}.learning:GradientOverTime",
+    "optimum": f"{_ROOM}.optimum:OptimumChart",
+}
+"""Every chart that the report of a run can have, by the anchor in its page."""
+CHARTS: Final = Registry[RunChart]("a chart", RunChart, BUILTIN)
 
-BUFFERED = (staleness.NAME, concurrency.NAME)
-"""Those of buffered servers."""
+OWN = "own"
+"""The section of charts that name none."""
+SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
 
-def run_charts(run: FinishedRun) -> Mapping[str, tuple[Chart | Absent, ...]]:
-    """Compute the data of every chart of a run, by the section that shows it; one without data says why."""
-    buffered = () if run.buffered is None else (staleness.staleness_chart(run), concurrency.concurrency_chart(run))
-    studies = () if run.convergence is None else (convergence.convergence_chart(run.convergence),)
-    return MappingProxyType(
-        {
-            "bias": (
-                participation.participation_chart(run),
-                distance.distance_chart(run),
-                groups.group_chart(run),
-                gaps.gap_chart(run),
-                coverage.coverage_chart(run),
-                *studies,
-            ),
-            "devices": (
-                availability.availability_chart(run),
-                eligible.eligible_chart(run),
-                timeline.timeline_chart(run),
-            ),
-            "rounds": (rounds.duration_chart(run), *buffered),
-            "learning": (*learning_charts(run), *optimum.optimum_charts(run)),
-        }
-    )
+def section_of(kind: RunChart) -> str:
+    """Return the section of the page in which a chart stands."""
+    found: str = getattr(kind, "section", OWN)
+    return found
+
+
+def run_charts(run: FinishedRun) -> dict[str, tuple[Chart | Absent, ...]]:
+    """Compute the data of every built-in chart of a run, by the section that shows it; one without data says why."""
+    sections: dict[str, tuple[Chart | Absent, ...]] = dict.fromkeys(SECTIONS, ())
+    for name in BUILTIN:
+        kind = CHARTS[name]()
+        made = chart_of(name, kind, run)
+        sections[section_of(kind)] += () if made is None else (made,)
+    return sections

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -12,15 +11,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.analysis.hours import hours_of
 from fedsim.report.binning import Floats, Ints
-from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.eligible import sampled
 from fedsim.report.charts.marks import label_axes, legend, linear, panels, percents, series_color
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import NOTHING, count, fixed, listing, percent
 from fedsim.report.gathered import SLOT
 from fedsim.report.tables import Table
-
-NAME, TITLE = "availability", "Who is there, by the hour"
 
 ZONES = 6
 """Time zones shown at most: those with the most devices."""
@@ -65,11 +61,14 @@ class Availability:
         The zones, the one with the most devices first.
     omitted
         How many more there are.
+    sampled
+        A note that the gauges did not count everyone, or none.
     """
 
     clock: str
     zones: tuple[Zone, ...]
     omitted: int
+    sampled: tuple[str, ...] = ()
 
 
 def availability_data(run: FinishedRun) -> Availability | str:
@@ -82,7 +81,7 @@ def availability_data(run: FinishedRun) -> Availability | str:
     clock = next(iter(devices)) if len(devices) == 1 else "UTC"
     ranked = sorted(devices, key=lambda name: -devices[name])
     zones = tuple(_zone(run, name, devices[name], ZoneInfo(clock)) for name in ranked[:ZONES])
-    return Availability(clock, zones, len(ranked) - len(zones))
+    return Availability(clock, zones, len(ranked) - len(zones), sampled(run))
 
 
 def _zone(run: FinishedRun, name: str, devices: int, clock: ZoneInfo) -> Zone:
@@ -109,74 +108,68 @@ def _exposure(run: FinishedRun, clock: ZoneInfo) -> Floats:
     return np.bincount(hours_of(slots, run.scenario.start, clock), weights=lengths, minlength=24).astype(np.float64)
 
 
-def availability_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of availability by the hour."""
-    data = availability_data(run)
-    if isinstance(data, str):
-        return Absent(NAME, TITLE, data)
-    if max(int(np.isfinite(zone.share).sum()) for zone in data.zones) < LEAST:
-        return Absent(NAME, TITLE, f"The gauges cover fewer than {LEAST} hours of the day.")
-    notes = [
-        "Above: devices whose required conditions hold, as a share of those in the time zone. "
-        "Below: sessions begun in an hour, averaged over the days of the run.",
-        *sampled(run),
-    ]
-    if data.omitted:
-        notes.append(f"The {ZONES} time zones with the most devices; {count(data.omitted)} more are left out.")
-    return Chart(
-        name=NAME,
-        title=TITLE,
-        description=_describe(data),
-        notes=tuple(notes),
-        table=_table(data),
-        draw=partial(draw_availability, data),
-        height=1.25,
-    )
+class AvailabilityChart:
+    """The share of devices that is available by hour of the day, and the sessions begun over it."""
 
+    title, section, height = "Who is there, by the hour", "devices", 1.25
 
-def _describe(data: Availability) -> str:
-    parts = [
-        f"in {zone.name} from {percent(np.nanmin(zone.share))} at {np.nanargmin(zone.share):02}:00 "
-        f"to {percent(np.nanmax(zone.share))} at {np.nanargmax(zone.share):02}:00"
-        for zone in data.zones
-        if np.isfinite(zone.share).any()
-    ]
-    return f"Available devices by hour of the day ({data.clock}): {listing(parts)}."
+    def prepare(self, run: FinishedRun) -> Availability | str:
+        data = availability_data(run)
+        if isinstance(data, str) or max(int(np.isfinite(zone.share).sum()) for zone in data.zones) >= LEAST:
+            return data
+        return f"The gauges cover fewer than {LEAST} hours of the day."
 
+    def notes(self, data: Availability) -> list[str]:
+        notes = [
+            "Above: devices whose required conditions hold, as a share of those in the time zone. "
+            "Below: sessions begun in an hour, averaged over the days of the run.",
+            *data.sampled,
+        ]
+        if data.omitted:
+            notes.append(f"The {ZONES} time zones with the most devices; {count(data.omitted)} more are left out.")
+        return notes
 
-def _table(data: Availability) -> Table:
-    several = len(data.zones) > 1
-    header = ["Hour"]
-    for zone in data.zones:
-        suffix = f", {zone.name}" if several else ""
-        header += [f"Available{suffix}", f"Sessions an hour{suffix}"]
-    rows = tuple(
-        (f"{hour:02}", *(cell for zone in data.zones for cell in _cells(zone, hour))) for hour in HOURS.tolist()
-    )
-    return Table(f"Availability by hour ({data.clock})", tuple(header), rows, words=0)
+    def description(self, data: Availability) -> str:
+        parts = [
+            f"in {zone.name} from {percent(np.nanmin(zone.share))} at {np.nanargmin(zone.share):02}:00 "
+            f"to {percent(np.nanmax(zone.share))} at {np.nanargmax(zone.share):02}:00"
+            for zone in data.zones
+            if np.isfinite(zone.share).any()
+        ]
+        return f"Available devices by hour of the day ({data.clock}): {listing(parts)}."
+
+    def table(self, data: Availability) -> Table:
+        several = len(data.zones) > 1
+        header = ["Hour"]
+        for zone in data.zones:
+            suffix = f", {zone.name}" if several else ""
+            header += [f"Available{suffix}", f"Sessions an hour{suffix}"]
+        rows = tuple(
+            (f"{hour:02}", *(cell for zone in data.zones for cell in _cells(zone, hour))) for hour in HOURS.tolist()
+        )
+        return Table(f"Availability by hour ({data.clock})", tuple(header), rows, words=0)
+
+    def draw(self, data: Availability, axes: Axes) -> None:
+        """Draw the shares above, the sessions below, over the hours of the day."""
+        above, below = panels(axes, (1.35, 1))
+        entries = []
+        for index, zone in enumerate(data.zones):
+            color = series_color(index)
+            (share,) = above.plot(HOURS + 0.5, zone.share, color=color, marker="o", markersize=2.6)
+            below.stairs(np.nan_to_num(zone.sessions), np.arange(25), color=color, linewidth=1.5, baseline=None)
+            entries.append((share, f"{zone.name} ({count(zone.devices)})"))
+        above.set_ylim(bottom=0)
+        below.set_ylim(bottom=0)
+        percents(above)
+        linear(below, "y")
+        below.set_xlim(0, 24)
+        below.xaxis.set_major_locator(FixedLocator([0, 3, 6, 9, 12, 15, 18, 21, 24]))
+        below.xaxis.set_major_formatter(FuncFormatter(lambda hour, _: f"{hour:02.0f}"))
+        label_axes(above, "", "available, of the devices there")
+        label_axes(below, f"hour of the day ({data.clock})", "sessions begun per hour")
+        legend(above, entries)
 
 
 def _cells(zone: Zone, hour: int) -> tuple[str, str]:
     sessions = zone.sessions[hour]
     return percent(zone.share[hour]), fixed(sessions, 1) if np.isfinite(sessions) else NOTHING
-
-
-def draw_availability(data: Availability, axes: Axes) -> None:
-    """Draw the shares above, the sessions below, over the hours of the day."""
-    above, below = panels(axes, (1.35, 1))
-    entries = []
-    for index, zone in enumerate(data.zones):
-        color = series_color(index)
-        (share,) = above.plot(HOURS + 0.5, zone.share, color=color, marker="o", markersize=2.6)
-        below.stairs(np.nan_to_num(zone.sessions), np.arange(25), color=color, linewidth=1.5, baseline=None)
-        entries.append((share, f"{zone.name} ({count(zone.devices)})"))
-    above.set_ylim(bottom=0)
-    below.set_ylim(bottom=0)
-    percents(above)
-    linear(below, "y")
-    below.set_xlim(0, 24)
-    below.xaxis.set_major_locator(FixedLocator([0, 3, 6, 9, 12, 15, 18, 21, 24]))
-    below.xaxis.set_major_formatter(FuncFormatter(lambda hour, _: f"{hour:02.0f}"))
-    label_axes(above, "", "available, of the devices there")
-    label_axes(below, f"hour of the day ({data.clock})", "sessions begun per hour")
-    legend(above, entries)

@@ -1,24 +1,20 @@
 """How many of a buffered server's places were taken over time."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear
+from fedsim.report.charts.marks import SERIES, finish, linear, rule
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, percent, time_unit
 from fedsim.report.tables import Table, thinned
 
-NAME, TITLE = "places", "How many sessions ran at once"
-
 
 @dataclass(frozen=True)
 class Concurrency:
-    """Sessions in flight over time.
+    """Sessions that ran, over time.
 
     Parameters
     ----------
@@ -57,33 +53,31 @@ def concurrency_data(run: FinishedRun) -> Concurrency | None:
     )
 
 
-def concurrency_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of places."""
-    data = concurrency_data(run)
-    if data is None:
-        return Absent(NAME, TITLE, "Rounds begin and end their sessions together; this is a chart of buffered servers.")
-    return Chart(
-        name=NAME,
-        title=TITLE,
-        description=f"{percent(data.taken)} of the {count(data.concurrency, 'place')} were taken on average.",
-        notes=(f"Means over {len(data.time)} equal spans of the run.",),
-        table=_table(data),
-        draw=partial(draw_concurrency, data),
-    )
+class ConcurrencyChart:
+    """How many of a buffered server's places were taken over time."""
 
+    title, section = "How many sessions ran at once", "rounds"
 
-def _table(data: Concurrency) -> Table:
-    rows = [(fixed(time, 2), fixed(running, 1)) for time, running in zip(data.time, data.running, strict=True)]
-    return thinned(f"Sessions that ran at once (time in {data.unit})", ("Time", "Sessions"), rows)
+    def prepare(self, run: FinishedRun) -> Concurrency | str | None:
+        reason = "Rounds begin and end their sessions together; this is a chart of buffered servers."
+        return None if run.buffered is None else concurrency_data(run) or reason
 
+    def description(self, data: Concurrency) -> str:
+        return f"{percent(data.taken)} of the {count(data.concurrency, 'place')} were taken on average."
 
-def draw_concurrency(data: Concurrency, axes: Axes) -> None:
-    """Draw the sessions in flight, and how many there may be."""
-    axes.fill_between(data.time, 0, data.running, color=SERIES[0], alpha=0.16, linewidth=0)
-    (running,) = axes.plot(data.time, data.running, color=SERIES[0])
-    most = axes.axhline(data.concurrency, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
-    axes.set_ylim(0, 1.1 * max(float(np.max(data.running)), float(data.concurrency)))
-    linear(axes, "x")
-    linear(axes, "y", whole=True)
-    label_axes(axes, f"time ({data.unit})", "sessions in flight")
-    legend(axes, [(running, "in flight"), (most, "concurrency")])
+    def notes(self, data: Concurrency) -> list[str]:
+        return [f"Means over {len(data.time)} equal spans of the run."]
+
+    def table(self, data: Concurrency) -> Table:
+        rows = [(fixed(time, 2), fixed(running, 1)) for time, running in zip(data.time, data.running, strict=True)]
+        return thinned(f"Sessions that ran at once (time in {data.unit})", ("Time", "Sessions"), rows)
+
+    def draw(self, data: Concurrency, axes: Axes) -> None:
+        """Draw the sessions in flight, and how many there may be."""
+        axes.fill_between(data.time, 0, data.running, color=SERIES[0], alpha=0.16, linewidth=0)
+        (running,) = axes.plot(data.time, data.running, color=SERIES[0])
+        most = rule(axes, y=data.concurrency)
+        axes.set_ylim(0, 1.1 * max(float(np.max(data.running)), float(data.concurrency)))
+        linear(axes, "x")
+        linear(axes, "y", whole=True)
+        finish(axes, f"time ({data.unit})", "sessions in flight", [(running, "in flight"), (most, "concurrency")])

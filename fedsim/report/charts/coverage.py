@@ -1,20 +1,16 @@
 """How soon everybody had a turn: the share of clients that have taken part, over simulated time."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Floats, edges
-from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
 from fedsim.report.charts.marks import SERIES, label_axes, percents
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, fixed, listing, percent
 from fedsim.report.tables import Table, thinned
-
-NAME, TITLE = "coverage", "How soon everybody had a turn"
 
 MARKS = (0.5, 0.9, 0.99)
 """Shares whose time is told in words."""
@@ -55,12 +51,12 @@ class Coverage:
         return self.longest if last > self.longest / 3 else 1.5 * last or self.longest
 
 
-def coverage_data(run: FinishedRun) -> Coverage | None:
-    """Compute the chart's data; None when nobody took part."""
+def coverage_data(run: FinishedRun) -> Coverage | str:
+    """Compute the chart's data, or say why there is none."""
     firsts = run.gathered.firsts["first_s"].to_numpy()
     clients = len(run.clients)
     if not len(firsts):
-        return None
+        return "Nobody took part in this run."
     early = firsts[-1] <= run.simulated_s / 3
     size, unit = time_scale(1.5 * float(firsts[-1]) if early and firsts[-1] > 0 else run.simulated_s)
     # Where each of the first times stands in their order is how many had taken part by then.
@@ -72,43 +68,40 @@ def coverage_data(run: FinishedRun) -> Coverage | None:
     return Coverage(clients, unit, size, run.simulated_s / size, times, share, reached)
 
 
-def coverage_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of coverage."""
-    data = coverage_data(run)
-    if data is None:
-        return Absent(NAME, TITLE, "Nobody took part in this run.")
-    told = [f"{percent(mark)} of the clients after {duration(seconds)}" for mark, seconds in data.reached]
-    notes = ["Clients that have taken part at least once, whatever became of the session."]
-    if told:
-        notes.append(f"Reached: {listing(told)}.")
-    if data.shown < data.longest:
-        notes.append(
-            f"No newcomer came after {duration(data.times[-2] * data.size)}; the run goes on beyond the chart."
-        )
-    words = (
-        f"Share of {count(data.clients, 'client')} that took part at least once: {percent(data.share[-1])} at the end"
-    )
-    return Chart(
-        name=NAME,
-        title=TITLE,
-        description=f"{words}; {', '.join(told)}." if told else f"{words}.",
-        notes=tuple(notes),
-        table=_table(data),
-        draw=partial(draw_coverage, data),
-    )
+class CoverageChart:
+    """The share of clients that have taken part, over simulated time."""
+
+    title, section = "How soon everybody had a turn", "bias"
+    prepare = staticmethod(coverage_data)
+
+    def description(self, data: Coverage) -> str:
+        who = f"Share of {count(data.clients, 'client')} that took part at least once"
+        text = f"{who}: {percent(data.share[-1])} at the end"
+        return f"{text}; {', '.join(_told(data))}." if data.reached else f"{text}."
+
+    def notes(self, data: Coverage) -> list[str]:
+        notes = ["Clients that have taken part at least once, whatever became of the session."]
+        if data.reached:
+            notes.append(f"Reached: {listing(_told(data))}.")
+        if data.shown < data.longest:
+            last = duration(data.times[-2] * data.size)
+            notes.append(f"No newcomer came after {last}; the run goes on beyond the chart.")
+        return notes
+
+    def table(self, data: Coverage) -> Table:
+        rows = [(fixed(time, 3), percent(share)) for time, share in zip(data.times, data.share, strict=True)]
+        return thinned("Clients that have taken part", (f"By ({data.unit})", "Share"), rows)
+
+    def draw(self, data: Coverage, axes: Axes) -> None:
+        """Draw the share over time as steps."""
+        axes.fill_between(data.times, data.share, step="post", color=SERIES[0], alpha=0.14, linewidth=0)
+        axes.plot(data.times, data.share, drawstyle="steps-post", color=SERIES[0])
+        for mark, seconds in data.reached:
+            axes.plot(seconds / data.size, mark, marker="o", markersize=4.5, color=SERIES[0], clip_on=False)
+        axes.set_ylim(0, 1.04)
+        percents(axes)
+        label_axes(axes, time_axis(axes, data.unit, data.shown), "clients that have taken part")
 
 
-def _table(data: Coverage) -> Table:
-    rows = [(fixed(time, 3), percent(share)) for time, share in zip(data.times, data.share, strict=True)]
-    return thinned("Clients that have taken part", (f"By ({data.unit})", "Share"), rows)
-
-
-def draw_coverage(data: Coverage, axes: Axes) -> None:
-    """Draw the share over time as steps."""
-    axes.fill_between(data.times, data.share, step="post", color=SERIES[0], alpha=0.14, linewidth=0)
-    axes.plot(data.times, data.share, drawstyle="steps-post", color=SERIES[0])
-    for mark, seconds in data.reached:
-        axes.plot(seconds / data.size, mark, marker="o", markersize=4.5, color=SERIES[0], clip_on=False)
-    axes.set_ylim(0, 1.04)
-    percents(axes)
-    label_axes(axes, time_axis(axes, data.unit, data.shown), "clients that have taken part")
+def _told(data: Coverage) -> list[str]:
+    return [f"{percent(mark)} of the clients after {duration(seconds)}" for mark, seconds in data.reached]

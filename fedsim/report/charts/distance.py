@@ -1,21 +1,17 @@
 """How far from uniform the theory lies for every common separation R, and where this run lies."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.common.errors import ChainError
 from fedsim.report.binning import Floats, Ints
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear
+from fedsim.report.charts.marks import SERIES, finish, linear, rule
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed
 from fedsim.report.tables import Table, thinned
 from fedsim.theory import distances
-
-NAME, TITLE = "distance", "Bias against separation"
 
 POINTS = 60
 """Values of R at most, for large populations."""
@@ -100,74 +96,61 @@ def _obstacle(run: FinishedRun) -> str:
     return ""
 
 
-def distance_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of bias against separation."""
-    data = distance_data(run)
-    if isinstance(data, str):
-        return Absent(NAME, TITLE, data)
-    return Chart(
-        name=NAME,
-        title=TITLE,
-        description=_describe(data),
-        notes=_notes(data),
-        table=_table(data),
-        draw=partial(draw_distances, data),
-    )
+class DistanceChart:
+    """How far from uniform theory lies for every R, and where the run lies."""
 
+    title, section = "Bias against separation", "bias"
+    prepare = staticmethod(distance_data)
 
-def _describe(data: Distances) -> str:
-    words = (
-        f"L1 distance of the theory from uniform by separation R: from {fixed(data.l1[0])} at R = 0 "
-        f"to {fixed(data.l1[-1])} at R = {data.separations[-1]}"
-    )
-    if data.measured is not None:
-        words += f"; this run measured {fixed(data.measured)} at R = {data.separation}"
-    return words + "."
-
-
-def _notes(data: Distances) -> tuple[str, ...]:
-    notes = ["0 is no bias, 2 the most there could be. The curve takes every client to be always available."]
-    if len(data.separations) < data.feasible:
-        notes.append(f"Evaluated at {len(data.separations)} of the {count(data.feasible)} values that R can take.")
-    if data.measured is not None and data.error is not None:
-        notes.append("The bar on the measured point spans two standard errors on either side.")
-    return tuple(notes)
-
-
-def _table(data: Distances) -> Table:
-    rows = [
-        (count(separation), fixed(l1, 6), fixed(data.measured, 6) if separation == data.separation else "")
-        for separation, l1 in zip(data.separations.tolist(), data.l1.tolist(), strict=True)
-    ]
-    return thinned("L1 distance from uniform by separation", ("R", "Theory", "Measured"), rows)
-
-
-def draw_distances(data: Distances, axes: Axes) -> None:
-    """Draw the curve over R, and the run's point on it."""
-    marker = "o" if len(data.separations) <= 30 else ""
-    (curve,) = axes.plot(data.separations, data.l1, color=SERIES[1], marker=marker, markersize=2.8)
-    entries = [(curve, "theory")]
-    top = float(data.l1.max())
-    if data.measured is not None:
-        bar = None if data.error is None else 2 * data.error
-        point = axes.errorbar(
-            data.separation,
-            data.measured,
-            yerr=bar,
-            color=SERIES[0],
-            marker="D",
-            markersize=6,
-            capsize=3,
-            zorder=4,
+    def description(self, data: Distances) -> str:
+        words = (
+            f"L1 distance of the theory from uniform by separation R: from {fixed(data.l1[0])} at R = 0 "
+            f"to {fixed(data.l1[-1])} at R = {data.separations[-1]}"
         )
-        entries.append((point.lines[0], "this run"))
-        top = max(top, data.measured + (bar or 0.0))
-    axes.axhline(0, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
-    top = top or 1.0
-    axes.set_ylim(-0.03 * top, 1.1 * top)
-    span = max(float(data.separations[-1]), 1.0)
-    axes.set_xlim(-0.04 * span, 1.04 * span)
-    linear(axes, "x", whole=True)
-    linear(axes, "y")
-    label_axes(axes, "separation R (rounds)", "L1 distance from uniform")
-    legend(axes, entries)
+        if data.measured is not None:
+            words += f"; this run measured {fixed(data.measured)} at R = {data.separation}"
+        return words + "."
+
+    def notes(self, data: Distances) -> tuple[str, ...]:
+        notes = ["0 is no bias, 2 the most there could be. The curve takes every client to be always available."]
+        if len(data.separations) < data.feasible:
+            notes.append(f"Evaluated at {len(data.separations)} of the {count(data.feasible)} values that R can take.")
+        if data.measured is not None and data.error is not None:
+            notes.append("The bar on the measured point spans two standard errors on either side.")
+        return tuple(notes)
+
+    def table(self, data: Distances) -> Table:
+        rows = [
+            (count(separation), fixed(l1, 6), fixed(data.measured, 6) if separation == data.separation else "")
+            for separation, l1 in zip(data.separations.tolist(), data.l1.tolist(), strict=True)
+        ]
+        return thinned("L1 distance from uniform by separation", ("R", "Theory", "Measured"), rows)
+
+    def draw(self, data: Distances, axes: Axes) -> None:
+        """Draw the curve over R, and the run's point on it."""
+        marker = "o" if len(data.separations) <= 30 else ""
+        (curve,) = axes.plot(data.separations, data.l1, color=SERIES[1], marker=marker, markersize=2.8)
+        entries = [(curve, "theory")]
+        top = float(data.l1.max())
+        if data.measured is not None:
+            bar = None if data.error is None else 2 * data.error
+            point = axes.errorbar(
+                data.separation,
+                data.measured,
+                yerr=bar,
+                color=SERIES[0],
+                marker="D",
+                markersize=6,
+                capsize=3,
+                zorder=4,
+            )
+            entries.append((point.lines[0], "this run"))
+            top = max(top, data.measured + (bar or 0.0))
+        rule(axes, y=0)
+        top = top or 1.0
+        axes.set_ylim(-0.03 * top, 1.1 * top)
+        span = max(float(data.separations[-1]), 1.0)
+        axes.set_xlim(-0.04 * span, 1.04 * span)
+        linear(axes, "x", whole=True)
+        linear(axes, "y")
+        finish(axes, "separation R (rounds)", "L1 distance from uniform", entries)

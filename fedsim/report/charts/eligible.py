@@ -1,21 +1,17 @@
 """How many clients could be selected over simulated time, and when that was too few for a round."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, Floats, binned, edges
-from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import INK, MUTED, SERIES, label_axes, legend, line, linear, spans
+from fedsim.report.charts.marks import MUTED, SERIES, finish, line, linear, rule, spans
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, percent
 from fedsim.report.tables import Table, thinned
-
-NAME, TITLE = "eligible", "Enough clients, or a shortage"
 
 RESOLUTION = 1_000
 """Shortages closer to each other than this part of the run are drawn as one."""
@@ -41,6 +37,8 @@ class Eligible:
         How many rounds that was.
     share
         Share of the simulated time spent so.
+    sampled
+        A note that the gauges did not count everyone, or none.
     """
 
     unit: str
@@ -52,12 +50,13 @@ class Eligible:
     ends: Floats
     rounds: int
     share: float
+    sampled: tuple[str, ...] = ()
 
 
-def eligible_data(run: FinishedRun) -> Eligible | None:
-    """Compute the chart's data; None without gauges, or with a single count, which makes no line."""
+def eligible_data(run: FinishedRun) -> Eligible | str:
+    """Compute the chart's data, or say why there is none."""
     if run.gauges is None or run.gauges["time_s"].n_unique() < 2:
-        return None
+        return "Clients were counted fewer than twice: records.gauges says how often to count them."
     total = run.gauges.group_by("time_s").agg(pl.col("available", "eligible").sum()).sort("time_s")
     size, unit = time_scale(run.simulated_s)
     times = total["time_s"].to_numpy() / size
@@ -73,6 +72,7 @@ def eligible_data(run: FinishedRun) -> Eligible | None:
         ends=ends / size,
         rounds=rounds,
         share=float((ends - starts).sum() / run.simulated_s) if run.simulated_s else 0.0,
+        sampled=sampled(run),
     )
 
 
@@ -100,62 +100,60 @@ def shortages(run: FinishedRun) -> tuple[Floats, Floats, int]:
     return starts[first], np.maximum.reduceat(ends, first), len(short)
 
 
-def eligible_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of eligible clients over time."""
-    data = eligible_data(run)
-    if data is None:
-        return Absent(
-            NAME, TITLE, "Clients were counted fewer than twice: records.gauges says how often to count them."
-        )
-    notes = ["Eligible: available, cooled down, and not in a session.", *sampled(run)]
-    if len(data.starts):
-        notes.append(
-            f"Shaded: {count(data.rounds, 'round')} had to wait, were skipped or went on with fewer clients than they "
-            f"wanted, which took {percent(data.share)} of the simulated time."
-        )
-    if data.eligible.size > 1:
-        notes.append(f"Lines are means of up to {count(data.eligible.size)} counts; bands go from least to greatest.")
-    return Chart(NAME, TITLE, _describe(data), tuple(notes), _table(data), partial(draw_eligible, data))
+class EligibleChart:
+    """How many clients could be selected over time, and when that was too few for a round."""
+
+    title, section = "Enough clients, or a shortage", "devices"
+    prepare = staticmethod(eligible_data)
+
+    def notes(self, data: Eligible) -> list[str]:
+        notes = ["Eligible: available, cooled down, and not in a session.", *data.sampled]
+        if len(data.starts):
+            notes.append(
+                f"Shaded: {count(data.rounds, 'round')} had to wait, were skipped or went on with fewer clients than "
+                f"they wanted, which took {percent(data.share)} of the simulated time."
+            )
+        if (size := data.eligible.size) > 1:
+            notes.append(f"Lines are means of up to {count(size)} counts; bands go from least to greatest.")
+        return notes
+
+    def description(self, data: Eligible) -> str:
+        least, most = data.eligible.low.min(), data.eligible.high.max()
+        words = f"Eligible clients over {fixed(data.longest, 1)} {data.unit}: from {count(least)} to {count(most)}"
+        if data.wanted is not None:
+            words += f", where a round wants {count(data.wanted)}"
+        return f"{words}. {count(data.rounds, 'round')} met a shortage."
+
+    def table(self, data: Eligible) -> Table:
+        rows = [
+            (fixed(time, 2), count(available), count(eligible))
+            for time, available, eligible in zip(
+                data.eligible.first, data.available.mean, data.eligible.mean, strict=True
+            )
+        ]
+        return thinned("Clients over simulated time", (f"From ({data.unit})", "Available", "Eligible"), rows)
+
+    def draw(self, data: Eligible, axes: Axes) -> None:
+        """Draw both counts over time, the shortages shaded."""
+        entries = [
+            (line(axes, data.available, MUTED), "available"),
+            (line(axes, data.eligible, SERIES[0]), "eligible"),
+        ]
+        top = 1.1 * max(float(data.available.high.max()), data.wanted or 0.0, 1.0)
+        axes.set_ylim(0, top)
+        if len(data.starts):
+            # At least a hair wide, or the shortest shortages would not be seen at all.
+            ends = np.maximum(data.ends, data.starts + data.longest / 400)
+            entries.append((spans(axes, data.starts, ends, (0, top), SERIES[1], alpha=0.24), "shortage"))
+        if data.wanted is not None:
+            wanted = rule(axes, y=data.wanted)
+            entries.append((wanted, f"wanted by a round ({count(data.wanted)})"))
+        linear(axes, "y")
+        finish(axes, time_axis(axes, data.unit, data.longest), "clients", entries)
 
 
-def sampled(run: FinishedRun) -> list[str]:
+def sampled(run: FinishedRun) -> tuple[str, ...]:
     """Say so where the gauges did not count everyone: a note, or none."""
     if run.gauged is None:
-        return []
-    return [f"Counted among {count(run.gauged)} evenly spaced clients, and scaled up to all."]
-
-
-def _describe(data: Eligible) -> str:
-    least, most = data.eligible.low.min(), data.eligible.high.max()
-    words = f"Eligible clients over {fixed(data.longest, 1)} {data.unit}: from {count(least)} to {count(most)}"
-    if data.wanted is not None:
-        words += f", where a round wants {count(data.wanted)}"
-    return f"{words}. {count(data.rounds, 'round')} met a shortage."
-
-
-def _table(data: Eligible) -> Table:
-    rows = [
-        (fixed(time, 2), count(available), count(eligible))
-        for time, available, eligible in zip(data.eligible.first, data.available.mean, data.eligible.mean, strict=True)
-    ]
-    return thinned("Clients over simulated time", (f"From ({data.unit})", "Available", "Eligible"), rows)
-
-
-def draw_eligible(data: Eligible, axes: Axes) -> None:
-    """Draw both counts over time, the shortages shaded."""
-    entries = [
-        (line(axes, data.available, MUTED), "available"),
-        (line(axes, data.eligible, SERIES[0]), "eligible"),
-    ]
-    top = 1.1 * max(float(data.available.high.max()), data.wanted or 0.0, 1.0)
-    axes.set_ylim(0, top)
-    if len(data.starts):
-        # At least a hair wide, or the shortest shortages would not be seen at all.
-        ends = np.maximum(data.ends, data.starts + data.longest / 400)
-        entries.append((spans(axes, data.starts, ends, (0, top), SERIES[1], alpha=0.24), "shortage"))
-    if data.wanted is not None:
-        wanted = axes.axhline(data.wanted, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
-        entries.append((wanted, f"wanted by a round ({count(data.wanted)})"))
-    linear(axes, "y")
-    label_axes(axes, time_axis(axes, data.unit, data.longest), "clients")
-    legend(axes, entries)
+        return ()
+    return (f"Counted among {count(run.gauged)} evenly spaced clients, and scaled up to all.",)

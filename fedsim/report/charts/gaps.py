@@ -1,20 +1,16 @@
 """How long clients stayed away between two participations, beside the separation that they must keep."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Floats, Ints
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear, logarithmic, spans_decades
+from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, number
-from fedsim.report.tables import thinned
-
-NAME = "gaps"
+from fedsim.report.tables import Table, thinned
 
 COLUMNS = 30
 """At most so many values of R, or groups of neighbouring ones, beside each other."""
@@ -29,6 +25,8 @@ class Gaps:
 
     Parameters
     ----------
+    noun
+        What the server counts by: round or version.
     first, last
         Separations gathered in each column, from and to.
     least, low, median, high
@@ -37,6 +35,7 @@ class Gaps:
         How many gaps.
     """
 
+    noun: str
     first: Ints
     last: Ints
     least: Ints
@@ -68,15 +67,16 @@ class Histogram:
     all: Gaps
 
 
-def gap_data(run: FinishedRun) -> Gaps | Histogram | None:
-    """Compute the chart's data: a histogram where all have one separation; None when nobody came back."""
+def gap_data(run: FinishedRun) -> Gaps | Histogram | str:
+    """Compute the chart's data: a histogram where all have one separation; or say why there is none."""
     table = run.gathered.gaps
     if table.is_empty():
-        return None
+        return "No client took part twice."
     separations = table["separation"].unique().sort().to_numpy()
     parts = np.array_split(separations, min(COLUMNS, len(separations)))
     columns = [_column(table, int(part[0]), int(part[-1])) for part in parts]
-    whole = Gaps(*(np.array(values, dtype=np.int64) for values in zip(*columns, strict=True)))
+    arrays = [np.array(values, dtype=np.int64) for values in zip(*columns, strict=True)]
+    whole = Gaps(run.noun, *arrays)
     return whole if len(separations) > 1 else _histogram(table, whole)
 
 
@@ -101,66 +101,65 @@ def _histogram(table: pl.DataFrame, whole: Gaps) -> Histogram:
     return Histogram(int(whole.first[0]), bounds, share, whole)
 
 
-def gap_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of gaps."""
-    data, noun = gap_data(run), run.noun
-    title = f"{noun.capitalize()}s between participations"
-    if data is None:
-        return Absent(NAME, title, "No client took part twice.")
-    if isinstance(data, Histogram):
-        return _histogram_chart(data, title, noun)
-    notes = [
-        "Boxes hold nine gaps of ten, from the quantile 0.05 to 0.95; the line in them is the median. "
-        "Nobody may come back below the dotted line, R + 1."
-    ]
-    if (data.first != data.last).any():
-        notes.append("Neighbouring separations are gathered.")
-    words = f"Median gaps from {count(data.median[0], noun)} at R = {data.first[0]}"
-    rows = [
-        (_between(first, last), count(size), *(count(value) for value in values))
-        for first, last, size, *values in zip(
-            data.first, data.last, data.size, data.least, data.low, data.median, data.high, strict=True
-        )
-    ]
-    return Chart(
-        name=NAME,
-        title=title,
-        description=f"{words} to {count(data.median[-1], noun)} at R = {data.last[-1]}.",
-        notes=tuple(notes),
-        table=thinned(f"Gaps by separation, in {noun}s", ("R", "Gaps", "Least", "5 %", "Median", "95 %"), rows),
-        draw=partial(draw_gaps, data, noun),
-    )
+class GapChart:
+    """How long clients stayed away, beside the separation that they must keep."""
+
+    section = "bias"
+
+    def title(self, run: FinishedRun) -> str:
+        return f"{run.noun.capitalize()}s between participations"
+
+    prepare = staticmethod(gap_data)
+
+    def description(self, data: Gaps | Histogram) -> str:
+        if isinstance(data, Histogram):
+            whole = data.all
+            return (
+                f"Gaps between two participations of a client at R = {data.separation}: the least is "
+                f"{count(whole.least[0], whole.noun)}, the median {count(whole.median[0])}; nineteen of twenty are at "
+                f"most {count(whole.high[0])}."
+            )
+        words = f"Median gaps from {count(data.median[0], data.noun)} at R = {data.first[0]}"
+        return f"{words} to {count(data.median[-1], data.noun)} at R = {data.last[-1]}."
+
+    def notes(self, data: Gaps | Histogram) -> list[str]:
+        noun = data.all.noun if isinstance(data, Histogram) else data.noun
+        if isinstance(data, Histogram):
+            back = f"{noun} t + {data.separation + 1}"
+            return [
+                f"R = {data.separation}: after {noun} t, nobody may come back before {back}.",
+                f"Bars show the share of gaps for each {noun}, averaged over the bar. "
+                f"Half of the gaps are at most {count(data.all.median[0], noun)}.",
+            ]
+        gathered = ["Neighbouring separations are gathered."] if (data.first != data.last).any() else []
+        return [
+            "Boxes hold nine gaps of ten, from the quantile 0.05 to 0.95; the line in them is the median. "
+            "Nobody may come back below the dotted line, R + 1.",
+            *gathered,
+        ]
+
+    def table(self, data: Gaps | Histogram) -> Table:
+        if isinstance(data, Histogram):
+            shares = zip(data.bounds[:-1].tolist(), data.bounds[1:].tolist(), data.share, strict=True)
+            bars = [(_between(start, end - 1), fixed(100 * share, 2)) for start, end, share in shares]
+            return thinned("Gaps between participations", (f"{data.all.noun.capitalize()}s", "Share (%)"), bars)
+        columns = (data.first, data.last, data.size, data.least, data.low, data.median, data.high)
+        rows = [(_between(first, last), *map(count, values)) for first, last, *values in zip(*columns, strict=True)]
+        return thinned(f"Gaps by separation, in {data.noun}s", ("R", "Gaps", "Least", "5 %", "Median", "95 %"), rows)
+
+    def draw(self, data: Gaps | Histogram, axes: Axes) -> None:
+        """Draw a histogram, or a box for each separation."""
+        if isinstance(data, Histogram):
+            _draw_histogram(data, axes)
+        else:
+            _draw_boxes(data, axes)
 
 
 def _between(first: int, last: int) -> str:
     return count(first) if first == last else f"{count(first)} to {count(last)}"
 
 
-def _histogram_chart(data: Histogram, title: str, noun: str) -> Chart:
-    whole = data.all
-    rows = [
-        (_between(start, end - 1), fixed(100 * share, 2))
-        for start, end, share in zip(data.bounds[:-1].tolist(), data.bounds[1:].tolist(), data.share, strict=True)
-    ]
-    return Chart(
-        name=NAME,
-        title=title,
-        description=(
-            f"Gaps between two participations of a client at R = {data.separation}: the least is "
-            f"{count(whole.least[0], noun)}, the median {count(whole.median[0])}; nineteen of twenty are at most "
-            f"{count(whole.high[0])}."
-        ),
-        notes=(
-            f"R = {data.separation}: after {noun} t, nobody may come back before {noun} t + {data.separation + 1}.",
-            f"Bars show the share of gaps for each {noun}, averaged over the bar. "
-            f"Half of the gaps are at most {count(whole.median[0], noun)}.",
-        ),
-        table=thinned("Gaps between participations", (f"{noun.capitalize()}s", "Share (%)"), rows),
-        draw=partial(draw_histogram, data, noun),
-    )
-
-
-def draw_gaps(data: Gaps, noun: str, axes: Axes) -> None:
+def _draw_boxes(data: Gaps, axes: Axes) -> None:
     """Draw a box for each separation, with the rule as a line."""
     middle = (data.first + data.last) / 2
     steps = np.diff(middle)
@@ -169,7 +168,7 @@ def draw_gaps(data: Gaps, noun: str, axes: Axes) -> None:
     median = axes.hlines(data.median, middle - width, middle + width, color=SERIES[0], linewidth=2)
     least = axes.plot(middle, data.least, linestyle="", marker="o", markersize=2.8, color=SERIES[0])[0]
     along = np.linspace(data.first[0], data.last[-1], 60)
-    (rule,) = axes.plot(along, along + 1, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
+    (soonest,) = axes.plot(along, along + 1, color=INK, linestyle=DOTTED, linewidth=1)
     if spans_decades(np.append(data.high, data.least).astype(np.float64), ratio=20):
         axes.set_ylim(bottom=float(data.first[0] + 1) / 1.3)
         logarithmic(axes, "y")
@@ -177,15 +176,19 @@ def draw_gaps(data: Gaps, noun: str, axes: Axes) -> None:
         axes.set_ylim(bottom=0)
         linear(axes, "y")
     linear(axes, "x", whole=True)
-    label_axes(axes, f"separation R ({noun}s)", f"gap ({noun}s)")
-    legend(axes, [(box[0], "nine of ten"), (median, "median"), (least, "least"), (rule, "R + 1")])
+    finish(
+        axes,
+        f"separation R ({data.noun}s)",
+        f"gap ({data.noun}s)",
+        [(box[0], "nine of ten"), (median, "median"), (least, "least"), (soonest, "R + 1")],
+    )
 
 
-def draw_histogram(data: Histogram, noun: str, axes: Axes) -> None:
+def _draw_histogram(data: Histogram, axes: Axes) -> None:
     """Draw the bars, as a density, and the rule as a line."""
     density = data.share / np.diff(data.bounds)
     bars = axes.stairs(density, data.bounds - 0.5, fill=True, color=SERIES[0], alpha=0.75)
-    rule = axes.axvline(data.separation + 0.5, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
+    limit = rule(axes, x=data.separation + 0.5)
     far = data.bounds[-1] > 30 * data.bounds[0]
     if far:
         axes.set_xlim(max(0.5, data.bounds[0] - 1) / 1.2, data.bounds[-1] * 1.1)
@@ -194,5 +197,9 @@ def draw_histogram(data: Histogram, noun: str, axes: Axes) -> None:
         linear(axes, "x", whole=True)
     axes.set_ylim(0, 1.08 * float(density.max()))
     axes.yaxis.set_major_formatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%")
-    label_axes(axes, f"gap ({noun}s)", f"gaps, share for each {noun}")
-    legend(axes, [(bars, "gaps"), (rule, f"must be more than R = {data.separation}")])
+    finish(
+        axes,
+        f"gap ({data.all.noun}s)",
+        f"gaps, share for each {data.all.noun}",
+        [(bars, "gaps"), (limit, f"must be more than R = {data.separation}")],
+    )

@@ -1,59 +1,19 @@
 """How each optimizer learned: loss and gradient norm over rounds, whole run and last half, and over time."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, binned, edges
-from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import (
-    label_axes,
-    legend,
-    line,
-    linear,
-    logarithmic,
-    series_color,
-    spans_decades,
-)
+from fedsim.report.charts.marks import finish, line, linear, scaled, series_color, spans_decades
 from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.optimizers import optimizers, references
 from fedsim.report.tables import Table, thinned
-
-
-@dataclass(frozen=True)
-class View:
-    """One of the learning charts: which column, over which part of the run."""
-
-    name: str
-    title: str
-    column: str
-    axis: str
-    last_half: bool
-    over_time: bool = False
-
-
-VIEWS = (
-    View("loss", "Loss, whole run", "loss", "loss", last_half=False),
-    View("loss-last-half", "Loss, last half", "loss", "loss", last_half=True),
-    View("gradient", "Gradient norm, whole run", "grad_norm", "gradient norm", last_half=False),
-    View("gradient-last-half", "Gradient norm, last half", "grad_norm", "gradient norm", last_half=True),
-    View("loss-time", "Loss over simulated time", "loss", "loss", last_half=False, over_time=True),
-    View(
-        "gradient-time",
-        "Gradient norm over simulated time",
-        "grad_norm",
-        "gradient norm",
-        last_half=False,
-        over_time=True,
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -84,7 +44,7 @@ class Curve:
     first_lost: float | None
 
 
-def curves(run: FinishedRun, view: View) -> tuple[Curve, ...]:
+def curves(run: FinishedRun, view: "LearningChart") -> tuple[Curve, ...]:
     """Compute the curves of a view, one for each optimizer."""
     if run.learning is None or run.learning.is_empty():
         return ()
@@ -99,7 +59,7 @@ def curves(run: FinishedRun, view: View) -> tuple[Curve, ...]:
     return tuple(_curve(name, name in pairs, colors[name], parts.get((name,), frame.clear())) for name in names)
 
 
-def unit_of(run: FinishedRun, view: View) -> tuple[float, str]:
+def unit_of(run: FinishedRun, view: "LearningChart") -> tuple[float, str]:
     """Return the unit in which a view goes along: its size, and its name in the plural."""
     return time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
 
@@ -123,89 +83,130 @@ def _curve(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve
     )
 
 
-def learning_charts(run: FinishedRun) -> tuple[Chart | Absent, ...]:
-    """Make the charts of loss and gradient norm."""
-    if run.learning is None:
-        return (
-            Absent(
-                "loss",
-                "Loss and gradient norm",
-                "This scenario has no learning: it asks only who takes part.",
-            ),
-        )
-    return tuple(chart(view, curves(run, view), unit_of(run, view)[1]) for view in VIEWS)
+@dataclass(frozen=True)
+class Curves:
+    """One curve for each optimizer, the unit in which they go along, and levels to compare their ends with."""
+
+    all: tuple[Curve, ...]
+    unit: str
+    levels: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> list[Curve]:
+        """Those that have a finite value."""
+        return [curve for curve in self.all if len(curve.points.x)]
 
 
-def chart(view: View, data: tuple[Curve, ...], unit: str) -> Chart | Absent:
-    """Make the chart of a view."""
-    if not any(len(curve.points.x) for curve in data):
-        return Absent(view.name, view.title, f"No optimizer has a finite {view.axis} here.")
-    return Chart(
-        name=view.name,
-        title=view.title,
-        description=_describe(view, data),
-        notes=_notes(data, unit),
-        table=_table(view, data, unit),
-        draw=partial(draw_curves, view, data, unit=unit),
-    )
+class LearningChart:
+    """A column of the learning table over rounds or time, over the whole run or its last half."""
+
+    heading, section = "", "learning"
+    column = axis = "loss"
+    last_half = over_time = False
+
+    def title(self, _: FinishedRun) -> str:
+        return self.heading
+
+    def prepare(self, run: FinishedRun) -> Curves | str | None:
+        if run.learning is None:
+            return None
+        data = Curves(curves(run, self), unit_of(run, self)[1])
+        return data if data.shown else f"No optimizer has a finite {self.axis} here."
+
+    def description(self, data: Curves) -> str:
+        ways = [
+            f"{curve.optimizer} from {number(curve.points.mean[0])} to {number(curve.points.mean[-1])}"
+            for curve in data.shown
+        ]
+        over = "simulated time" if self.over_time else "rounds"
+        return f"{self.axis.capitalize()} over {over}: {listing(ways)}."
+
+    def notes(self, data: Curves) -> list[str]:
+        notes = []
+        if (size := max(curve.points.size for curve in data.all)) > 1:
+            bins = f"bins of up to {count(size)} evaluations"
+            notes.append(f"Lines are means over {bins}; bands go from the least to the greatest.")
+        if any(curve.reference for curve in data.all):
+            notes.append("Dashed: the same optimizer under uniform participation, drawn without a band.")
+        for curve in data.all:
+            if not len(curve.points.x):
+                notes.append(f"{curve.optimizer} has no finite value here.")
+            elif curve.first_lost is not None:
+                lost = f"{count(curve.lost, 'value')}, first after {number(curve.first_lost)} {data.unit}"
+                notes.append(f"{curve.optimizer}: what is not finite is not drawn ({lost}).")
+        return notes
+
+    def table(self, data: Curves) -> Table:
+        means = [
+            dict(zip(curve.points.first.tolist(), curve.points.mean.tolist(), strict=True)) for curve in data.shown
+        ]
+        grid = sorted({x for column in means for x in column})
+        write = number if self.over_time else count
+        rows = [(write(x), *(number(column.get(x)) for column in means)) for x in grid]
+        along = f"simulated {data.unit}" if self.over_time else "rounds done"
+        caption = f"{self.axis.capitalize()} by {along}, mean of the bin that starts there"
+        return thinned(caption, (along.capitalize(), *(curve.optimizer for curve in data.shown)), rows)
+
+    def draw(self, data: Curves, axes: Axes) -> None:
+        """Draw one line for each optimizer, references dashed, and the levels dotted."""
+        colors = {curve.optimizer: series_color(curve.color) for curve in data.all}
+        # A level far below what noise leaves would only stretch the axis.
+        least = min(float(curve.points.mean.min()) for curve in data.shown) / 10
+        levels = [
+            axes.axhline(level, color=colors[name], linewidth=1.2, linestyle=":")
+            for name, level in data.levels.items()
+            if level >= least
+        ]
+        entries = [
+            (line(axes, curve.points, colors[curve.optimizer], dashed=curve.reference), curve.optimizer)
+            for curve in data.shown
+        ]
+        scaled(axes, "y", spans_decades(np.concatenate([curve.points.mean for curve in data.shown]), ratio=4))
+        if self.over_time:
+            title = time_axis(axes, data.unit, max(float(curve.points.last[-1]) for curve in data.shown))
+        else:
+            linear(axes, "x", whole=True)
+            title = "rounds done"
+        finish(axes, title, self.axis, [*entries, *((each, "predicted") for each in levels[:1])])
 
 
-def _describe(view: View, data: tuple[Curve, ...]) -> str:
-    ways = [
-        f"{curve.optimizer} from {number(curve.points.mean[0])} to {number(curve.points.mean[-1])}"
-        for curve in data
-        if len(curve.points.x)
-    ]
-    over = "simulated time" if view.over_time else "rounds"
-    return f"{view.axis.capitalize()} over {over}: {listing(ways)}."
+class Loss(LearningChart):
+    """Loss, whole run; without learning, this one says so."""
+
+    heading = "Loss, whole run"
+
+    def title(self, run: FinishedRun) -> str:
+        return "Loss and gradient norm" if run.learning is None else self.heading
+
+    def prepare(self, run: FinishedRun) -> Curves | str | None:
+        return super().prepare(run) or "This scenario has no learning: it asks only who takes part."
 
 
-def _notes(data: tuple[Curve, ...], unit: str) -> tuple[str, ...]:
-    notes = []
-    largest = max(curve.points.size for curve in data)
-    if largest > 1:
-        notes.append(
-            f"Lines are means over bins of up to {count(largest)} evaluations; bands go from the least to the greatest."
-        )
-    if any(curve.reference for curve in data):
-        notes.append("Dashed: the same optimizer under uniform participation, drawn without a band.")
-    for curve in data:
-        if not len(curve.points.x):
-            notes.append(f"{curve.optimizer} has no finite value here.")
-        elif curve.first_lost is not None:
-            lost = f"{count(curve.lost, 'value')}, first after {number(curve.first_lost)} {unit}"
-            notes.append(f"{curve.optimizer}: what is not finite is not drawn ({lost}).")
-    return tuple(notes)
+class LossLastHalf(LearningChart):
+    """Loss, last half."""
+
+    heading, last_half = "Loss, last half", True
 
 
-def _table(view: View, data: tuple[Curve, ...], unit: str) -> Table:
-    shown = [curve for curve in data if len(curve.points.x)]
-    grid = sorted({float(x) for curve in shown for x in curve.points.first})
-    columns = [dict(zip(curve.points.first.tolist(), curve.points.mean.tolist(), strict=True)) for curve in shown]
-    write = number if view.over_time else count
-    rows = [(write(x), *(number(column.get(x)) for column in columns)) for x in grid]
-    along = f"simulated {unit}" if view.over_time else "rounds done"
-    caption = f"{view.axis.capitalize()} by {along}, mean of the bin that starts there"
-    return thinned(caption, (along.capitalize(), *(curve.optimizer for curve in shown)), rows)
+class LossOverTime(LearningChart):
+    """Loss over simulated time."""
+
+    heading, over_time = "Loss over simulated time", True
 
 
-def draw_curves(
-    view: View, data: tuple[Curve, ...], axes: Axes, unit: str = "rounds", drawn: Sequence[tuple[Artist, str]] = ()
-) -> None:
-    """Draw one line for each optimizer, references dashed, beside what has been drawn already."""
-    shown = [curve for curve in data if len(curve.points.x)]
-    entries = [
-        (line(axes, curve.points, series_color(curve.color), dashed=curve.reference), curve.optimizer)
-        for curve in shown
-    ]
-    if spans_decades(np.concatenate([curve.points.mean for curve in shown]), ratio=4):
-        logarithmic(axes, "y")
-    else:
-        linear(axes, "y")
-    if view.over_time:
-        title = time_axis(axes, unit, max(float(curve.points.last[-1]) for curve in shown))
-    else:
-        linear(axes, "x", whole=True)
-        title = "rounds done"
-    label_axes(axes, title, view.axis)
-    legend(axes, [*entries, *drawn])
+class Gradient(LearningChart):
+    """Gradient norm, whole run."""
+
+    heading, column, axis = "Gradient norm, whole run", "grad_norm", "gradient norm"
+
+
+class GradientLastHalf(Gradient):
+    """Gradient norm, last half."""
+
+    heading, last_half = "Gradient norm, last half", True
+
+
+class GradientOverTime(Gradient):
+    """Gradient norm over simulated time."""
+
+    heading, over_time = "Gradient norm over simulated time", True

@@ -19,6 +19,10 @@ PAPER = "#fffffe"
 SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
 """Okabe and Ito's hues, which stay apart for colour-blind readers, darkened to stand out from white."""
 
+DOTTED = (0, (1, 1.6))
+DASHED = (0, (3.5, 2))
+"""Styles of lines."""
+
 LEGEND_WIDTH = 66
 """Characters that fit beside each other in a legend, six of which go to the mark of each entry."""
 
@@ -86,7 +90,7 @@ def line(axes: Axes, points: Binned, color: str, dashed: bool = False) -> Artist
     if points.size > 1 and not dashed:
         axes.fill_between(points.x, points.low, points.high, color=color, alpha=0.16, linewidth=0)
     marker = "o" if len(points.x) == 1 else ""
-    style = (0, (3.5, 2)) if dashed else "-"
+    style = DASHED if dashed else "-"
     (artist,) = axes.plot(points.x, points.mean, color=color, linestyle=style, marker=marker)
     return artist
 
@@ -131,6 +135,24 @@ def label_axes(axes: Axes, x: str, y: str) -> None:
     """Name the axes, with units: x below, y above its axis, where it is read without turning the head."""
     axes.set_xlabel(x, loc="right")
     axes.set_title(y, loc="left")
+
+
+def rule(axes: Axes, *, x: float | None = None, y: float | None = None) -> Artist:
+    """Draw a dotted line across the axes: a value to compare with."""
+    if x is not None:
+        return axes.axvline(x, color=INK, linestyle=DOTTED, linewidth=1)
+    return axes.axhline(0 if y is None else y, color=INK, linestyle=DOTTED, linewidth=1)
+
+
+def scaled(axes: Axes, axis: str, far: bool) -> None:
+    """Give an axis a logarithmic scale where values lie far apart, else a linear one."""
+    (logarithmic if far else linear)(axes, axis)
+
+
+def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]]) -> None:
+    """Name the axes, and put the legend above them."""
+    label_axes(axes, x, y)
+    legend(axes, entries)
 
 
 def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:

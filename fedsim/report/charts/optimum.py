@@ -2,45 +2,30 @@
 
 from dataclasses import replace
 
-from matplotlib.axes import Axes
-
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.learning import View, chart, curves, draw_curves
-from fedsim.report.charts.marks import series_color
+from fedsim.report.charts.learning import Curves, LearningChart
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import listing, number
 
-VIEW = View(
-    "optimum",
-    "Distance from the optimum, predicted and measured",
-    "distance",
-    "distance from the optimum",
-    last_half=True,
-)
 
+class OptimumChart(LearningChart):
+    """The distance over the last half of the run, with what was predicted for each optimizer."""
 
-def optimum_charts(run: FinishedRun) -> tuple[Chart | Absent, ...]:
-    """Make the chart of the distance, with what was predicted for each optimizer; none without such distances."""
-    if run.learning is None or VIEW.column not in run.learning.columns:
-        return ()
-    data = curves(run, VIEW)
-    found = chart(VIEW, data, "rounds")
-    foreseen = {curve.optimizer: run.metrics.get(f"learning.{curve.optimizer}.bias_predicted") for curve in data}
-    levels = {name: level for name, level in foreseen.items() if level is not None and level > 0}
-    if isinstance(found, Absent) or not levels:
-        return (found,)
-    colors = {curve.optimizer: series_color(curve.color) for curve in data}
-    # A level far below what noise leaves would only stretch the axis.
-    least = min(float(curve.points.mean.min()) for curve in data if len(curve.points.x)) / 10
+    heading, last_half = "Distance from the optimum, predicted and measured", True
+    column, axis = "distance", "distance from the optimum"
 
-    def draw(axes: Axes) -> None:
-        lines = [
-            axes.axhline(level, color=colors[name], linewidth=1.2, linestyle=":")
-            for name, level in levels.items()
-            if level >= least
-        ]
-        draw_curves(VIEW, data, axes, drawn=[(each, "predicted") for each in lines[:1]])
+    def prepare(self, run: FinishedRun) -> Curves | str | None:
+        if run.learning is None or self.column not in run.learning.columns:
+            return None
+        data = super().prepare(run)
+        if not isinstance(data, Curves):
+            return data
+        names = [curve.optimizer for curve in data.all]
+        foreseen = {name: run.metrics.get(f"learning.{name}.bias_predicted", 0.0) for name in names}
+        return replace(data, levels={name: level for name, level in foreseen.items() if level > 0})
 
-    ways = [f"{number(level)} for {name}" for name, level in levels.items()]
-    note = f"Dotted: where the frequencies lead the mean model, {listing(ways)}; noise keeps each model further away."
-    return (replace(found, draw=draw, notes=(*found.notes, note)),)
+    def notes(self, data: Curves) -> list[str]:
+        if not data.levels:
+            return super().notes(data)
+        ways = [f"{number(level)} for {name}" for name, level in data.levels.items()]
+        told = f"Dotted: where the frequencies lead the mean model, {listing(ways)}"
+        return [*super().notes(data), f"{told}; noise keeps each model further away."]

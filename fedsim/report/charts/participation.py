@@ -1,28 +1,15 @@
 """Who took part: the measured frequency of every client, beside the theory and beside uniform."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Binned, Floats, binned, edges
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import (
-    INK,
-    SERIES,
-    label_axes,
-    legend,
-    line,
-    linear,
-    logarithmic,
-    spans_decades,
-)
+from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, rule, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed
 from fedsim.report.tables import Table, thinned
-
-NAME, TITLE = "participation", "Who took part"
 
 SINGLE = 400
 """Up to so many clients, each has a dot of its own."""
@@ -68,13 +55,13 @@ class Participation:
     order: str = "weight"
 
 
-def participation_data(run: FinishedRun) -> Participation | None:
-    """Compute the chart's data; None when nobody took part."""
+def participation_data(run: FinishedRun) -> Participation | str:
+    """Compute the chart's data, or say why there is none."""
     order, column = _order(run)
     ranked = run.clients.sort([column, "client"], descending=[True, False])
     clients = len(ranked)
     if clients == 0 or not ranked["participations"].sum():
-        return None
+        return "Nobody took part in this run, so there is no frequency to show."
     weight = ranked["weight"].to_numpy()
     head = weight[: max(1, clients // 100)].sum() / weight.sum()
     steep = clients > SINGLE and bool(head > HEAVY_HEAD)
@@ -106,76 +93,93 @@ def _order(run: FinishedRun) -> tuple[str, str]:
     return "frequency", "frequency"
 
 
-def participation_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of frequencies."""
-    data = participation_data(run)
-    if data is None:
-        return Absent(NAME, TITLE, "Nobody took part in this run, so there is no frequency to show.")
-    return Chart(
-        name=NAME,
-        title=TITLE,
-        description=_describe(data),
-        notes=_notes(data),
-        table=_table(data),
-        draw=partial(draw_participation, data),
-    )
+class ParticipationChart:
+    """The measured frequency of every client, beside the theory and beside uniform."""
 
+    title, section = "Who took part", "bias"
+    prepare = staticmethod(participation_data)
 
-def _describe(data: Participation) -> str:
-    first, last = data.measured.mean[0], data.measured.mean[-1]
-    words = f"Frequency of {count(data.clients, 'client')} in multiples of uniform, from {fixed(first, 2)} "
-    words += f"where the {data.order} is greatest to {fixed(last, 2)} where it is least"
-    if data.theory is not None:
-        words += f"; theory goes from {fixed(data.theory.mean[0], 2)} to {fixed(data.theory.mean[-1], 2)}"
-    return words + "."
+    def description(self, data: Participation) -> str:
+        first, last = data.measured.mean[0], data.measured.mean[-1]
+        words = f"Frequency of {count(data.clients, 'client')} in multiples of uniform, from {fixed(first, 2)} "
+        words += f"where the {data.order} is greatest to {fixed(last, 2)} where it is least"
+        if data.theory is not None:
+            words += f"; theory goes from {fixed(data.theory.mean[0], 2)} to {fixed(data.theory.mean[-1], 2)}"
+        return words + "."
 
-
-def _notes(data: Participation) -> tuple[str, ...]:
-    notes = ["1 is uniform: every client taking part equally often."]
-    if data.order == "frequency":
-        notes.append(
-            "All clients weigh the same, so they are in the order of their frequency; chance alone spreads it."
-        )
-    elif data.order == "theory":
-        notes.append("All clients weigh the same, so they are in the order of what theory predicts.")
-    if data.measured.size > 1:
-        growing = "growing bins of at most" if data.logarithmic else "bins of"
-        notes.append(
-            f"Clients are gathered in {growing} {count(data.measured.size, 'neighbour')} by {data.order}: "
-            "lines are means, the band goes from the least to the greatest frequency of a client in the bin."
-        )
-        if not _banded(data):
-            notes[-1] = notes[-1].partition(": ")[0] + ": lines are means."
-            least, greatest = fixed(data.measured.low.min(), 1), fixed(data.measured.high.max(), 1)
+    def notes(self, data: Participation) -> tuple[str, ...]:
+        notes = ["1 is uniform: every client taking part equally often."]
+        if data.order == "frequency":
             notes.append(
-                f"Single clients took part so seldom that they lie anywhere from {least} to {greatest}: no band."
+                "All clients weigh the same, so they are in the order of their frequency; chance alone spreads it."
             )
-        elif data.measured.high.max() > _top(data):
-            notes.append(f"The band goes on beyond the top of the chart, up to {fixed(data.measured.high.max(), 1)}.")
-    if not data.measured.mean.all():
-        hidden = int((data.measured.mean == 0).sum())
-        if _log_scale(data):
-            points = f"{count(hidden, 'point')} {'is' if hidden == 1 else 'are'}"
-            notes.append(f"{points} zero, which a logarithmic axis cannot show: nobody there took part.")
-    if data.theory is None:
-        notes.append("The theory gives no value for this run.")
-    elif data.method:
-        notes.append(f"Theory by method: {data.method}.")
-    return tuple(notes)
+        elif data.order == "theory":
+            notes.append("All clients weigh the same, so they are in the order of what theory predicts.")
+        if data.measured.size > 1:
+            growing = "growing bins of at most" if data.logarithmic else "bins of"
+            notes.append(
+                f"Clients are gathered in {growing} {count(data.measured.size, 'neighbour')} by {data.order}: "
+                "lines are means, the band goes from the least to the greatest frequency of a client in the bin."
+            )
+            if not _banded(data):
+                notes[-1] = notes[-1].partition(": ")[0] + ": lines are means."
+                least, greatest = fixed(data.measured.low.min(), 1), fixed(data.measured.high.max(), 1)
+                notes.append(
+                    f"Single clients took part so seldom that they lie anywhere from {least} to {greatest}: no band."
+                )
+            elif data.measured.high.max() > _top(data):
+                notes.append(
+                    f"The band goes on beyond the top of the chart, up to {fixed(data.measured.high.max(), 1)}."
+                )
+        if not data.measured.mean.all():
+            hidden = int((data.measured.mean == 0).sum())
+            if _log_scale(data):
+                points = f"{count(hidden, 'point')} {'is' if hidden == 1 else 'are'}"
+                notes.append(f"{points} zero, which a logarithmic axis cannot show: nobody there took part.")
+        if data.theory is None:
+            notes.append("The theory gives no value for this run.")
+        elif data.method:
+            notes.append(f"Theory by method: {data.method}.")
+        return tuple(notes)
 
+    def table(self, data: Participation) -> Table:
+        measured = data.measured
+        columns = [measured.mean, measured.low, measured.high] if measured.size > 1 else [measured.mean]
+        header = ["Rank", "Measured", "Least", "Greatest"] if measured.size > 1 else ["Rank", "Measured"]
+        if data.theory is not None:
+            columns.append(data.theory.mean)
+            header.append("Theory")
+        rows = [
+            (_ranks(first, last), *(fixed(value) for value in values))
+            for first, last, *values in zip(measured.first, measured.last, *columns, strict=True)
+        ]
+        return thinned(f"Frequency by rank of {data.order}, in multiples of uniform", tuple(header), rows)
 
-def _table(data: Participation) -> Table:
-    measured = data.measured
-    columns = [measured.mean, measured.low, measured.high] if measured.size > 1 else [measured.mean]
-    header = ["Rank", "Measured", "Least", "Greatest"] if measured.size > 1 else ["Rank", "Measured"]
-    if data.theory is not None:
-        columns.append(data.theory.mean)
-        header.append("Theory")
-    rows = [
-        (_ranks(first, last), *(fixed(value) for value in values))
-        for first, last, *values in zip(measured.first, measured.last, *columns, strict=True)
-    ]
-    return thinned(f"Frequency by rank of {data.order}, in multiples of uniform", tuple(header), rows)
+    def draw(self, data: Participation, axes: Axes) -> None:
+        """Draw frequencies over ranks: single clients as dots, bins as a line with a band, theory as a line."""
+        entries = []
+        if data.measured.size > 1:
+            shown = data.measured if _banded(data) else replace(data.measured, size=1)
+            entries.append((line(axes, shown, SERIES[0]), "measured"))
+        else:
+            (dots,) = axes.plot(
+                data.measured.x,
+                data.measured.mean,
+                linestyle="",
+                marker="o",
+                color=SERIES[0],
+                markersize=4.5 if data.clients < 60 else 3,
+            )
+            entries.append((dots, "measured"))
+        if data.theory is not None:
+            (theory,) = axes.plot(
+                data.theory.x, data.theory.mean, color=SERIES[1], linewidth=1.1, drawstyle="steps-mid", zorder=3
+            )
+            entries.append((theory, _theory_label(data)))
+        uniform = rule(axes, y=1)
+        entries.append((uniform, "uniform"))
+        _scale(data, axes)
+        finish(axes, _LABELS[data.order], "frequency, in multiples of uniform", entries)
 
 
 def _ranks(first: float, last: float) -> str:
@@ -201,34 +205,6 @@ def _top(data: Participation) -> float:
 def _banded(data: Participation) -> bool:
     """Tell whether the band shows something: where clients took part a few times at most, it would fill the chart."""
     return bool(np.median(data.measured.high) <= _top(data))
-
-
-def draw_participation(data: Participation, axes: Axes) -> None:
-    """Draw frequencies over ranks: single clients as dots, bins as a line with a band, theory as a line."""
-    entries = []
-    if data.measured.size > 1:
-        shown = data.measured if _banded(data) else replace(data.measured, size=1)
-        entries.append((line(axes, shown, SERIES[0]), "measured"))
-    else:
-        (dots,) = axes.plot(
-            data.measured.x,
-            data.measured.mean,
-            linestyle="",
-            marker="o",
-            color=SERIES[0],
-            markersize=4.5 if data.clients < 60 else 3,
-        )
-        entries.append((dots, "measured"))
-    if data.theory is not None:
-        (theory,) = axes.plot(
-            data.theory.x, data.theory.mean, color=SERIES[1], linewidth=1.1, drawstyle="steps-mid", zorder=3
-        )
-        entries.append((theory, _theory_label(data)))
-    uniform = axes.axhline(1, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
-    entries.append((uniform, "uniform"))
-    _scale(data, axes)
-    label_axes(axes, _LABELS[data.order], "frequency, in multiples of uniform")
-    legend(axes, entries)
 
 
 def _theory_label(data: Participation) -> str:

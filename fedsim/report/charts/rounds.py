@@ -1,20 +1,16 @@
 """How long rounds took, and how much of that was waiting for enough eligible clients."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, Floats, binned, edges
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import SERIES, label_axes, legend, line, linear, logarithmic, spans_decades
+from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, fixed, time_unit
 from fedsim.report.tables import Table, thinned
-
-NAME, TITLE = "durations", "How long rounds took"
 
 
 @dataclass(frozen=True)
@@ -48,11 +44,11 @@ class Durations:
     noun: str = "round"
 
 
-def duration_data(run: FinishedRun) -> Durations | None:
-    """Compute the chart's data; None when no round closed."""
+def duration_data(run: FinishedRun) -> Durations | str:
+    """Compute the chart's data, or say why there is none."""
     closed = run.rounds.filter(pl.col("closed_s").is_finite()).with_columns(pl.col("selected_s").fill_nan(None))
     if closed.is_empty():
-        return None
+        return "No round closed in this run."
     chosen = closed.drop_nulls("selected_s")
     if run.buffered is not None:
         # A version begins when the one before ends, and waits for nobody in particular.
@@ -79,26 +75,56 @@ def _binned(rounds: pl.Series, times: Floats) -> Binned:
     return binned(rounds.to_numpy().astype(np.float64), times, edges(len(times)))
 
 
-def duration_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of round durations."""
-    data = duration_data(run)
-    if data is None:
-        return Absent(NAME, TITLE, "No round closed in this run.")
-    notes = []
-    if (size := max(points.size for _, points in _lines(data))) > 1:
-        notes.append(f"Lines are means over bins of up to {count(size, data.noun)}; bands go from least to greatest.")
-    if data.waiting is not None:
-        notes.append("Waiting is the time from a round's opening until enough clients were eligible to select from.")
+class DurationChart:
+    """How long rounds took, and how much of that was waiting for enough eligible clients."""
+
+    section = "rounds"
+
+    def title(self, run: FinishedRun) -> str:
+        return f"How long {run.noun}s took"
+
+    prepare = staticmethod(duration_data)
+
+    def description(self, data: Durations) -> str:
+        return f"Durations of {count(data.rounds, data.noun)}; the longest took {duration(data.longest)}."
+
+    def notes(self, data: Durations) -> list[str]:
+        notes = []
+        if (size := max(points.size for _, points in _lines(data))) > 1:
+            notes.append(
+                f"Lines are means over bins of up to {count(size, data.noun)}; bands go from least to greatest."
+            )
+        if data.waiting is not None:
+            notes.append(
+                "Waiting is the time from a round's opening until enough clients were eligible to select from."
+            )
+            if data.logarithmic:
+                notes.append("A wait of zero, or shorter than all running times, lies below the axis.")
+        return notes
+
+    def table(self, data: Durations) -> Table:
+        rows = [
+            (count(first), name, fixed(mean), fixed(low), fixed(high))
+            for name, points in _lines(data)
+            for first, mean, low, high in zip(points.first, points.mean, points.low, points.high, strict=True)
+        ]
+        header = (f"From {data.noun}", "Time", "Mean", "Least", "Greatest")
+        return thinned(f"{data.noun.capitalize()} durations ({data.unit})", header, rows)
+
+    def draw(self, data: Durations, axes: Axes) -> None:
+        """Draw times over round numbers."""
+        lines = _lines(data)
+        entries = [(line(axes, points, SERIES[index]), name) for index, (name, points) in enumerate(lines)]
+        highest = max(float(points.high.max()) for _, points in lines)
         if data.logarithmic:
-            notes.append("A wait of zero, or shorter than all running times, lies below the axis.")
-    return Chart(
-        name=NAME,
-        title=TITLE if data.noun == "round" else "How long versions took",
-        description=f"Durations of {count(data.rounds, data.noun)}; the longest took {duration(data.longest)}.",
-        notes=tuple(notes),
-        table=_table(data),
-        draw=partial(draw_durations, data),
-    )
+            # The lower limit is that of the running time: waiting may be zero.
+            axes.set_ylim(float(data.running.low[data.running.low > 0].min()) / 1.5, highest * 1.5)
+            logarithmic(axes, "y")
+        else:
+            axes.set_ylim(0, 1.15 * highest or 1.0)
+            linear(axes, "y")
+        linear(axes, "x", whole=True)
+        finish(axes, data.noun, f"duration ({data.unit})", entries)
 
 
 def _lines(data: Durations) -> tuple[tuple[str, Binned], ...]:
@@ -106,30 +132,3 @@ def _lines(data: Durations) -> tuple[tuple[str, Binned], ...]:
     running = ((name, data.running),) if len(data.running.x) else ()
     waiting = (("waiting to select", data.waiting),) if data.waiting is not None else ()
     return (*running, *waiting)
-
-
-def _table(data: Durations) -> Table:
-    rows = [
-        (count(first), name, fixed(mean), fixed(low), fixed(high))
-        for name, points in _lines(data)
-        for first, mean, low, high in zip(points.first, points.mean, points.low, points.high, strict=True)
-    ]
-    header = (f"From {data.noun}", "Time", "Mean", "Least", "Greatest")
-    return thinned(f"{data.noun.capitalize()} durations ({data.unit})", header, rows)
-
-
-def draw_durations(data: Durations, axes: Axes) -> None:
-    """Draw times over round numbers."""
-    lines = _lines(data)
-    entries = [(line(axes, points, SERIES[index]), name) for index, (name, points) in enumerate(lines)]
-    highest = max(float(points.high.max()) for _, points in lines)
-    if data.logarithmic:
-        # The lower limit is that of the running time: waiting may be zero.
-        axes.set_ylim(float(data.running.low[data.running.low > 0].min()) / 1.5, highest * 1.5)
-        logarithmic(axes, "y")
-    else:
-        axes.set_ylim(0, 1.15 * highest or 1.0)
-        linear(axes, "y")
-    linear(axes, "x", whole=True)
-    label_axes(axes, data.noun, f"duration ({data.unit})")
-    legend(axes, entries)

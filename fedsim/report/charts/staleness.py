@@ -1,21 +1,18 @@
 """How stale the reports of a buffered server were, group by group."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import polars as pl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Floats, Ints
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, linear, percents
+from fedsim.report.charts.marks import SERIES, finish, linear, percents, rule
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, listing, percent
 from fedsim.report.tables import Table, thinned
 from fedsim.scenario.server import BufferedServer
-
-NAME, TITLE = "staleness", "How stale reports were"
 
 
 @dataclass(frozen=True)
@@ -82,48 +79,44 @@ def staleness_data(run: FinishedRun) -> Staleness | None:
     )
 
 
-def staleness_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the chart of staleness."""
-    data = staleness_data(run)
-    if data is None:
-        reason = "In rounds no report is stale." if run.buffered is None else "Nobody reported in this run."
-        return Absent(NAME, TITLE, reason)
-    notes = ["Staleness is how many versions the server had gone on by when a report came."]
-    if data.width > 1:
-        notes.append(f"Points stand for {data.width} versions each.")
-    if data.limit is not None:
-        notes.append(f"{percent(data.discarded)} of the reports came later than the line and were discarded.")
-    means = [f"{name} {fixed(mean, 1)}" for name, mean in zip(data.names, data.means, strict=True)]
-    return Chart(
-        name=NAME,
-        title=TITLE,
-        description=f"Mean staleness in versions: {listing(means)}.",
-        notes=tuple(notes),
-        table=_table(data),
-        draw=partial(draw_staleness, data),
-    )
+class StalenessChart:
+    """How stale the reports of a buffered server were, group by group."""
 
+    title, section = "How stale reports were", "rounds"
 
-def _table(data: Staleness) -> Table:
-    rows = [
-        (count(first), *(percent(float(shares[k])) for shares in data.shares)) for k, first in enumerate(data.first)
-    ]
-    return thinned("Share of the reports by staleness", ("Staleness", *data.names), rows)
+    def prepare(self, run: FinishedRun) -> Staleness | str | None:
+        return None if run.buffered is None else staleness_data(run) or "Nobody reported in this run."
 
+    def description(self, data: Staleness) -> str:
+        means = [f"{name} {fixed(mean, 1)}" for name, mean in zip(data.names, data.means, strict=True)]
+        return f"Mean staleness in versions: {listing(means)}."
 
-def draw_staleness(data: Staleness, axes: Axes) -> None:
-    """Draw the share of each group's reports over their staleness."""
-    x = data.first + (data.width - 1) / 2
-    entries = []
-    for index, (name, shares) in enumerate(zip(data.names, data.shares, strict=True)):
-        marker = "o" if len(x) < 40 else ""
-        (artist,) = axes.plot(x, shares, color=SERIES[index], marker=marker, markersize=4)
-        entries.append((artist, name))
-    if data.limit is not None:
-        limit = axes.axvline(data.limit + 0.5, color=INK, linestyle=(0, (1, 1.6)), linewidth=1)
-        entries.append((limit, "discarded beyond"))
-    axes.set_ylim(0, 1.1 * max(float(shares.max()) for shares in data.shares))
-    percents(axes)
-    linear(axes, "x", whole=True)
-    label_axes(axes, "staleness (versions)", "share of the reports")
-    legend(axes, entries)
+    def notes(self, data: Staleness) -> list[str]:
+        notes = ["Staleness is how many versions the server had gone on by when a report came."]
+        if data.width > 1:
+            notes.append(f"Points stand for {data.width} versions each.")
+        if data.limit is not None:
+            notes.append(f"{percent(data.discarded)} of the reports came later than the line and were discarded.")
+        return notes
+
+    def table(self, data: Staleness) -> Table:
+        rows = [
+            (count(first), *(percent(float(shares[k])) for shares in data.shares)) for k, first in enumerate(data.first)
+        ]
+        return thinned("Share of the reports by staleness", ("Staleness", *data.names), rows)
+
+    def draw(self, data: Staleness, axes: Axes) -> None:
+        """Draw the share of each group's reports over their staleness."""
+        x = data.first + (data.width - 1) / 2
+        entries: list[tuple[Artist, str]] = []
+        for index, (name, shares) in enumerate(zip(data.names, data.shares, strict=True)):
+            marker = "o" if len(x) < 40 else ""
+            (artist,) = axes.plot(x, shares, color=SERIES[index], marker=marker, markersize=4)
+            entries.append((artist, name))
+        if data.limit is not None:
+            limit = rule(axes, x=data.limit + 0.5)
+            entries.append((limit, "discarded beyond"))
+        axes.set_ylim(0, 1.1 * max(float(shares.max()) for shares in data.shares))
+        percents(axes)
+        linear(axes, "x", whole=True)
+        finish(axes, "staleness (versions)", "share of the reports", entries)

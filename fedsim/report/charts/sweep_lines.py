@@ -10,16 +10,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
-from fedsim.report.finished_sweep import (
-    FinishedSweep,
-    estimates,
-    is_separation,
-    label,
-    numbers_of,
-    point_names,
-    values_of,
-)
+from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
+from fedsim.report.finished_sweep import FinishedSweep, estimates, followed, is_separation, label, numbers_of, values_of
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.tables import Table, thinned
 
@@ -114,16 +106,12 @@ def line_data(sweep: FinishedSweep, metric: str, unit: str = "", theory: str | N
     found = estimates(sweep, metric)
     if along is None or not np.isfinite(found.mean).any():
         return None
-    x, ticks = _places(sweep, along)
+    x, ticks = positions(sweep, along)
     predicted = None if theory is None else estimates(sweep, theory).mean
-    names = point_names(sweep, [name for name in sweep.parameters if name != along])
     lines = []
-    for name in dict.fromkeys(names):
-        own = np.flatnonzero((np.array(names) == name) & np.isfinite(found.mean))
-        own = own[np.argsort(x[own], kind="stable")]
-        if len(own):
-            theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
-            lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs))
+    for name, own in followed(sweep, along, x, np.isfinite(found.mean)):
+        theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
+        lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs))
     return Lines(
         metric=metric,
         unit=unit,
@@ -135,7 +123,8 @@ def line_data(sweep: FinishedSweep, metric: str, unit: str = "", theory: str | N
     )
 
 
-def _places(sweep: FinishedSweep, along: str) -> tuple[Floats, tuple[str, ...]]:
+def positions(sweep: FinishedSweep, along: str) -> tuple[Floats, tuple[str, ...]]:
+    """Return where each point lies along a parameter, and its values in that order where they are no numbers."""
     x = numbers_of(sweep, along)
     if x is not None:
         return x, ()
@@ -156,11 +145,6 @@ def line_chart(
     notes = [f"Points are means over the seeds of {metric}{bands}."]
     if data.omitted:
         notes.append(f"{count(data.omitted, 'more line')} in the table of points.")
-    return lines_chart(data, name, title, tuple(notes))
-
-
-def lines_chart(data: Lines, name: str, title: str, notes: tuple[str, ...]) -> Chart:
-    """Make the chart of lines."""
     ways = [
         f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.at(line.x[0])} "
         f"to {number(line.mean[-1])} at {data.at(line.x[-1])}"
@@ -170,7 +154,7 @@ def lines_chart(data: Lines, name: str, title: str, notes: tuple[str, ...]) -> C
         name=name,
         title=title,
         description=f"{data.metric} along {data.along}: {listing(ways)}.",
-        notes=notes,
+        notes=tuple(notes),
         table=_table(data),
         draw=partial(draw_lines, data),
     )
@@ -206,7 +190,7 @@ def draw_lines(data: Lines, axes: Axes) -> None:
         (drawn,) = axes.plot(line.x, line.mean, color=color, marker="o", markersize=4.2)
         entries.append((drawn, line.name or "measured"))
         if line.theory is not None:
-            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=(0, (3.5, 2)), linewidth=1.1)
+            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=DASHED, linewidth=1.1)
     if dashed is not None:
         entries.append((dashed, "theory"))
     _scale(data, axes)

@@ -1,6 +1,6 @@
 """A metric over two parameters of a sweep, as a map of its means."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,7 @@ from fedsim.report.charts.marks import label_axes, shortened
 from fedsim.report.charts.sweep_lines import LABEL, axis_of
 from fedsim.report.finished_sweep import FinishedSweep, estimates, label, numbers_of, short, values_of
 from fedsim.report.formatting import count, number
-from fedsim.report.tables import Table, thinned
+from fedsim.report.tables import thinned
 
 SIDE = 24
 """Values of a parameter shown at most along a side."""
@@ -101,13 +101,13 @@ def map_chart(sweep: FinishedSweep, metric: str, name: str, title: str, unit: st
     rows = [
         (row, *(number(value) for value in values)) for row, values in zip(data.rows, data.mean.tolist(), strict=True)
     ]
-    table = thinned(f"{metric}, means", (f"{short(data.up)} \\ {short(data.across)}", *data.columns), rows)
+    header = (f"{short(data.up)} \\ {short(data.across)}", *data.columns)
     return Chart(
         name=name,
         title=title,
         description=f"{metric} over {data.across} and {data.up}: from {number(low)} to {number(high)}.",
         notes=tuple(notes),
-        table=Table(table.caption, table.header, table.rows, words=1, note=table.note),
+        table=replace(thinned(f"{metric}, means", header, rows), words=1),
         draw=partial(draw_map, data),
         height=float(np.clip(0.45 + 0.09 * len(data.rows), 0.7, 1.5)),
     )

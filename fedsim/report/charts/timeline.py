@@ -1,7 +1,6 @@
 """A timeline of some devices: when each condition held, when they were in a session, when they cooled down."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -10,14 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import INK, SERIES, label_axes, legend, spans
+from fedsim.report.charts.marks import INK, SERIES, finish, spans
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
-
-NAME, TITLE = "timeline", "Days in the life of some devices"
 
 DEVICES = 6
 """Devices shown at most."""
@@ -88,10 +84,10 @@ class Timeline:
     whole: bool
 
 
-def timeline_data(run: FinishedRun) -> Timeline | None:
-    """Compute the chart's data; None where no device was recorded."""
+def timeline_data(run: FinishedRun) -> Timeline | str:
+    """Compute the chart's data, or say why there is none."""
     if run.transitions is None or run.transitions.is_empty():
-        return None
+        return "No device was recorded: records.transitions names those to follow."
     clients = _recorded(run, run.transitions)
     until = min(WINDOW, run.simulated_s)
     size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
@@ -161,80 +157,71 @@ def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> Spans:
     return Spans(starts[inside] / size, np.minimum(ends[inside], until) / size)
 
 
-def timeline_chart(run: FinishedRun) -> Chart | Absent:
-    """Make the timeline."""
-    data = timeline_data(run)
-    if data is None:
-        return Absent(NAME, TITLE, "No device was recorded: records.transitions names those to follow.")
-    return Chart(
-        name=NAME,
-        title=TITLE,
-        description=_describe(data),
-        notes=_notes(data),
-        table=_table(data),
-        draw=partial(draw_timeline, data),
-        height=float(np.clip(0.4 + 0.042 * _rows(data), 0.75, 2.0)),
-    )
+class TimelineChart:
+    """When the conditions of some devices held, when they were in a session, when they cooled down."""
 
+    title, section = "Days in the life of some devices", "devices"
+    prepare = staticmethod(timeline_data)
 
-def _rows(data: Timeline) -> int:
-    return sum(len(device.conditions) + 3 for device in data.devices)
+    def height(self, data: Timeline) -> float:
+        rows = sum(len(device.conditions) + 3 for device in data.devices)
+        return float(np.clip(0.4 + 0.042 * rows, 0.75, 2.0))
 
+    def description(self, data: Timeline) -> str:
+        sessions = sum(len(device.sessions.starts) for device in data.devices)
+        return (
+            f"{count(len(data.devices), 'device')} over {duration(data.longest * data.size)}: when the conditions held "
+            f"that a session requires, {count(sessions, 'session')}, and the cool-downs after them."
+        )
 
-def _describe(data: Timeline) -> str:
-    sessions = sum(len(device.sessions.starts) for device in data.devices)
-    return (
-        f"{count(len(data.devices), 'device')} over {duration(data.longest * data.size)}: when the conditions held "
-        f"that a session requires, {count(sessions, 'session')}, and the cool-downs after them."
-    )
+    def notes(self, data: Timeline) -> tuple[str, ...]:
+        notes = [] if data.whole else [f"The first {duration(data.longest * data.size)} of the run."]
+        if data.omitted:
+            notes.append(f"{count(data.omitted, 'recorded device')} left out; transitions.parquet has them all.")
+        notes.append("Sessions are drawn a little longer than they were, or they could not be seen.")
+        return tuple(notes)
 
+    def table(self, data: Timeline) -> Table:
+        names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
+        rows = []
+        for device in data.devices:
+            held = dict(device.conditions)
+            shares = [percent(held[name].total / data.longest) if name in held else "" for name in names]
+            cooling = percent(device.cooling.total / data.longest)
+            rows.append((str(device.client), *shares, count(len(device.sessions.starts)), cooling))
+        header = ("Device", *(name.capitalize() for name in names), "Sessions", "Cooling down")
+        return Table("Devices: shares of the time shown", header, tuple(rows), words=0)
 
-def _notes(data: Timeline) -> tuple[str, ...]:
-    notes = [] if data.whole else [f"The first {duration(data.longest * data.size)} of the run."]
-    if data.omitted:
-        notes.append(f"{count(data.omitted, 'recorded device')} left out; transitions.parquet has them all.")
-    notes.append("Sessions are drawn a little longer than they were, or they could not be seen.")
-    return tuple(notes)
-
-
-def _table(data: Timeline) -> Table:
-    names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
-    rows = []
-    for device in data.devices:
-        held = dict(device.conditions)
-        shares = [percent(held[name].total / data.longest) if name in held else "" for name in names]
-        cooling = percent(device.cooling.total / data.longest)
-        rows.append((str(device.client), *shares, count(len(device.sessions.starts)), cooling))
-    header = ("Device", *(name.capitalize() for name in names), "Sessions", "Cooling down")
-    return Table("Devices: shares of the time shown", header, tuple(rows), words=0)
-
-
-def draw_timeline(data: Timeline, axes: Axes) -> None:
-    """Draw for each device a row for each condition and, below them, a broad one for sessions and cool-downs."""
-    names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
-    colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_order))}
-    shown: dict[str, Artist] = {}
-    ticks: list[float] = []
-    top = 0.0
-    for device in data.devices:
-        for name, held in device.conditions:
-            patch = spans(axes, held.starts, held.ends, (top + 0.15, top + 0.85), colors[name])
-            shown.setdefault(name, patch)
-            top += 1
-        broad = (top + 0.1, top + 1.5)
-        shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, broad, SERIES[1], alpha=0.32)
-        least = data.longest / 260
-        ends = np.maximum(device.sessions.ends, device.sessions.starts + least)
-        shown["session"] = spans(axes, device.sessions.starts, ends, broad, SERIES[0])
-        ticks.append((top + 1.5 + top - len(device.conditions)) / 2)
-        top += 2.6
-        if device is not data.devices[-1]:
-            axes.axhline(top - 0.55, color=INK, linewidth=0.4)
-    axes.set_ylim(top - 0.6, -0.3)
-    labels = [f"device {device.client}" for device in data.devices]
-    axes.yaxis.set_major_locator(FixedLocator(ticks))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda _, index: labels[index or 0]))
-    axes.grid(visible=True, axis="x")
-    axes.grid(visible=False, axis="y")
-    label_axes(axes, time_axis(axes, data.unit, data.longest), "")
-    legend(axes, [(shown[name], name) for name in (*sorted(names, key=_order), "session", "cool-down")])
+    def draw(self, data: Timeline, axes: Axes) -> None:
+        """Draw for each device a row for each condition and, below them, a broad one for sessions and cool-downs."""
+        names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
+        colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_order))}
+        shown: dict[str, Artist] = {}
+        ticks: list[float] = []
+        top = 0.0
+        for device in data.devices:
+            for name, held in device.conditions:
+                patch = spans(axes, held.starts, held.ends, (top + 0.15, top + 0.85), colors[name])
+                shown.setdefault(name, patch)
+                top += 1
+            broad = (top + 0.1, top + 1.5)
+            shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, broad, SERIES[1], alpha=0.32)
+            least = data.longest / 260
+            ends = np.maximum(device.sessions.ends, device.sessions.starts + least)
+            shown["session"] = spans(axes, device.sessions.starts, ends, broad, SERIES[0])
+            ticks.append((top + 1.5 + top - len(device.conditions)) / 2)
+            top += 2.6
+            if device is not data.devices[-1]:
+                axes.axhline(top - 0.55, color=INK, linewidth=0.4)
+        axes.set_ylim(top - 0.6, -0.3)
+        labels = [f"device {device.client}" for device in data.devices]
+        axes.yaxis.set_major_locator(FixedLocator(ticks))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda _, index: labels[index or 0]))
+        axes.grid(visible=True, axis="x")
+        axes.grid(visible=False, axis="y")
+        finish(
+            axes,
+            time_axis(axes, data.unit, data.longest),
+            "",
+            [(shown[name], name) for name in (*sorted(names, key=_order), "session", "cool-down")],
+        )

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import Floats
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import MUTED, label_axes, legend, linear, series_color
-from fedsim.report.charts.sweep_lines import L1, LINES, axis_of
-from fedsim.report.finished_sweep import FinishedSweep, estimates, numbers_of, point_names, short, values_of
+from fedsim.report.charts.sweep_lines import L1, LINES, axis_of, positions
+from fedsim.report.finished_sweep import FinishedSweep, estimates, followed, short, values_of
 from fedsim.report.formatting import count, fixed, number
 from fedsim.report.tables import Table, thinned
 
@@ -20,13 +20,13 @@ PACE = "rounds.per_day"
 
 
 @dataclass(frozen=True)
-class Path:
+class Trail:
     """Points that share the values of all parameters but the one that is followed, in its order.
 
     Parameters
     ----------
     name
-        Those values; empty where there is but one path.
+        Those values; empty where there is but one trail.
     values
         The value of the parameter at each point.
     pace, bias
@@ -45,10 +45,10 @@ class Path:
 
 @dataclass(frozen=True)
 class TradeOff:
-    """The paths along one parameter; `omitted` of them are left out."""
+    """The trails along one parameter; `omitted` of them are left out."""
 
     along: str
-    paths: tuple[Path, ...]
+    trails: tuple[Trail, ...]
     omitted: int
 
 
@@ -59,25 +59,12 @@ def trade_off_data(sweep: FinishedSweep) -> TradeOff | None:
     both = np.isfinite(bias.mean) & np.isfinite(pace.mean)
     if along is None or not both.any():
         return None
-    numbers, values = numbers_of(sweep, along), values_of(sweep, along)
-    names = point_names(sweep, [name for name in sweep.parameters if name != along])
-    paths = []
-    for name in dict.fromkeys(names):
-        own = np.flatnonzero((np.array(names) == name) & both)
-        if numbers is not None:
-            own = own[np.argsort(numbers[own], kind="stable")]
-        if len(own):
-            paths.append(
-                Path(
-                    name,
-                    tuple(values[index] for index in own),
-                    pace.mean[own],
-                    pace.half[own],
-                    bias.mean[own],
-                    bias.half[own],
-                )
-            )
-    return TradeOff(along, tuple(paths[:LINES]), max(0, len(paths) - LINES))
+    values = np.array(values_of(sweep, along))
+    trails = [
+        Trail(name, tuple(values[own].tolist()), pace.mean[own], pace.half[own], bias.mean[own], bias.half[own])
+        for name, own in followed(sweep, along, positions(sweep, along)[0], both)
+    ]
+    return TradeOff(along, tuple(trails[:LINES]), max(0, len(trails) - LINES))
 
 
 def trade_off_chart(sweep: FinishedSweep) -> Chart | Absent:
@@ -85,7 +72,7 @@ def trade_off_chart(sweep: FinishedSweep) -> Chart | Absent:
     data = trade_off_data(sweep)
     if data is None:
         return Absent(NAME, TITLE, f"No run has both {L1} and {PACE}.")
-    first = data.paths[0]
+    first = data.trails[0]
     name = short(data.along)
     notes = [
         f"One point for each {name}: left is slower, down is more even. The best corner is below on the right. "
@@ -109,50 +96,50 @@ def trade_off_chart(sweep: FinishedSweep) -> Chart | Absent:
 
 def _table(data: TradeOff) -> Table:
     rows: list[tuple[str, ...]] = [
-        (path.name, value, *(number(figure) for figure in figures))
-        for path in data.paths
-        for value, *figures in zip(path.values, path.pace, path.pace_half, path.bias, path.bias_half, strict=True)
+        (trail.name, value, *(number(figure) for figure in figures))
+        for trail in data.trails
+        for value, *figures in zip(trail.values, trail.pace, trail.pace_half, trail.bias, trail.bias_half, strict=True)
     ]
     header: tuple[str, ...] = ("Path", short(data.along), "Rounds a day", "± 95 %", "L1 from uniform", "± 95 %")
-    if len(data.paths) == 1:
+    if len(data.trails) == 1:
         rows, header = [row[1:] for row in rows], header[1:]
     return thinned("Bias and pace", header, rows)
 
 
 def _labels(data: TradeOff, axes: Axes) -> list[tuple[str, float, float]]:
-    """Name the points, the ends of the paths first, and leave out names that would lie on others."""
+    """Name the points, the ends of the trails first, and leave out names that would lie on others."""
     wide, tall = np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())
     found: list[tuple[str, float, float]] = []
     for ends in (True, False):
-        for path in data.paths:
-            for index, (value, pace, bias) in enumerate(zip(path.values, path.pace, path.bias, strict=True)):
+        for trail in data.trails:
+            for index, (value, pace, bias) in enumerate(zip(trail.values, trail.pace, trail.bias, strict=True)):
                 text = f"{short(data.along)} = {value}" if index == 0 else value
                 room = all(
                     abs(pace - x) > (0.03 + 0.011 * (len(text) + len(other))) * wide or abs(bias - y) > 0.07 * tall
                     for other, x, y in found
                 )
-                if room and ends == (index in {0, len(path.values) - 1}):
+                if room and ends == (index in {0, len(trail.values) - 1}):
                     found.append((text, float(pace), float(bias)))
     return found
 
 
 def draw_trade_off(data: TradeOff, axes: Axes) -> None:
-    """Draw each path with its points named."""
+    """Draw each trail with its points named."""
     entries: list[tuple[Artist, str]] = []
-    for index, path in enumerate(data.paths):
+    for index, trail in enumerate(data.trails):
         color = series_color(index)
         axes.errorbar(
-            path.pace,
-            path.bias,
-            xerr=np.nan_to_num(path.pace_half),
-            yerr=np.nan_to_num(path.bias_half),
+            trail.pace,
+            trail.bias,
+            xerr=np.nan_to_num(trail.pace_half),
+            yerr=np.nan_to_num(trail.bias_half),
             linestyle="",
             color=color,
             linewidth=1,
             capsize=2,
         )
-        (drawn,) = axes.plot(path.pace, path.bias, color=color, marker="o", markersize=5, linewidth=1)
-        entries.append((drawn, path.name or "measured"))
+        (drawn,) = axes.plot(trail.pace, trail.bias, color=color, marker="o", markersize=5, linewidth=1)
+        entries.append((drawn, trail.name or "measured"))
     axes.margins(0.12)
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low) if low < 0.5 * high else low, high)
