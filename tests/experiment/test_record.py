@@ -14,7 +14,6 @@ import pytest
 
 from fedsim import simulate
 from fedsim.common.errors import RunError, StalledError
-from fedsim.common.files import write_text
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.record import Recording, record
 from fedsim.experiment.run_directory import UNFINISHED, Provenance
@@ -31,17 +30,11 @@ class Killed(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, no_charts: None) -> None:
     """Pass on rows and keep states very often; draw no charts."""
     monkeypatch.setattr(journal, "SOONEST_S", 0.0)
     monkeypatch.setattr(journal, "PATIENCE", 0.0)
     monkeypatch.setattr("fedsim.log.recorder._SETTLE", 40)
-
-    def page(directory: Path) -> Path:
-        write_text(directory / "report.html", (directory / "metrics.json").read_text())
-        return directory / "report.html"
-
-    monkeypatch.setattr("fedsim.report.write_report", page)
 
 
 def files(directory: Path) -> dict[str, bytes]:
