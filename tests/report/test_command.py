@@ -1,7 +1,5 @@
 """`fedsim report` and `fedsim compare --report`: formats, places, what is printed."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,16 +7,11 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.errors import RunError
 from fedsim.report import report_directories
-from tests.conftest import LIMIT_S, Load
+from tests.command import fedsim
+from tests.conftest import Load
 
 from .runs import write_run
 from .sweeps import write_sweep
-
-
-def fedsim(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    command = [sys.executable, "-m", "fedsim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=LIMIT_S)
 
 
 def test_a_page_goes_into_the_run_s_directory(run_directory: Path) -> None:
