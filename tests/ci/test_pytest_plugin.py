@@ -71,6 +71,7 @@ def test_a_bad_scenario_fails_alone(tmp_path: Path) -> None:
     assert "broken.fedsim.yaml:" in printed
 
 
+@pytest.mark.long
 def test_the_marker(tmp_path: Path) -> None:
     put(tmp_path, EXPECT)
     (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")

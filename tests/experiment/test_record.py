@@ -62,7 +62,7 @@ def test_a_run_directory_is_the_same_from_memory_and_as_it_goes(small: Load, tmp
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_again_and_again_at_the_writing_of_a_file(
     small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, seed: int
 ) -> None:

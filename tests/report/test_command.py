@@ -19,7 +19,7 @@ def test_a_page_goes_into_the_run_s_directory(run_directory: Path) -> None:
     assert (run_directory / "figures" / "participation.png").exists()
 
 
-@pytest.mark.parametrize("form", ["png", "svg"])
+@pytest.mark.parametrize("form", [pytest.param("png", marks=pytest.mark.long), "svg"])
 def test_figures_alone(run_directory: Path, tmp_path: Path, form: str) -> None:
     written = report_directories([run_directory], form, tmp_path / "out")
     assert written == [str(path) for path in map(Path, written) if path.parent == tmp_path / "out"]
