@@ -48,7 +48,7 @@ GROUPS = [
 
 @pytest.mark.parametrize("days", [17, pytest.param(40, marks=pytest.mark.long)])
 def test_the_gauges_count_what_the_models_say(days: int) -> None:
-    """Every hour, over a change of the clocks and a second window of the habits, and 40 days on over a third."""
+    """Every hour, over a change of the clocks and more than one window of the habits."""
     scenario = Scenario.model_validate(
         {
             "seed": 3,

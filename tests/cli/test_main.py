@@ -97,6 +97,7 @@ def test_validate(write: Write) -> None:
     assert fedsim("validate", good).returncode == 0
 
 
+@pytest.mark.extras
 def test_every_scenario_of_the_repository_is_valid() -> None:
     files = sorted(Path("scenarios").rglob("*.fedsim.yaml"))
     if find_spec("torch") is None:

@@ -40,7 +40,6 @@ VERDICT = [
 ]
 
 pytestmark = [
-    pytest.mark.xdist_group("browser"),  # one worker, one browser
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium"),
     pytest.mark.skipif(find_spec("playwright") is None, reason="playwright is not installed: pip install '.[test]'"),
     pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed"),
