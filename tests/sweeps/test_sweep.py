@@ -94,7 +94,8 @@ def test_merged_results_are_the_same_and_count_as_done(swept: Path, tmp_path: Pa
     store.compact(tmp_path / "s")
     assert run_files(tmp_path / "s") == []
     assert_frame_equal(read_results(tmp_path / "s"), before)
-    done = fedsim("sweep", swept, "--out", tmp_path / "s", "--set", "sweep.seeds=4", "--compact", "--json")
+    options = ("--set", "sweep.seeds=4", "--compact", "--json", "--executor", THREADS)
+    done = fedsim("sweep", swept, "--out", tmp_path / "s", *options)
     assert json.loads(done.stdout)["kept"] == 9
     assert run_files(tmp_path / "s") == []
     assert read_results(tmp_path / "s")["run_id"].n_unique() == 12
@@ -236,7 +237,7 @@ def test_plan_lists_the_runs_and_runs_nothing(swept: Path, tmp_path: Path) -> No
 
 
 def test_the_default_folder_is_named_after_the_scenario(swept: Path, tmp_path: Path) -> None:
-    assert fedsim("sweep", swept, "--workers", 1, cwd=tmp_path).stdout == "sweeps/case\n"
+    assert fedsim("sweep", swept, "--executor", THREADS, cwd=tmp_path).stdout == "sweeps/case\n"
     assert (tmp_path / "sweeps" / "case" / "sweep.json").exists()
 
 
