@@ -44,7 +44,6 @@ def test_an_item_for_each_condition(tmp_path: Path) -> None:
     code, printed = run_pytest(tmp_path, "-v")
     assert code == 0
     assert "2 passed" in printed
-    assert "case.fedsim.yaml::participation.gap.min >= 3" in printed
 
 
 @pytest.mark.long
