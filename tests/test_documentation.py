@@ -71,8 +71,8 @@ def in_this_process(command: str, folder: Path) -> Done:
 
 
 SHOWING = [page for page in PAGES if commands(page)]
-IN_A_SHELL_ALONE = ("docs/report.md", "docs/sweeps.md")
-"""Pages with the longest commands; what they show is tested in small, too, by the tests of the report and of sweeps."""
+IN_A_SHELL_ALONE = ("docs/report.md", "docs/sweeps.md", "docs/traces.md")
+"""Pages with the longest commands; the tests of reports, sweeps and traces show the same in small."""
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def test_a_page_can_be_one_file(run_directory: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["x.html"]
 
 
+@pytest.mark.long
 def test_several_directories_get_folders_of_their_own(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name / "run", rounds=30) for name in ("a", "b")]
     sweep = write_sweep(tmp_path / "sweep", cohorts=(5,))
