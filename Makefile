@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all replay reports schema clean
+.PHONY: demo test test-all style types quick replay reports schema clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -12,15 +12,24 @@ demo: $(READY)
 	@echo
 	@echo "Open $(CURDIR)/runs/demo/report.html in a browser."
 
+# Two at a time: pytest's workers wait for each other at the end of their work, and mypy for nobody.
 test: $(TEST_READY)
+	@$(MAKE) --no-print-directory --jobs=2 style types quick
+
+style: $(TEST_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(TEST_READY)
 	$(BIN)/mypy
+
+# Without what takes long, and with one in ten examples of the tests by hypothesis.
+quick: $(TEST_READY)
 	$(BIN)/pytest -n 2 -m "not long"
 
-# Also the tests that take minutes: long simulations against theory, the paper's claims, runs that are killed.
-test-all: test
-	$(BIN)/pytest -n 2 -m long
+# Everything: also long simulations against theory, the paper's claims, runs that are killed, and all examples.
+test-all: style types
+	$(BIN)/pytest -n 2
 
 # Every scenario of the repository: its limits, and that no figure has drifted from its lock file. Needs the same extras
 # as the reports.

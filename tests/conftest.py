@@ -7,7 +7,9 @@ from textwrap import dedent
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fedsim.common.files import write_text
 from fedsim.scenario import Scenario
+from tests.quick import QuickSet
 
 # Fixed examples, so that a red run is red again; no deadline, since tests never time anything.
 settings.register_profile(
@@ -17,6 +19,12 @@ settings.load_profile("fedsim")
 
 LIMIT_S = 240.0
 """Seconds that a process which a test starts may take: a machine may be slow and busy, but not that slow."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let ``-m "not long"`` be the quick set."""
+    config.pluginmanager.register(QuickSet(config))
+
 
 Write = Callable[..., Path]
 Load = Callable[..., Scenario]
@@ -50,3 +58,14 @@ def small(write: Write) -> Load:
         return Scenario.load(write(SMALL), overrides)
 
     return load
+
+
+@pytest.fixture
+def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the page of a run in this process be its metrics, where charts are not what is tested: they take longest."""
+
+    def page(directory: Path, *_: object, **__: object) -> Path:
+        write_text(directory / "report.html", (directory / "metrics.json").read_text(encoding="utf-8"))
+        return directory / "report.html"
+
+    monkeypatch.setattr("fedsim.report.write_report", page)

@@ -3,13 +3,17 @@
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import fedsim
+from tests import command as command_line
+from tests.command import Done, variables
 from tests.conftest import LIMIT_S
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
@@ -43,23 +47,48 @@ def test_there_are_commands_to_run() -> None:
     assert any(commands(page) for page in PAGES)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=str)
-def test_commands(page: Path, tmp_path: Path) -> None:
+def in_a_shell(command: str, folder: Path) -> Done:
+    """Run a command as a person does, with this Python's programs on the path."""
+    tools = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=variables({"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def in_this_process(command: str, folder: Path) -> Done:
+    """Call fedsim here; leave other programs, and what a shell does beyond splitting words, to a shell."""
+    words = shlex.split(command)
+    if words[0] != "fedsim" or set("|&;<>$`").intersection(command):
+        return in_a_shell(command, folder)
+    return command_line.fedsim(*words[1:], cwd=folder)
+
+
+SHOWING = [page for page in PAGES if commands(page)]
+IN_A_SHELL_ALONE = ("docs/report.md", "docs/sweeps.md", "docs/traces.md")
+"""Pages with the longest commands; the tests of reports, sweeps and traces show the same in small."""
+
+
+@pytest.mark.parametrize(
+    ("page", "run"),
+    [
+        *((page, in_this_process) for page in SHOWING if str(page) not in IN_A_SHELL_ALONE),
+        *(pytest.param(page, in_a_shell, marks=pytest.mark.long) for page in SHOWING),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value),
+)
+def test_commands(page: Path, run: Callable[[str, Path], Done], tmp_path: Path) -> None:
     """Every command of a page succeeds, in order, in one folder, and prints the lines that are shown."""
     for name in ("scenarios", "fedsim"):
         (tmp_path / name).symlink_to(Path(name).resolve())
-    tools = str(Path(sys.executable).parent)
-    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     for command, shown in commands(page):
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
+        done = run(command, tmp_path)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         printed = done.stdout + done.stderr
         for line in shown:

@@ -1,6 +1,7 @@
 """The processes follow the models: what the gauges count is what the lookup says."""
 
 import numpy as np
+import pytest
 
 from fedsim.availability import available_at
 from fedsim.availability.cells import cells
@@ -45,13 +46,14 @@ GROUPS = [
 ]
 
 
-def test_the_gauges_count_what_the_models_say() -> None:
-    """Every hour for 40 days, over a change of the clocks and more than one window of the habits."""
+@pytest.mark.parametrize("days", [17, pytest.param(40, marks=pytest.mark.long)])
+def test_the_gauges_count_what_the_models_say(days: int) -> None:
+    """Every hour, over a change of the clocks and more than one window of the habits."""
     scenario = Scenario.model_validate(
         {
             "seed": 3,
             "start": "2026-02-20T12:00:00Z",
-            "stop": {"duration": "40d"},
+            "stop": {"duration": f"{days}d"},
             "population": GROUPS,
             "server": {"cohort": 5, "pause": "6h", "shortage": "skip"},
         }
@@ -66,7 +68,7 @@ def test_the_gauges_count_what_the_models_say() -> None:
         gauge = log.gauges.filter(group=group, time_zone=zone)
         expected = [int(available_at(kind, members, instant, place, draws).sum()) for instant in gauge["time_s"]]
         assert gauge["available"].to_list() == expected
-        assert len(expected) == 40 * 24 + 1
+        assert len(expected) == days * 24 + 1
 
 
 def test_a_device_that_stays_available_drops_nothing() -> None:

@@ -124,7 +124,7 @@ def test_most_devices_are_available_at_night_and_few_by_day() -> None:
         assert min(curve[11:20]) > 0.005
 
 
-@pytest.mark.parametrize("weekday", [2, 5], ids=["Wednesday", "Saturday"])
+@pytest.mark.parametrize("weekday", [2, pytest.param(5, marks=pytest.mark.long)], ids=["Wednesday", "Saturday"])
 def test_hourly_curves_against_an_independent_simulation(weekday: int) -> None:
     _compare(weekday, 2000, 20_000)
 

@@ -2,8 +2,6 @@
 
 import json
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +17,11 @@ from fedsim.experiment.preflight import preflight, trace_notes
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from tests.conftest import LIMIT_S, Write
+from tests.command import fedsim
+from tests.conftest import Write
 
 STUDY = Path("scenarios/studies/trace-replay.fedsim.yaml")
 HOUR = 3600.0
-
-
-def fedsim(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fedsim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
 
 def case(write: Write, tmp_path: Path, keys: str = "", devices: int = 3, rows: str = "a,0,9\nb,5,20\n") -> Path:

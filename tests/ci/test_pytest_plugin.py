@@ -44,6 +44,11 @@ def test_an_item_for_each_condition(tmp_path: Path) -> None:
     code, printed = run_pytest(tmp_path, "-v")
     assert code == 0
     assert "2 passed" in printed
+
+
+@pytest.mark.long
+def test_items_are_listed_and_chosen_by_name(tmp_path: Path) -> None:
+    put(tmp_path, EXPECT)
     code, printed = run_pytest(tmp_path, "--collect-only", "-q")
     assert "case.fedsim.yaml::participation.gap.min >= 3" in printed
     code, printed = run_pytest(tmp_path, "case.fedsim.yaml::participation.gap.min >= 3")
@@ -71,6 +76,7 @@ def test_a_bad_scenario_fails_alone(tmp_path: Path) -> None:
     assert "broken.fedsim.yaml:" in printed
 
 
+@pytest.mark.long
 def test_the_marker(tmp_path: Path) -> None:
     put(tmp_path, EXPECT)
     (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")

@@ -1,8 +1,6 @@
 """The command line as a person types it: what is printed where, and the exit codes."""
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,15 +8,10 @@ from typing import Any
 import pytest
 
 from fedsim.analysis import listed
-from tests.conftest import LIMIT_S, SMALL, Write
+from tests.command import fedsim, fedsim_process
+from tests.conftest import SMALL, Write
 
 SYNTHETIC = "scenarios/paper/synthetic.fedsim.yaml"
-
-
-def fedsim(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    command = [sys.executable, "-m", "fedsim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
 
 def test_help_names_every_command() -> None:
@@ -28,11 +21,11 @@ def test_help_names_every_command() -> None:
 
 
 def test_version() -> None:
-    assert fedsim("--version").stdout.startswith("fedsim 0.")
+    assert fedsim_process("--version").stdout.startswith("fedsim 0.")
 
 
 def test_run_writes_a_run_directory_with_a_report(write: Write, tmp_path: Path) -> None:
-    done = fedsim("run", write(SMALL), "--out", tmp_path / "run")
+    done = fedsim_process("run", write(SMALL), "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tmp_path / 'run'}\n"
     assert "simulating: " in done.stderr
@@ -41,6 +34,7 @@ def test_run_writes_a_run_directory_with_a_report(write: Write, tmp_path: Path) 
     assert list((tmp_path / "run" / "figures").glob("*.png"))
 
 
+@pytest.mark.usefixtures("no_charts")
 def test_run_prints_json_alone(write: Write, tmp_path: Path) -> None:
     done = fedsim("run", write(SMALL), "--out", tmp_path / "run", "--seed", 5, "--set", "stop.rounds=7", "--json")
     printed = json.loads(done.stdout)
@@ -51,12 +45,11 @@ def test_run_prints_json_alone(write: Write, tmp_path: Path) -> None:
     assert manifest["command"].endswith("case.fedsim.yaml --set stop.rounds=7 --seed 5")
 
 
-def test_the_default_folder_tells_what_ifs_apart(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_charts")
+def test_the_default_folder_tells_what_ifs_apart(write: Write, tmp_path: Path) -> None:
     path = write(SMALL)
-    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
-    monkeypatch.chdir(tmp_path)
-    plain = fedsim("run", path).stdout.strip()
-    other = fedsim("run", path, "--set", "server.cohort=2").stdout.strip()
+    plain = fedsim("run", path, cwd=tmp_path).stdout.strip()
+    other = fedsim("run", path, "--set", "server.cohort=2", cwd=tmp_path).stdout.strip()
     assert plain == "runs/case"
     assert other.startswith("runs/case-")
     assert (tmp_path / other / "report.html").exists()
@@ -88,7 +81,9 @@ def test_mistakes_exit_with_2_and_without_traceback(arguments: list[str], compla
 
 def test_a_stuck_run_exits_with_3(write: Write, tmp_path: Path) -> None:
     scenario = "stop: {rounds: 9}\npopulation: [{devices: 6, separation: [1, 1, 1, 4, 4, 4]}]\n"
-    done = fedsim("run", write(scenario + "server: {cohort: 2, selection: cyclic}\n"), "--out", tmp_path / "run")
+    done = fedsim_process(
+        "run", write(scenario + "server: {cohort: 2, selection: cyclic}\n"), "--out", tmp_path / "run"
+    )
     assert (done.returncode, done.stdout) == (3, "")
     assert "error: round 4 (opened at 6m) wants 2 eligible clients" in done.stderr
     assert not list((tmp_path / "run").iterdir())
@@ -102,6 +97,7 @@ def test_validate(write: Write) -> None:
     assert fedsim("validate", good).returncode == 0
 
 
+@pytest.mark.extras
 def test_every_scenario_of_the_repository_is_valid() -> None:
     files = sorted(Path("scenarios").rglob("*.fedsim.yaml"))
     if find_spec("torch") is None:
@@ -111,6 +107,7 @@ def test_every_scenario_of_the_repository_is_valid() -> None:
     assert len(done.stdout.splitlines()) == len(files) >= 1
 
 
+@pytest.mark.usefixtures("no_charts")
 def test_init_writes_what_run_takes(tmp_path: Path) -> None:
     path = tmp_path / "mine" / "first.fedsim.yaml"
     assert fedsim("init", path).stdout == f"{path}\n"

@@ -191,8 +191,9 @@ def test_estimates_grow_with_what_they_are_of(small: Load, monkeypatch: pytest.M
     assert needs[1] - log == pytest.approx(2 * (needs[0] - log))
 
 
-def test_a_log_is_as_large_as_estimated(small: Load) -> None:
-    scenario = small("stop.rounds=20000", "records.gauges=null", "expect=[]")
+@pytest.mark.parametrize("rounds", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
+def test_a_log_is_as_large_as_estimated(small: Load, rounds: int) -> None:
+    scenario = small(f"stop.rounds={rounds}", "records.gauges=null", "expect=[]")
     table = simulate(scenario).participations
     assert table.estimated_size() == pytest.approx(len(table) * budget.ROW_BYTES, rel=0.25)
 

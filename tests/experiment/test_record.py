@@ -14,7 +14,6 @@ import pytest
 
 from fedsim import simulate
 from fedsim.common.errors import RunError, StalledError
-from fedsim.common.files import write_text
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.record import Recording, record
 from fedsim.experiment.run_directory import UNFINISHED, Provenance
@@ -31,17 +30,11 @@ class Killed(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, no_charts: None) -> None:
     """Pass on rows and keep states very often; draw no charts."""
     monkeypatch.setattr(journal, "SOONEST_S", 0.0)
     monkeypatch.setattr(journal, "PATIENCE", 0.0)
     monkeypatch.setattr("fedsim.log.recorder._SETTLE", 40)
-
-    def page(directory: Path, **_: object) -> Path:
-        write_text(directory / "report.html", (directory / "metrics.json").read_text())
-        return directory / "report.html"
-
-    monkeypatch.setattr("fedsim.experiment.record.write_report", page)
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -69,7 +62,7 @@ def test_a_run_directory_is_the_same_from_memory_and_as_it_goes(small: Load, tmp
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_again_and_again_at_the_writing_of_a_file(
     small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, seed: int
 ) -> None:

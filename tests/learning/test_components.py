@@ -142,6 +142,7 @@ def test_registered_optimizers_need_no_options(kind: str) -> None:
     assert check_optimizer(kind, {}) == []
 
 
+@pytest.mark.extras
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_registered_problems_need_no_options(kind: str) -> None:
     """A scenario may name them alone."""

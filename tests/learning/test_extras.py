@@ -9,6 +9,7 @@ from fedsim.learning import check_problem
 from fedsim.learning.data import choice
 from tests.conftest import LIMIT_S
 
+pytestmark = pytest.mark.extras
 WITHOUT = """
 import sys
 for name in ("torch", "sklearn"):

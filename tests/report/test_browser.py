@@ -20,6 +20,8 @@ from .sweeps import write_sweep
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
 VIEWS = [(width, scheme) for width in (375, 1280) for scheme in ("light", "dark")]
+SHOWN = [pytest.param(*view, marks=() if view == VIEWS[0] else pytest.mark.long) for view in VIEWS]
+"""The views, of which the quick set takes the first, and a desk by night only of a run."""
 HOSTILE = "<script>alert(1)</script>"
 VERDICT = [
     {
@@ -182,8 +184,16 @@ def check_anchors(page: Any) -> None:
         assert seen, link
 
 
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
-@pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
+@pytest.mark.parametrize(
+    ("kind", "width", "scheme"),
+    [
+        pytest.param(
+            kind, *view, marks=() if view == VIEWS[0] or (kind, view) == ("run", VIEWS[-1]) else pytest.mark.long
+        )
+        for kind in ("run", "sweep", "comparison")
+        for view in VIEWS
+    ],
+)
 def test_a_report_reads_well_everywhere(
     pages: dict[str, Path], visit: Open, kind: str, width: int, scheme: Scheme
 ) -> None:
@@ -194,7 +204,7 @@ def test_a_report_reads_well_everywhere(
     assert (background == "rgb(255, 255, 254)") == (scheme == "light")
 
 
-@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+@pytest.mark.parametrize(("width", "scheme"), SHOWN)
 def test_a_list_of_reports_reads_well_everywhere(
     pages: dict[str, Path], visit: Open, width: int, scheme: Scheme
 ) -> None:
@@ -203,7 +213,9 @@ def test_a_list_of_reports_reads_well_everywhere(
     assert HOSTILE in page.locator("main").inner_text()
 
 
-@pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
+@pytest.mark.parametrize(
+    "kind", ["run", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("sweep", "comparison"))]
+)
 def test_what_is_folded_away_is_accessible_too(pages: dict[str, Path], visit: Open, kind: str) -> None:
     page = visit(pages[kind], 375, "dark")
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")

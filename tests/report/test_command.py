@@ -1,7 +1,5 @@
 """`fedsim report` and `fedsim compare --report`: formats, places, what is printed."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,16 +7,11 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.errors import RunError
 from fedsim.report import report_directories
-from tests.conftest import LIMIT_S, Load
+from tests.command import fedsim
+from tests.conftest import Load
 
 from .runs import write_run
 from .sweeps import write_sweep
-
-
-def fedsim(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
-    command = [sys.executable, "-m", "fedsim", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=LIMIT_S)
 
 
 def test_a_page_goes_into_the_run_s_directory(run_directory: Path) -> None:
@@ -26,7 +19,7 @@ def test_a_page_goes_into_the_run_s_directory(run_directory: Path) -> None:
     assert (run_directory / "figures" / "participation.png").exists()
 
 
-@pytest.mark.parametrize("form", ["png", "svg"])
+@pytest.mark.parametrize("form", [pytest.param("png", marks=pytest.mark.long), "svg"])
 def test_figures_alone(run_directory: Path, tmp_path: Path, form: str) -> None:
     written = report_directories([run_directory], form, tmp_path / "out")
     assert written == [str(path) for path in map(Path, written) if path.parent == tmp_path / "out"]
@@ -41,6 +34,7 @@ def test_a_page_can_be_one_file(run_directory: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["x.html"]
 
 
+@pytest.mark.long
 def test_several_directories_get_folders_of_their_own(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name / "run", rounds=30) for name in ("a", "b")]
     sweep = write_sweep(tmp_path / "sweep", cohorts=(5,))

@@ -153,6 +153,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in found}
 
 
+@pytest.mark.long
 def test_twice_made_the_bytes_are_the_same(written: Path, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere"
     shutil.copytree(written, copy, ignore=shutil.ignore_patterns("report.html", "figures"))

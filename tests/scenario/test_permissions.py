@@ -83,6 +83,7 @@ def test_points_of_a_sweep_may_no_more_than_their_scenario(write: Write) -> None
     assert not pickle.loads(pickle.dumps(Scenario.load(path))).permissions.plugins
 
 
+@pytest.mark.extras
 def test_a_module_without_a_name_is_not_imported(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`module: odd` is no class, so there is no reason to import it, even with permission."""
     pytest.importorskip("torch")

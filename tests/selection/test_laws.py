@@ -16,8 +16,14 @@ from fedsim.selection.proposals import WeightedProposals, draw
 from tests.selection.cases import Among, law_of, request, shown
 
 Outcome = TypeVar("Outcome", bound=Hashable)
-ROUNDS = 20_000
 WEIGHTS = np.array([0.35, 0.05, 0.2, 0.1, 0.02, 0.28])
+
+
+@pytest.fixture(params=[4_000, pytest.param(20_000, marks=pytest.mark.long)])
+def rounds(request: pytest.FixtureRequest) -> int:
+    """Return how often a law is asked: enough to see a coarse error in the quick set, and a fine one."""
+    number: int = request.param
+    return number
 
 
 EVERYONE = np.ones(6, dtype=bool)
@@ -50,38 +56,38 @@ def assert_follows(counts: Counter[Outcome], law: dict[Outcome, float]) -> None:
 
 @pytest.mark.parametrize("mask", [EVERYONE, SOME], ids=["everyone", "some"])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_midzuno(mask: NDArray[np.bool_], count: int) -> None:
+def test_midzuno(mask: NDArray[np.bool_], count: int, rounds: int) -> None:
     law = law_of("midzuno", WEIGHTS, count, seed=1)
-    counts = Counter(frozenset(law.select(request(t, count), shown(mask)).tolist()) for t in range(ROUNDS))
+    counts = Counter(frozenset(law.select(request(t, count), shown(mask)).tolist()) for t in range(rounds))
     assert_follows(counts, midzuno_law(WEIGHTS, np.flatnonzero(mask).tolist(), count))
 
 
 @pytest.mark.parametrize("mask", [EVERYONE, SOME], ids=["everyone", "some"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_successive(mask: NDArray[np.bool_], count: int) -> None:
+def test_successive(mask: NDArray[np.bool_], count: int, rounds: int) -> None:
     law = law_of("successive", WEIGHTS, count, seed=2)
-    counts = Counter(tuple(law.select(request(t, count), shown(mask)).tolist()) for t in range(ROUNDS))
+    counts = Counter(tuple(law.select(request(t, count), shown(mask)).tolist()) for t in range(rounds))
     assert_follows(counts, successive_law(WEIGHTS, np.flatnonzero(mask).tolist(), count))
 
 
 @pytest.mark.parametrize("mask", [EVERYONE, SOME], ids=["everyone", "some"])
-def test_uniform(mask: NDArray[np.bool_]) -> None:
+def test_uniform(mask: NDArray[np.bool_], rounds: int) -> None:
     law = law_of("uniform", WEIGHTS, 2, seed=3)
-    counts = Counter(tuple(law.select(request(t, 2), shown(mask)).tolist()) for t in range(ROUNDS))
+    counts = Counter(tuple(law.select(request(t, 2), shown(mask)).tolist()) for t in range(rounds))
     pairs = list(permutations(np.flatnonzero(mask).tolist(), 2))
     assert_follows(counts, dict.fromkeys(pairs, 1 / len(pairs)))
 
 
-def test_groups() -> None:
+def test_groups(rounds: int) -> None:
     """One block by its weight, among blocks of which every member is eligible."""
     mask = np.array([True, True, True, False, True, True])
     law = law_of("groups", WEIGHTS, 2, seed=4)
-    counts = Counter(tuple(law.select(request(t, 2), shown(mask)).tolist()) for t in range(ROUNDS))
+    counts = Counter(tuple(law.select(request(t, 2), shown(mask)).tolist()) for t in range(rounds))
     first, third = WEIGHTS[:2].sum(), WEIGHTS[4:].sum()
     assert_follows(counts, {(0, 1): first / (first + third), (4, 5): third / (first + third)})
 
 
-def test_bernoulli() -> None:
+def test_bernoulli(rounds: int) -> None:
     """Each by itself, min(1, s p_i) with two expected: the heaviest is certain, and the others share what is left.
 
     Chi-square on the cohorts; false alarm 1e-3.
@@ -90,7 +96,7 @@ def test_bernoulli() -> None:
     chances = np.array([1.0, 0.25, 0.5, 0.25])
     law = law_of("bernoulli", weights / weights.sum(), 2, seed=5)
     counts = Counter(
-        frozenset(law.select(request(t, 2), shown(np.ones(4, dtype=bool))).tolist()) for t in range(ROUNDS)
+        frozenset(law.select(request(t, 2), shown(np.ones(4, dtype=bool))).tolist()) for t in range(rounds)
     )
     expected = {}
     for size in range(4):
@@ -101,7 +107,7 @@ def test_bernoulli() -> None:
 
 
 @pytest.mark.parametrize("kind", ["midzuno", "successive", "uniform"])
-def test_where_all_are_chosen_their_order_has_the_law(kind: str) -> None:
+def test_where_all_are_chosen_their_order_has_the_law(kind: str, rounds: int) -> None:
     """Fewer are eligible than there are places: nobody is left out, and who comes first is drawn."""
     few = [0, 3, 5]
     orders = list(permutations(few))
@@ -112,7 +118,7 @@ def test_where_all_are_chosen_their_order_has_the_law(kind: str) -> None:
         "uniform": dict.fromkeys(orders, 1 / len(orders)),
     }[kind]
     law, among = law_of(kind, WEIGHTS, 3, seed=6), shown(np.isin(np.arange(6), few))
-    counts = Counter(tuple(law.select(request(t, 3, everyone=np.array(few)), among).tolist()) for t in range(ROUNDS))
+    counts = Counter(tuple(law.select(request(t, 3, everyone=np.array(few)), among).tolist()) for t in range(rounds))
     assert_follows(counts, expected)
 
 

@@ -1,19 +1,20 @@
 """Transitions of chosen devices against the availability that the gauges count."""
 
 import polars as pl
+import pytest
 
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log, transitions_table
 
 
-def scenario(availability: object) -> Scenario:
+def scenario(availability: object, gauges: str = "10m") -> Scenario:
     return Scenario.model_validate(
         {
             "stop": {"duration": "2d"},
             "population": [{"devices": 30, "availability": availability, "time_zone": "America/New_York"}],
             "server": {"cohort": 1},
-            "records": {"gauges": "10m"},
+            "records": {"gauges": gauges},
         }
     )
 
@@ -26,14 +27,15 @@ def state_at(transitions: pl.DataFrame, instant: float, conditions: list[str]) -
     return [client in on for client in range(30)]
 
 
-def test_all_conditions_together_are_what_the_gauges_count() -> None:
+@pytest.mark.parametrize("gauges", ["47m", pytest.param("10m", marks=pytest.mark.long)])
+def test_all_conditions_together_are_what_the_gauges_count(gauges: str) -> None:
     for availability, names in [
         ("habits", ["charging", "network", "idle"]),
         ({"kind": "habits", "require": ["charging", "idle"]}, ["charging", "idle"]),
         ({"kind": "renewal", "on": "1h", "off": "2h"}, ["available"]),
         ("always", ["available"]),
     ]:
-        case = scenario(availability)
+        case = scenario(availability, gauges)
         population = build_population(case)
         log = simulate_log(case, population)
         table = transitions_table(case, population, list(range(30)), log.ended_s)

@@ -39,11 +39,6 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "fedsim", *map(str, arguments)]
 
 
-def fedsim(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command line to its end."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, timeout=300)
-
-
 @contextmanager
 def started(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
     """Start a process in a session of its own, and see that nothing of that session is left in the end."""

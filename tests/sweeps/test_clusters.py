@@ -16,8 +16,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.scenario import Scenario
+from tests.command import fedsim_process as fedsim
 from tests.conftest import LIMIT_S, Write
-from tests.sweeps.sweeping import SLOW, alive, children, command, done_here, fedsim, results, run_files, started, until
+from tests.sweeps.sweeping import SLOW, alive, children, command, done_here, results, run_files, started, until
 
 needs_dask = pytest.mark.skipif(not find_spec("distributed"), reason="needs dask[distributed]: pip install '.[dask]'")
 needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="needs ray: pip install '.[ray]'")

@@ -15,8 +15,8 @@ from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.results import paired, read_results
 from fedsim.sweeps.sweep import run_sweep
+from tests.command import fedsim
 from tests.conftest import SMALL, Write
-from tests.sweeps.sweeping import fedsim
 
 PAIR = SMALL + "sweep: {seeds: 3, grid: {population.*.separation: [0, 2]}}\n"
 

@@ -18,6 +18,7 @@ from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.results import paired, read_results
 from fedsim.sweeps.sweep import Swept, run_sweep, sweep
 from fedsim.sweeps.worker import work
+from tests.command import fedsim, fedsim_process
 from tests.conftest import Write
 from tests.sweeps import jobs
 from tests.sweeps.sweeping import (
@@ -27,7 +28,6 @@ from tests.sweeps.sweeping import (
     children,
     command,
     done_here,
-    fedsim,
     results,
     run_files,
     session,
@@ -49,7 +49,7 @@ def sweep_of(path: Path, folder: Path, backend: Backend | None = None, **options
 
 
 def test_every_run_is_done_once_and_as_it_would_be_alone(swept: Path, tmp_path: Path) -> None:
-    done = fedsim("sweep", swept, "--out", tmp_path / "s", "--workers", 2)
+    done = fedsim_process("sweep", swept, "--out", tmp_path / "s", "--workers", 2)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 's'}\n"), done.stderr
     assert "sweeping: 100%" in done.stderr
     assert "9 of 9 runs complete, 0 of them from before; 0 crashed" in done.stderr
@@ -94,7 +94,8 @@ def test_merged_results_are_the_same_and_count_as_done(swept: Path, tmp_path: Pa
     store.compact(tmp_path / "s")
     assert run_files(tmp_path / "s") == []
     assert_frame_equal(read_results(tmp_path / "s"), before)
-    done = fedsim("sweep", swept, "--out", tmp_path / "s", "--set", "sweep.seeds=4", "--compact", "--json")
+    options = ("--set", "sweep.seeds=4", "--compact", "--json", "--executor", THREADS)
+    done = fedsim("sweep", swept, "--out", tmp_path / "s", *options)
     assert json.loads(done.stdout)["kept"] == 9
     assert run_files(tmp_path / "s") == []
     assert read_results(tmp_path / "s")["run_id"].n_unique() == 12
@@ -235,12 +236,8 @@ def test_plan_lists_the_runs_and_runs_nothing(swept: Path, tmp_path: Path) -> No
     }
 
 
-def test_the_default_folder_is_named_after_the_scenario(
-    swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
-    monkeypatch.chdir(tmp_path)
-    assert fedsim("sweep", swept, "--workers", 1).stdout == "sweeps/case\n"
+def test_the_default_folder_is_named_after_the_scenario(swept: Path, tmp_path: Path) -> None:
+    assert fedsim("sweep", swept, "--executor", THREADS, cwd=tmp_path).stdout == "sweeps/case\n"
     assert (tmp_path / "sweeps" / "case" / "sweep.json").exists()
 
 
@@ -273,7 +270,7 @@ def test_a_driver_that_is_killed_leaves_no_orphans_and_is_resumed(slow: Path, tm
         until(lambda: not session(driver.pid), 20)
     there = {path: path.stat().st_mtime_ns for path in run_files(folder)}
     assert 2 <= len(there) < 8
-    again = fedsim("sweep", slow, "--out", folder, "--json", "--workers", 2)
+    again = fedsim_process("sweep", slow, "--out", folder, "--json", "--workers", 2)
     assert json.loads(again.stdout)["kept"] == len(there)
     assert {path: path.stat().st_mtime_ns for path in there} == there
     assert_frame_equal(results(folder), done_here(Scenario.load(slow)))
@@ -297,7 +294,7 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_orphans(slow: Path, tmp_p
     kept = len(run_files(folder))
     assert 2 <= kept < 8
     assert json.loads((folder / "sweep.json").read_text())["status"] == "interrupted"
-    assert json.loads(fedsim("sweep", slow, "--out", folder, "--json").stdout)["kept"] == kept
+    assert json.loads(fedsim_process("sweep", slow, "--out", folder, "--json").stdout)["kept"] == kept
     assert_frame_equal(results(folder), done_here(Scenario.load(slow)))
 
 

@@ -36,7 +36,7 @@ def midzuno_windows(weights: NDArray[np.float64], cohort: int, separation: int) 
     backward = sparse.csr_array((chances, (columns, rows)), shape=(len(windows), len(windows)))
     for _ in range(100_000):
         after = backward @ law
-        if np.abs(after - law).sum() < 1e-16 * separation:
+        if np.abs(after - law).sum() < 1e-15:  # what rounding leaves is less
             break
         law = after
     pi = np.zeros(weights.size)

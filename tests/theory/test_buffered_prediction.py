@@ -1,8 +1,6 @@
 """What theory says of a scenario with a buffered server, and what its log shows."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +11,8 @@ from fedsim.population import build_population
 from fedsim.scenario.server import BufferedServer
 from fedsim.theory.buffered_prediction import flow_of
 from fedsim.theory.prediction import applicable, predicted
-from tests.conftest import LIMIT_S, Write
+from tests.command import fedsim
+from tests.conftest import Write
 
 TIERS = """\
 stop: {rounds: 12000}
@@ -122,10 +121,7 @@ def test_methods_of_rounds_are_refused(write: Write) -> None:
 def test_chain_tells_of_a_buffered_server(write: Write) -> None:
     """As JSON: the shares as for rounds, and beside them pace, utilisation and the groups."""
     path = write(TIERS.replace("LAW", "midzuno").replace("FROM", "selected").replace("COOLDOWN", "0s"))
-    command = [sys.executable, "-m", "fedsim", "chain", str(path)]
-    done = subprocess.run(
-        [*command, "--separation", "0,8", "--json"], capture_output=True, text=True, check=True, timeout=LIMIT_S
-    )
+    done = fedsim("chain", path, "--separation", "0,8", "--json")
     free, waiting = json.loads(done.stdout)["results"]
     assert (free["separation"], waiting["separation"]) == (0, 8)
     assert free["method"] == "mean-field"
@@ -137,11 +133,9 @@ def test_chain_tells_of_a_buffered_server(write: Write) -> None:
     assert groups["slow"]["share"] == pytest.approx(sum(free["pi"][:200]))
     assert groups["fast"]["participations_per_day"] > groups["slow"]["participations_per_day"]
     assert waiting["l1_uniform"] < free["l1_uniform"]
-    refused = subprocess.run(
-        [*command, "--target-l1", "0.1"], capture_output=True, text=True, check=False, timeout=LIMIT_S
-    )
+    refused = fedsim("chain", path, "--target-l1", 0.1)
     assert refused.returncode == 2
     assert "are about synchronous rounds, and this scenario's server is buffered" in refused.stderr
-    lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
+    lines = fedsim("chain", path).stdout
     assert "versions an hour, 100 % of its 120 places taken" in lines
     assert "% of the participations" in lines

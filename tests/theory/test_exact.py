@@ -175,6 +175,10 @@ def test_long_waits_are_counted_in_full() -> None:
     found = exact([1.0, 1.0, 1.0], [400, 0, 0])
     assert found.states == 401
     np.testing.assert_allclose(found.pi, [1.0 / 403.0, 201.0 / 403.0, 201.0 / 403.0], rtol=1e-12)
+
+
+@pytest.mark.long
+def test_tens_of_thousands_of_windows_are_counted() -> None:
     windows = enumerate_windows(ask(np.ones(3), [40_000, 0, 0]))
     assert (windows.count, windows.waits.max()) == (40_001, 40_000)
 

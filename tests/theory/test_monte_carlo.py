@@ -43,7 +43,14 @@ def test_agrees_with_the_closed_form(
     assert (np.abs(found.pi - truth.pi) < 4.5 * found.standard_error).all()
 
 
-@pytest.mark.parametrize(("separation", "law"), [(3, "midzuno"), (0, "midzuno"), (1, "successive"), (1, "bernoulli")])
+@pytest.mark.parametrize(
+    ("separation", "law"),
+    [
+        (3, "midzuno"),
+        (1, "successive"),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in ((0, "midzuno"), (1, "bernoulli"))),
+    ],
+)
 def test_nineteen_of_twenty_intervals_cover_the_truth(separation: int, law: str) -> None:
     """150 runs of 6 clients: coverage of 95 % intervals lies in [0.92, 0.98] but once in 1,000 times.
 

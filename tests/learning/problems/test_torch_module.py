@@ -12,6 +12,7 @@ from fedsim.learning import FedAvg, LearningError, TorchModule, build_problem, c
 from ..cases import drawn_cohorts, tables
 
 torch = pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
+pytestmark = pytest.mark.extras
 
 MODULES = '''
 import torch
