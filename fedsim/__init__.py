@@ -64,8 +64,13 @@ _HOMES = {
     "sweep": "fedsim.sweeps.sweep",
 }
 _ROLES = {
+    "availability model": "fedsim.availability.models:MODELS",
+    "chart": "fedsim.report.charts:CHARTS",
+    "law": "fedsim.population.distributions:DISTRIBUTIONS",
+    "metric": "fedsim.analysis.metrics:METRICS",
     "optimizer": "fedsim.learning.optimizers:OPTIMIZERS",
     "problem": "fedsim.learning.problems:PROBLEMS",
+    "selection law": "fedsim.selection.laws:LAWS",
     "server update": "fedsim.learning.server_updates:SERVER_UPDATES",
 }
 _T = TypeVar("_T", bound=type)
@@ -77,7 +82,8 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
     Parameters
     ----------
     role
-        What it is: ``optimizer``, ``problem`` or ``server update``.
+        What it is: ``selection law``, ``availability model``, ``law`` (of a weight, a speed or a length of time),
+        ``metric``, ``chart``, ``optimizer``, ``problem`` or ``server update``.
     name
         What scenarios call it.
 

@@ -31,6 +31,20 @@ def test_package_docstring() -> None:
     assert doctest.testmod(fedsim).failed == 0
 
 
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")
+PLACES = [*PAGES, *sorted(Path("benchmarks").glob("*.md")), *sorted(Path("reports").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PLACES, ids=str)
+def test_what_a_page_refers_to_is_there(page: Path) -> None:
+    referred = [(link, page.parent) if link else (path, Path()) for link, path in LINK.findall(page.read_text("utf-8"))]
+    assert [
+        there
+        for there, folder in referred
+        if "://" not in there and not (folder / there).exists() and not (page.parent / there).exists()
+    ] == []
+
+
 def commands(page: Path) -> list[tuple[str, list[str]]]:
     """Return the commands (lines with ``$``) of a page, each with the lines it is shown to print."""
     found: list[tuple[str, list[str]]] = []

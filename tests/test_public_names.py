@@ -165,7 +165,7 @@ def test_what_is_registered_is_known_by_its_name(small: Load) -> None:
 
 
 def test_what_cannot_be_registered_is_told() -> None:
-    with pytest.raises(ValueError, match="'optimiser' is not something that can be registered; known are optimizer"):
+    with pytest.raises(ValueError, match="'optimiser' is not something that can be registered; known are availability"):
         API.register("optimiser", "mine")
     with pytest.raises((PluginError, FedsimError), match="lacks the methods"):
         API.register("optimizer", "empty_of_a_test")(type("Empty", (), {}))

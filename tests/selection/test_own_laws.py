@@ -23,7 +23,7 @@ from fedsim.theory.prediction import applicable, predicted
 from tests.selection.cases import law_of, request, shown
 from tests.simulation.test_journal import simulate_with_kills
 
-PART = Path(__file__).parents[2] / "docs" / "extending-laws.part.md"
+PAGE = Path("docs/extending.md")
 LAWS_OF_ONES_OWN = '''
 import numpy as np
 
@@ -78,8 +78,7 @@ class Unknown(Uniform):
 
 @pytest.fixture(autouse=True)
 def _modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", PART.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(example.splitlines()) <= 40
+    [example] = re.findall(r"`waited.py`:\n\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "my_laws.py").write_text(example)
     (tmp_path / "own_laws.py").write_text(LAWS_OF_ONES_OWN)
     monkeypatch.syspath_prepend(str(tmp_path))

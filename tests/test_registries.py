@@ -1,0 +1,18 @@
+"""Every role that can be registered has its built-in implementations behind the same door."""
+
+from importlib import import_module
+
+import pytest
+
+import fedsim
+from fedsim.common.registry import Registry
+
+
+@pytest.mark.parametrize("role", fedsim._ROLES)
+def test_built_in_ones_come_through_the_door(role: str) -> None:
+    module, _, name = fedsim._ROLES[role].partition(":")
+    registry = getattr(import_module(module), name)
+    assert isinstance(registry, Registry)
+    assert registry.noun == role
+    assert [isinstance(registry.find(kind), type) for kind in registry] == [True] * len(registry)
+    assert len(registry) > 0
