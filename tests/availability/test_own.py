@@ -21,6 +21,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
 from fedsim.population.distributions import DISTRIBUTIONS
 from fedsim.scenario import Scenario
+from fedsim.scenario.models import Stop
 from fedsim.simulation import simulate_log, transitions_table
 from fedsim.theory.prediction import applicable
 from tests.availability.cases import DAY, DRAWS, model_of, place
@@ -285,8 +286,9 @@ def test_what_cannot_be_is_refused(kind: Any, complaint: str | None, engine: str
     ],
 )
 def test_mistakes_are_found_before_the_run(group: dict[str, Any], path: str, complaint: str) -> None:
+    one = scenario(**group)
     with pytest.raises(ScenarioError) as caught:
-        preflight(scenario(**group))
+        preflight(one.model_copy(update={"stop": Stop(rounds=5)}))
     (mistake,) = caught.value.mistakes
     assert f"population[0].{path}: " in str(mistake)
     assert complaint in mistake.message
