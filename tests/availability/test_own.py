@@ -78,6 +78,10 @@ class Wrong:
     def quantile(self, p):
         return -p
 
+class Zero:
+    def quantile(self, p):
+        return 0 * p
+
 class Nothing:
     pass
 """
@@ -266,6 +270,12 @@ def test_what_cannot_be_is_refused(kind: Any, complaint: str | None, engine: str
             "availability.on.short",
             "needs a unit",
         ),
+        (
+            {"availability": {"kind": "renewal", "on": "1h", "off": {"kind": "my_world:Zero"}}},
+            "availability.off",
+            "a mean",
+        ),
+        ({"weight": {"kind": "my_world:Zero"}}, "weight", "must be above 0 and finite, but value 0 is 0"),
         ({"weight": {"kind": "my_world:Nothing"}}, "weight.kind", "it lacks the methods quantile"),
         (
             {"weight": {"kind": "my_world:Wrong"}},
