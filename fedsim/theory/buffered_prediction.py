@@ -107,5 +107,7 @@ def _session_values(session: Session) -> NDArray[np.float64]:
         quantiles = law.draw((np.arange(nodes) + 0.5) / nodes)
         mean = phase.median * np.exp(phase.sigma**2 / 2) if isinstance(phase, LognormalTime) else law.mean
         # The outermost quantiles stand for tails; with their mean put right, so is that of the session.
-        total = np.add.outer(total, quantiles * (mean / quantiles.mean())).ravel()
+        if quantiles.any():
+            quantiles = quantiles * (mean / quantiles.mean())
+        total = np.add.outer(total, quantiles).ravel()
     return total

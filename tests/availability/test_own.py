@@ -21,6 +21,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
 from fedsim.population.distributions import DISTRIBUTIONS
 from fedsim.scenario import Scenario
+from fedsim.scenario.models import Stop
 from fedsim.simulation import simulate_log, transitions_table
 from fedsim.theory.prediction import applicable
 from tests.availability.cases import DAY, DRAWS, model_of, place
@@ -76,6 +77,10 @@ class Numbers:
 class Wrong:
     def quantile(self, p):
         return -p
+
+class Zero:
+    def quantile(self, p):
+        return 0 * p
 
 class Nothing:
     pass
@@ -265,6 +270,12 @@ def test_what_cannot_be_is_refused(kind: Any, complaint: str | None, engine: str
             "availability.on.short",
             "needs a unit",
         ),
+        (
+            {"availability": {"kind": "renewal", "on": "1h", "off": {"kind": "my_world:Zero"}}},
+            "availability.off",
+            "a mean",
+        ),
+        ({"weight": {"kind": "my_world:Zero"}}, "weight", "must be above 0 and finite, but value 0 is 0"),
         ({"weight": {"kind": "my_world:Nothing"}}, "weight.kind", "it lacks the methods quantile"),
         (
             {"weight": {"kind": "my_world:Wrong"}},
@@ -285,8 +296,9 @@ def test_what_cannot_be_is_refused(kind: Any, complaint: str | None, engine: str
     ],
 )
 def test_mistakes_are_found_before_the_run(group: dict[str, Any], path: str, complaint: str) -> None:
+    one = scenario(**group)
     with pytest.raises(ScenarioError) as caught:
-        preflight(scenario(**group))
+        preflight(one.model_copy(update={"stop": Stop(rounds=5)}))
     (mistake,) = caught.value.mistakes
     assert f"population[0].{path}: " in str(mistake)
     assert complaint in mistake.message

@@ -11,6 +11,7 @@ from fedsim.availability.place import Place
 from fedsim.availability.renewal.batch import RenewalBatch
 from fedsim.availability.renewal.process import FOREVER, Process
 from fedsim.common.keyed import Stream
+from fedsim.common.registry import OptionError
 from fedsim.population.distributions import distribution
 from fedsim.scenario.availability import Length
 
@@ -28,6 +29,9 @@ class RenewalAvailability:
 
     def __init__(self, on: Length, off: Length) -> None:
         self.process = Process(distribution(on), distribution(off))
+        for name, law in (("on", self.process.on), ("off", self.process.off)):
+            if not 0 < law.mean < math.inf:
+                raise OptionError(name, f"must be a law with a mean above 0 and finite, not {law.mean:g}")
 
     def intervals(self, client: int, place: Place, draws: Stream) -> Iterator[tuple[float, float]]:  # noqa: ARG002
         """Return the available intervals of one device; they depend on its key alone."""

@@ -61,9 +61,6 @@ class Brought(Distribution):
                 raise ValueError(f"quantile must be at least 0 and finite, but is {values[first]} at {p[first]:.12g}")
         return values
 
-    def __str__(self) -> str:
-        return self._where
-
 
 @lru_cache(maxsize=4096)
 def distribution(source: Model, count: int = 1) -> Distribution:

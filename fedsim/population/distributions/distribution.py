@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fedsim.common.errors import PluginError
-
 Floats = NDArray[np.float64]
 _SMALLEST, _LARGEST = 2.0**-60, 1.0 - 2.0**-53
 _NODES = 1 << 14
@@ -57,21 +55,19 @@ class Distribution(ABC):
         renewal theory (Cox, *Renewal Theory*, 1962, section 5.2): the part v of a length that is drawn in proportion to
         itself. Here that length is found by numerical inversion.
         """
-        p, cumulative = self._biased[0]
-        return v * self.quantile(np.interp(u, cumulative, p))
+        (p, cumulative), mean = self._biased
+        return v * self.quantile(np.interp(u * mean, cumulative, p))
 
     @cached_property
     def _biased(self) -> tuple[tuple[Floats, Floats], float]:
-        """Return probabilities and the share of the mean below them, and the mean: the integral of the quantiles."""
+        """Return probabilities and the integral of the quantiles up to them, and the mean: the integral of all."""
         t = (np.arange(_NODES) + 0.5) / _NODES
         p = t - np.sin(2 * np.pi * t) / (2 * np.pi)  # close together at both ends
         steps = self.quantile(p) * (1 - np.cos(2 * np.pi * t)) / _NODES
         total = float(steps.sum())
-        if not 0 < total < np.inf:
-            raise PluginError(f"{self} must have a mean above 0 and finite, not {total:g}")
         edges = (np.arange(1, _NODES)) / _NODES
         grid = np.concatenate([[_SMALLEST], edges - np.sin(2 * np.pi * edges) / (2 * np.pi), [_LARGEST]])
-        return (grid, np.concatenate([[0.0], np.cumsum(steps) / total])), total
+        return (grid, np.concatenate([[0.0], np.cumsum(steps)])), total
 
 
 def within(z: Floats) -> Floats:
