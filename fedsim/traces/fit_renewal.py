@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, ndtr
 
 from fedsim.availability.trace.unions import Spans
 
@@ -80,93 +79,62 @@ def fit_laws(lengths: Lengths) -> list[FittedLaw]:
     whole, cut = lengths.whole, lengths.cut
     if len(whole) < _FEWEST:
         raise ValueError(f"{len(whole)} whole lengths are too few to fit a law to; at least {_FEWEST} are needed")
-    laws = [_exponential(whole, cut), _weibull(whole, cut), _lognormal(whole, cut), _pareto(whole, cut)]
     found = []
-    # Two parameters are worth it where they gain more than one unit of log-likelihood in all (Akaike).
-    for source, mean, likelihood, survival, parameters in (law for law in laws if law is not None):
-        score = (likelihood - parameters) / (len(whole) + len(cut))
-        found.append(FittedLaw(source, mean, score, _distance(lengths, survival)))
+    for kind in ("exponential", "weibull", "lognormal", "pareto"):
+        law, source, parameters = _likeliest(kind, whole, cut)
+        # Two parameters are worth it where they gain more than one unit of log-likelihood in all (Akaike).
+        score = (_log_likelihood(law, whole, cut) - parameters) / (len(whole) + len(cut))
+        if np.isfinite(score):
+            found.append(FittedLaw({"kind": kind, **source}, float(law.mean()), score, _distance(lengths, law)))
     return sorted(found, key=lambda law: -law.log_likelihood)
 
 
-def _exponential(whole: Floats, cut: Floats) -> Any:
-    mean = (whole.sum() + cut.sum()) / len(whole)
-    likelihood = -len(whole) * np.log(mean) - (whole.sum() + cut.sum()) / mean
-    return {"kind": "exponential", "mean": mean}, mean, likelihood, lambda x: np.exp(-x / mean), 1
+def _likeliest(kind: str, whole: Floats, cut: Floats) -> tuple[Any, dict[str, float], int]:
+    """Return the likeliest law of a kind, how it is written in a scenario, and how many parameters it has."""
+    from scipy import stats
+
+    if kind == "exponential":
+        mean = float((whole.sum() + cut.sum()) / len(whole))
+        return stats.expon(scale=mean), {"mean": mean}, 1
+    if kind == "pareto":
+        least = whole.min()
+        excess = np.log(whole / least).sum() + np.log(np.maximum(cut, least) / least).sum()
+        shape = float(len(whole) / excess) if excess > 0 else np.inf
+        # Without a mean, or a point: no law of a scenario.
+        law = stats.pareto(shape if 1.01 < shape <= 100 else np.nan, scale=least)
+        return law, {"mean": float(law.mean()), "shape": shape}, 2
+    if kind == "weibull":
+        shape, scale = _numerically(stats.weibull_min, whole, cut, (0.1, 100))
+        law = stats.weibull_min(shape, scale=scale)
+        return law, {"mean": float(law.mean()), "shape": shape}, 2
+    sigma, median = _numerically(stats.lognorm, whole, cut, (1e-3, 10))
+    return stats.lognorm(sigma, scale=median), {"median": median, "sigma": sigma}, 2
 
 
-def _weibull(whole: Floats, cut: Floats) -> Any:
-    from scipy.optimize import minimize_scalar
-
-    logs, every = np.log(whole), np.concatenate([whole, cut])
-    largest = every.max()
-
-    def scaled(shape: float) -> tuple[float, float]:
-        """Return log of scale ** shape for this shape, and the likelihood."""
-        power = shape * np.log(largest) + np.log(((every / largest) ** shape).sum() / len(whole))
-        likelihood = len(whole) * (np.log(shape) - power) + (shape - 1) * logs.sum() - len(whole)
-        return power, float(likelihood)
-
-    shape = float(
-        np.exp(
-            minimize_scalar(
-                lambda x: -scaled(float(np.exp(x)))[1], bounds=(np.log(0.1), np.log(100)), method="bounded"
-            ).x
-        )
-    )
-    power, likelihood = scaled(shape)
-    scale = np.exp(power / shape)
-    mean = float(scale * np.exp(gammaln(1 + 1 / shape)))
-    return (
-        {"kind": "weibull", "mean": mean, "shape": shape},
-        mean,
-        likelihood,
-        lambda x: np.exp(-((x / scale) ** shape)),
-        2,
-    )
-
-
-def _lognormal(whole: Floats, cut: Floats) -> Any:
+def _numerically(law: Any, whole: Floats, cut: Floats, shapes: tuple[float, float]) -> tuple[float, float]:
+    """Return the shape, within bounds, and the scale of the greatest likelihood."""
     from scipy.optimize import minimize
 
-    logs, later = np.log(whole), np.log(cut)
+    def minus(logs: Floats) -> float:
+        return -_log_likelihood(law(np.exp(logs[0]), scale=np.exp(logs[1])), whole, cut)
 
-    def minus(parameters: Floats) -> float:
-        centre, sigma = parameters[0], np.exp(np.clip(parameters[1], -7, 2.3))
-        seen = -0.5 * (((logs - centre) / sigma) ** 2).sum() - len(logs) * (np.log(sigma) + 0.5 * np.log(2 * np.pi))
-        return float(-(seen - logs.sum() + log_ndtr((centre - later) / sigma).sum()))
-
-    first = np.array([logs.mean(), np.log(max(logs.std(), 1e-3))])
-    centre, spread = minimize(minus, first, method="Nelder-Mead").x
-    sigma = float(np.exp(np.clip(spread, -7, 2.3)))
-    mean = float(np.exp(centre + sigma**2 / 2))
-    source = {"kind": "lognormal", "median": float(np.exp(centre)), "sigma": sigma}
-    likelihood = -minus(np.array([centre, spread]))
-    return source, mean, likelihood, lambda x: ndtr((centre - np.log(np.maximum(x, 1e-300))) / sigma), 2
+    (low, high), first = np.log(shapes), np.array([0.0, np.log(np.median(whole))])
+    found = minimize(minus, first, method="Nelder-Mead", bounds=[(low, high), (None, None)], tol=1e-7)
+    shape, scale = np.exp(found.x).tolist()
+    return shape, scale
 
 
-def _pareto(whole: Floats, cut: Floats) -> Any:
-    least = whole.min()
-    beyond = np.log(np.maximum(cut, least) / least).sum()
-    excess = np.log(whole / least).sum() + beyond
-    shape = len(whole) / excess if excess > 0 else np.inf
-    if not 1.01 < shape <= 100:  # no mean, or a point
-        return None
-    likelihood = (
-        len(whole) * (np.log(shape) + shape * np.log(least)) - (shape + 1) * np.log(whole).sum() - shape * beyond
-    )
-    mean = float(least * shape / (shape - 1))
-    source = {"kind": "pareto", "mean": mean, "shape": float(shape)}
-    return source, mean, likelihood, lambda x: np.minimum(1.0, (np.maximum(x, least) / least) ** -shape), 2
+def _log_likelihood(law: Any, whole: Floats, cut: Floats) -> float:
+    return float(law.logpdf(whole).sum() + law.logsf(cut).sum())
 
 
-def _distance(lengths: Lengths, survival: Any) -> float:
-    """Return the largest distance between a survival function and the Kaplan-Meier estimate."""
+def _distance(lengths: Lengths, law: Any) -> float:
+    """Return the largest distance between a law's survival function and the Kaplan-Meier estimate."""
+    from scipy import stats
+
+    survival = stats.ecdf(stats.CensoredData(lengths.whole, right=lengths.cut)).sf
     times = np.unique(lengths.whole)
-    every = np.sort(np.concatenate([lengths.whole, lengths.cut]))
-    events = np.diff(np.append(np.searchsorted(np.sort(lengths.whole), times), len(lengths.whole)))
-    at_risk = len(every) - np.searchsorted(every, times)
-    after = np.cumprod(1 - events / at_risk)
-    before = np.concatenate([[1.0], after[:-1]])
-    model = survival(times)
-    return float(max(np.abs(model - after).max(), np.abs(model - before).max()))
+    after = survival.evaluate(times)
+    before = np.append(1.0, after[:-1])
+    model = law.sf(times)
+    return float(np.maximum(np.abs(model - after), np.abs(model - before)).max())
