@@ -9,7 +9,7 @@ from 02:00 to 03:00 is the instant called 03:30, and 01:30 in a night that goes 
 import functools
 import math
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -96,7 +96,7 @@ def civil(start: datetime, zone: ZoneInfo, instant: float) -> Civil:
 @functools.lru_cache(maxsize=4096)
 def _civil(start: datetime, zone: ZoneInfo, year: int) -> Civil:
     first_day, begun = _start(start)
-    found = [change for each in range(year - 1, year + 2) for change in _changes(zone, each)]
+    found = [change for each in range(year - 1, year + 2) for change in offset_changes(zone, each)]
     changes = np.array([second for second, _, _ in found], dtype=np.float64) - first_day * DAY - begun
     # Where nothing changes in these years, the offset is that of any instant in them.
     before = found[0][1] if found else _offset(zone, datetime(max(year, _FIRST_YEAR), 7, 1, tzinfo=UTC))
@@ -112,7 +112,7 @@ def _start(start: datetime) -> tuple[int, float]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int, int], ...]:
+def offset_changes(zone: tzinfo, year: int) -> tuple[tuple[int, int, int], ...]:
     """Return (UTC second after ordinal 0, offset before, offset after) for every change of offset in a UTC year."""
     if not _FIRST_YEAR <= year <= _LAST_YEAR:
         return ()
@@ -129,7 +129,7 @@ def _changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int, int], ...]:
     return tuple(found)
 
 
-def _first_with(zone: ZoneInfo, offset: int, low: datetime, high: datetime) -> datetime:
+def _first_with(zone: tzinfo, offset: int, low: datetime, high: datetime) -> datetime:
     """Return the first second after `low` with this offset, by bisection."""
     while high - low > timedelta(seconds=1):
         middle = low + timedelta(seconds=int((high - low).total_seconds()) // 2)
@@ -137,6 +137,6 @@ def _first_with(zone: ZoneInfo, offset: int, low: datetime, high: datetime) -> d
     return high
 
 
-def _offset(zone: ZoneInfo, instant: datetime) -> int:
+def _offset(zone: tzinfo, instant: datetime) -> int:
     offset = instant.astimezone(zone).utcoffset() or timedelta()
     return int(offset.total_seconds())
