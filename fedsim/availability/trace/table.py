@@ -1,5 +1,6 @@
 """The plain trace file: CSV or Parquet with the columns device, start_s, end_s and, if wanted, condition."""
 
+import csv
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -86,7 +87,7 @@ def _check_columns(columns: list[str], source: str, line: int) -> None:
     if unknown:
         message = f"has the unknown column {unknown[0]!r}{did_you_mean(unknown[0], _COLUMNS)}"
     elif missing:
-        message = f"has no column {missing[0]!r}; its columns are device, start_s, end_s and, if wanted, condition"
+        message = f"has no column {missing[0]!r}; a trace has device, start_s, end_s and, if wanted, condition"
     elif len(set(columns)) < len(columns):
         message = f"has a column twice: {', '.join(columns)}"
     else:
@@ -112,10 +113,15 @@ def _read_parquet(path: Path) -> pl.DataFrame:
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
-    header = pl.read_csv(path, has_header=False, infer_schema=False, n_rows=1, truncate_ragged_lines=True).row(0)
-    _check_columns([str(name or "") for name in header], str(path), 1)
-    table = pl.read_csv(path, infer_schema=False).with_columns(pl.col("start_s", "end_s").str.strip_chars())
-    numbers = table.with_columns(pl.col("start_s", "end_s").cast(pl.Float64, strict=False))
+    with path.open("rb") as file:
+        head = file.readline(10_000)
+    try:
+        columns = next(csv.reader([head.decode("utf-8-sig").strip()]), [])
+    except (UnicodeDecodeError, csv.Error):
+        raise TraceError("is not CSV text: its first line cannot be read", str(path), 1, 1) from None
+    _check_columns(columns, str(path), 1)
+    table = pl.read_csv(path, infer_schema=False)
+    numbers = table.with_columns(pl.col("start_s", "end_s").str.strip_chars().cast(pl.Float64, strict=False))
     for name in ("start_s", "end_s"):
         bad = table[name].is_not_null() & numbers[name].is_null()
         _refuse_first(bad, table[name], path, 2, name + " must be a number of seconds, not {!r}")
