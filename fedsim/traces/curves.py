@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability import Place, available_at, build_model
-from fedsim.availability.trace.pattern import DAY_S
 from fedsim.availability.trace.unions import Spans
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
@@ -47,26 +46,21 @@ def hourly_shares(spans: Spans, begin: float, end: float) -> NDArray[np.float64]
 
     Notes
     -----
-    The time available before t, over all devices, is sum (t - start)+ - (t - end)+, which is looked up at every full
-    hour in the sorted starts and ends: exact, and O((n + hours) log n).
+    The time available up to an instant, over all devices, is linear between the starts and ends: it is looked up at
+    every full hour, which is exact, and O((n + hours) log n).
     """
     edges = np.arange(np.floor(begin / 3600), np.ceil(end / 3600) + 1) * 3600.0
     inside = np.clip(edges, begin, end)
     seen = np.diff(inside) * len(spans)
-    held = np.diff(_passed(spans.starts, inside) - _passed(spans.ends, inside))
+    instants = np.concatenate([[begin], spans.starts, spans.ends])
+    order = np.argsort(instants)
+    available = np.cumsum(np.repeat([0, 1, -1], [1, len(spans.starts), len(spans.ends)])[order])
+    passed = np.append(0.0, np.cumsum(available[:-1] * np.diff(instants[order])))
+    held = np.diff(np.interp(inside, instants[order], passed))
     hours = ((edges[:-1] // 3600) % 24).astype(np.int64)
     with np.errstate(invalid="ignore"):
         shares: NDArray[np.float64] = np.bincount(hours, held, 24) / np.bincount(hours, seen, 24)
     return shares
-
-
-def _passed(times: NDArray[np.float64], instants: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sum (instant - time)+ over the times, for each instant."""
-    ordered = np.sort(times)
-    sums = np.concatenate([[0.0], np.cumsum(ordered)])
-    before = np.searchsorted(ordered, instants)
-    passed: NDArray[np.float64] = before * instants - sums[before]
-    return passed
 
 
 def habits_shares(habits: Habits) -> NDArray[np.float64]:
@@ -86,8 +80,3 @@ def misfit(model: NDArray[np.float64], trace: NDArray[np.float64]) -> Misfit:
     apart = np.abs(model - trace)[seen]
     means = float(model[seen].mean()), float(trace[seen].mean())
     return Misfit(float(apart.mean()), float(apart.max()), *means)
-
-
-def observed_days(begin: float, end: float) -> NDArray[np.int64]:
-    """Return the numbers of the days that were observed from midnight to midnight."""
-    return np.arange(np.ceil(begin / DAY_S - 1e-9), np.floor(end / DAY_S + 1e-9)).astype(np.int64)

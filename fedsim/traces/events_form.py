@@ -5,13 +5,15 @@ condition is off, and after the last line of a device nothing is known, so that 
 """
 
 from array import array
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from typing import NoReturn
 
 import numpy as np
+import polars as pl
 
-from fedsim.availability.trace.faults import LONGEST_S, MOST_DEVICES, MOST_INTERVALS, TraceError
+from fedsim.availability.trace.faults import LONGEST_S, MOST_DEVICES, TraceError
 from fedsim.availability.trace.rows import CONDITIONS, Rows
 
 _CHARGING, _NOT_CHARGING = {"charging": True}, {"charging": False}
@@ -39,8 +41,9 @@ EVENTS: dict[str, dict[str, bool]] = {
 """What each event means. Battery levels such as ``85.0%`` mean nothing here either."""
 _CODES = {event: code for code, event in enumerate(EVENTS)}
 _LEVEL = _CODES["battery_okay"]
-_EPOCH = datetime(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNKNOWN = -1
+_KINDS = {"number": "a number", "civil": "a date without a zone", "zoned": "a date with a zone"}
 
 
 @dataclass
@@ -69,65 +72,72 @@ class Events:
         """Give the number of devices."""
         return len(self.names)
 
-    def add_device(self, name: str, text: str, line: int = 1, *, inside: bool = False) -> None:
-        """Take the lines ``timestamp<TAB>event`` of one device; `inside` a value of another file they have no line."""
-        device = self.number(name, line)
-        for offset, written in enumerate(text.split("\n")):
-            if written.strip():
-                self.add(device, written, line if inside else line + offset)
+    def add(self, text: str, device: str | None = None, inside: int = 0) -> None:
+        """Take some lines.
 
-    def add_lines(self, text: str) -> None:
-        """Take the lines ``device<TAB>timestamp<TAB>event``."""
-        for line, written in enumerate(text.split("\n"), 1):
-            if written.strip():
-                name, tab, rest = written.partition("\t")
+        Parameters
+        ----------
+        text
+            ``timestamp<TAB>event`` in each line, or ``device<TAB>timestamp<TAB>event`` where no device is given.
+        device
+            Whose lines they are.
+        inside
+            The line of a file in which all of the text is one value; else its first line is line 1.
+
+        Raises
+        ------
+        TraceError
+            With the place of what is wrong.
+        """
+        name, place, skipped = device or "", 0, 0
+        if device is not None:
+            self.names.setdefault(device, len(self.names))
+
+        def refuse(message: str) -> NoReturn:
+            raise TraceError(message, self.source, place, skipped + 1)
+
+        for number, written in enumerate(text.split("\n"), 1):
+            if not written.strip():
+                continue
+            place, line = inside or number, written
+            if device is None:
+                skipped = 0
+                name, tab, line = written.partition("\t")
                 if not tab or not name.strip():
-                    raise TraceError("expected device<TAB>timestamp<TAB>event", self.source, line, 1)
-                self.add(self.number(name.strip(), line), rest, line, len(name) + 1)
-
-    def number(self, name: str, line: int) -> int:
-        """Return the number of a device, new or known."""
-        if len(self.names) >= MOST_DEVICES and name not in self.names:
-            raise TraceError(f"has more than {MOST_DEVICES:,} devices", self.source, line, 1)
-        return self.names.setdefault(name, len(self.names))
-
-    def add(self, device: int, written: str, line: int, skipped: int = 0) -> None:
-        """Take one event."""
-        stamp, tab, event = written.partition("\t")
-        if not tab or "\t" in event.strip():
-            raise TraceError(f"expected timestamp<TAB>event, found {written[:40]!r}", self.source, line, skipped + 1)
-        word = event.strip().lower()
-        code = _CODES.get(word, _LEVEL if word.endswith("%") else _UNKNOWN)
-        kind, instant = _instant(stamp.strip())
-        if not kind:
-            message = f"expected a time such as 2020-01-31 08:15:00 or a number of seconds, found {stamp[:40]!r}"
-            raise TraceError(message, self.source, line, skipped + 1)
-        if self.kind and kind != self.kind:
-            message = f"writes a time as {_KINDS[kind]}, and earlier ones as {_KINDS[self.kind]}"
-            raise TraceError(message, self.source, line, skipped + 1)
-        self.kind = kind
-        if code == _UNKNOWN:
-            self.unknown += 1
-        if kind == "number" and not abs(instant) <= LONGEST_S:
-            if not self.lenient:
-                message = (
+                    refuse("expected device<TAB>timestamp<TAB>event")
+                name, skipped = name.strip(), len(name) + 1
+            if len(self.names) >= MOST_DEVICES and name not in self.names:
+                refuse(f"has more than {MOST_DEVICES:,} devices")
+            owner = self.names.setdefault(name, len(self.names))
+            stamp, tab, event = line.partition("\t")
+            if not tab or "\t" in event.strip():
+                refuse(f"expected timestamp<TAB>event, found {line[:40]!r}")
+            kind, instant = _instant(stamp.strip())
+            if not kind:
+                refuse(f"expected a time such as 2020-01-31 08:15:00 or a number of seconds, found {stamp[:40]!r}")
+            if self.kind and kind != self.kind:
+                refuse(f"writes a time as {_KINDS[kind]}, and earlier ones as {_KINDS[self.kind]}")
+            self.kind = kind
+            word = event.strip().lower()
+            code = _CODES.get(word, _LEVEL if word.endswith("%") else _UNKNOWN)
+            self.unknown += code == _UNKNOWN
+            if kind != "number" or abs(instant) <= LONGEST_S:
+                self.devices.append(owner)
+                self.times.append(instant)
+                self.codes.append(code)
+            elif self.lenient:
+                self.impossible += 1
+            else:
+                refuse(
                     f"the time {stamp.strip()[:40]} is impossible: times are seconds, finite and within 100 years of "
                     "the base; with --policy lenient such events are dropped"
                 )
-                raise TraceError(message, self.source, line, skipped + 1)
-            self.impossible += 1
-            return
-        if len(self.times) >= MOST_INTERVALS:
-            raise TraceError(f"has more than {MOST_INTERVALS:,} events", self.source, line, 1)
-        self.devices.append(device)
-        self.times.append(instant)
-        self.codes.append(code)
 
     def base(self) -> datetime | None:
         """Return the base where none is given: midnight before the first event; None where times are bare numbers."""
         if self.kind == "number" or not self.times:
             return None
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=min(self.times) // 86_400)
+        return _EPOCH + timedelta(days=min(self.times) // 86_400)
 
     def rows(self, base: datetime | None) -> tuple[Rows, int]:
         """Return the intervals in which each condition holds, and how many events were out of order.
@@ -137,62 +147,43 @@ class Events:
         base
             The instant of second 0. Times without a zone are read in the base's own offset from UTC.
         """
-        devices, codes = np.asarray(self.devices, dtype=np.int64), np.asarray(self.codes)
-        times = np.asarray(self.times, dtype=np.float64)
-        if base is not None and self.kind == "civil":
-            times = times - (base.replace(tzinfo=None) - _EPOCH).total_seconds()
-        elif base is not None and self.kind == "zoned":
-            times = times - base.timestamp()
-        unordered = int(((np.diff(devices) == 0) & (np.diff(times) < 0)).sum())
-        order = np.lexsort((times, devices))
-        devices, codes, times = devices[order], codes[order], times[order]
-        bounds = np.searchsorted(devices, np.arange(len(self.names) + 1))
-        closing = np.array([times[b - 1] if b > a else np.nan for a, b in pairwise(bounds.tolist())])
-        parts = [_holding(devices, codes, times, closing, condition) for condition in CONDITIONS[1:]]
-        # Every device is named once without times: whoever has no interval is known nevertheless.
-        everyone = np.arange(len(self.names))
-        nothing = np.full(len(everyone), np.nan)
-        return Rows(
-            names=tuple(self.names),
-            devices=np.concatenate([*(part[0] for part in parts), everyone]),
-            starts=np.concatenate([*(part[1] for part in parts), nothing]),
-            ends=np.concatenate([*(part[2] for part in parts), nothing]),
-            conditions=np.repeat([1, 2, 3, 1], [*(len(part[0]) for part in parts), len(everyone)]).astype(np.int8),
-            source=self.source,
-        ), unordered
+        second_0 = 0.0
+        if base is not None and self.kind != "number":
+            second_0 = (base.replace(tzinfo=UTC) if self.kind == "civil" else base).timestamp()
+        columns = {"device": self.devices, "time": self.times, "code": self.codes}
+        events = pl.DataFrame({name: np.asarray(values) for name, values in columns.items()})
+        events = events.with_columns(pl.col("time") - second_0)
+        unordered = (events["device"].diff() == 0) & (events["time"].diff() < 0)
+        events = events.sort("device", "time", maintain_order=True)
+        held = pl.concat([_holding(events, code) for code in range(1, len(CONDITIONS))])
+        devices, starts, ends, conditions = (held[name].to_numpy() for name in ("device", "time", "end", "condition"))
+        return Rows(tuple(self.names), devices, starts, ends, conditions, self.source), int(unordered.sum())
 
 
-_KINDS = {"number": "a number", "civil": "a date without a zone", "zoned": "a date with a zone"}
-
-
-def _holding(
-    devices: np.ndarray, codes: np.ndarray, times: np.ndarray, closing: np.ndarray, condition: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (device, start, end) of every stretch in which a condition holds."""
-    on = [code for event, code in _CODES.items() if EVENTS[event].get(condition) is True]
-    off = [code for event, code in _CODES.items() if EVENTS[event].get(condition) is False]
-    of_it = np.isin(codes, [*on, *off])
-    devices, state, times = devices[of_it], np.isin(codes[of_it], on), times[of_it]
-    new = np.concatenate([[True], devices[1:] != devices[:-1]])[: len(devices)]
-    changes = np.flatnonzero(new | np.concatenate([[True], state[1:] != state[:-1]])[: len(devices)])
-    starting = changes[state[changes]]
-    follower = np.searchsorted(changes, starting, side="right")
-    after = np.concatenate([changes, [-1]])[follower]
-    ended = (after >= 0) & (devices[after] == devices[starting]) if len(devices) else np.zeros(0, dtype=np.bool_)
-    ends = np.where(ended, times[after], closing[devices[starting]]) if len(devices) else np.zeros(0)
-    return devices[starting], times[starting], ends
+def _holding(events: pl.DataFrame, condition: int) -> pl.DataFrame:
+    """Return every stretch in which a condition holds; what holds at a device's last event ends there."""
+    name = CONDITIONS[condition]
+    states = {_CODES[event]: states[name] for event, states in EVENTS.items() if name in states}
+    on, by_device = pl.col("on"), "device"
+    return (
+        events.with_columns(
+            on=pl.col("code").replace_strict(states, default=None, return_dtype=pl.Boolean),
+            last=pl.col("time").last().over(by_device),
+        )
+        .drop_nulls("on")
+        .filter(on.ne_missing(on.shift().over(by_device)))
+        .with_columns(end=pl.col("time").shift(-1).over(by_device).fill_null(pl.col("last")))
+        .filter("on")
+        .with_columns(condition=pl.lit(condition, dtype=pl.Int8))
+    )
 
 
 def _instant(text: str) -> tuple[str, float]:
     """Return how an instant is written and its number of seconds, since 1970 unless it is a number."""
-    try:
+    with suppress(ValueError):
         return "number", float(text)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         instant = datetime.fromisoformat(text)
-    except ValueError:
-        return "", 0.0
-    if instant.tzinfo is None:
-        return "civil", (instant - _EPOCH).total_seconds()
-    return "zoned", (instant - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+        kind = "civil" if instant.tzinfo is None else "zoned"
+        return kind, (instant.replace(tzinfo=instant.tzinfo or UTC) - _EPOCH).total_seconds()
+    return "", 0.0

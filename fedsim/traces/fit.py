@@ -109,29 +109,17 @@ def _fit_habits(pattern: Pattern) -> Fit:
             notes.append("the habits of being on a network are not estimated; they keep their defaults")
     notes.append("`spread` of charging, how much persons differ in how often they charge, keeps its default")
     conditions = {
-        name: misfit(habits_shares(_habits({**model, "require": [name]})), hourly_shares(spans, begin, end))
+        name: misfit(
+            habits_shares(Habits.model_validate({**model, "require": [name]})), hourly_shares(spans, begin, end)
+        )
         for name, spans in curves.items()
     }
-    joint = misfit(habits_shares(_habits(model)), hourly_shares(pattern.spans, begin, end))
+    joint = misfit(habits_shares(Habits.model_validate(model)), hourly_shares(pattern.spans, begin, end))
     return Fit(model, joint, conditions, {}, notes)
-
-
-def _habits(written: dict[str, Any]) -> Habits:
-    return Habits.model_validate(written)
 
 
 def _written(source: dict[str, Any]) -> dict[str, Any]:
     """Write a law as in a scenario: times with a unit, to the second, other numbers to four digits."""
-    times = {"mean", "median"}
-    return {
-        key: format_duration(max(float(round(value)), 1.0))
-        if key in times
-        else value
-        if key == "kind"
-        else _digits(value)
-        for key, value in source.items()
-    }
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.4g}")
+    written = {key: value if key == "kind" else float(f"{value:.4g}") for key, value in source.items()}
+    times = source.keys() & {"mean", "median"}
+    return written | {key: format_duration(max(float(round(source[key])), 1.0)) for key in times}

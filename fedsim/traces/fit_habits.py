@@ -13,7 +13,6 @@ from fedsim.availability.trace.pattern import DAY_S
 from fedsim.availability.trace.unions import Spans
 from fedsim.scenario.civil import format_clock
 from fedsim.scenario.units import format_duration
-from fedsim.traces.curves import observed_days
 
 Floats = NDArray[np.float64]
 _HOUR = 3600.0
@@ -38,7 +37,8 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
     ValueError
         If less than two whole days, or too few sessions, were observed.
     """
-    days = observed_days(begin, end)
+    # Days that were observed from midnight to midnight.
+    days = np.arange(np.ceil(begin / DAY_S - 1e-9), np.floor(end / DAY_S + 1e-9)).astype(np.int64)
     if len(days) < 2:
         raise ValueError(f"{len(days)} whole days are too few to tell habits from; at least two are needed")
     whole = (spans.starts > begin) & (spans.ends < end)
@@ -47,35 +47,30 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
     day = np.floor((starts - DAY_S / 2) / DAY_S).astype(np.int64)
     evening = starts - day * DAY_S
     candidate = np.flatnonzero((lengths >= _SHORTEST_NIGHT) & (evening >= 18 * _HOUR) & (evening < 30 * _HOUR))
-    order = candidate[np.lexsort((-lengths[candidate], day[candidate], devices[candidate]))]
-    new = np.append(True, (np.diff(devices[order]) != 0) | (np.diff(day[order]) != 0))[: len(order)]
-    night = order[new]
+    longest = candidate[np.argsort(-lengths[candidate], kind="stable")]
+    night = longest[np.unique(np.stack([devices[longest], day[longest]]), axis=1, return_index=True)[1]]
     if len(night) < _FEWEST:
         raise ValueError(f"{len(night)} nights on the charger are too few to tell habits from")
     rest = np.ones(len(starts), dtype=np.bool_)
     rest[night] = False
-    nights_seen = len(days) - 1
     free = (weekday + day[night] + 1) % 7 >= 5
-    evenings, slept = evening[night], lengths[night]
-    usual, usual_length = _usual(evenings, free), _usual(slept, free)
-    persons, daily = _deviations(evenings - np.where(free, usual[1], usual[0]), devices[night])
-    persons_length, daily_length = _deviations(slept - np.where(free, usual_length[1], usual_length[0]), devices[night])
+    plugged = _usual(evening[night], free, devices[night])
+    length = _usual(lengths[night], free, devices[night])
     inside = np.isin(day[night], days[:-1])
-    found: dict[str, Any] = {
+    return {
         "night": {
-            "chance": round(min(1.0, float(inside.sum()) / (nights_seen * len(spans))), 3),
-            "plug_in": _clock(usual[0]),
-            "plug_in_weekend": _clock(usual[1]),
-            "length": _minutes(min(usual_length[0], 16 * _HOUR)),
-            "length_weekend": _minutes(min(usual_length[1], 16 * _HOUR)),
-            "between_persons": _minutes(persons),
-            "between_days": _minutes(daily),
-            "length_between_persons": _minutes(persons_length),
-            "length_between_days": _minutes(daily_length),
-        }
+            "chance": round(min(1.0, float(inside.sum()) / ((len(days) - 1) * len(spans))), 3),
+            "plug_in": format_clock(_to_minutes(plugged[0]) % DAY_S),
+            "plug_in_weekend": format_clock(_to_minutes(plugged[1]) % DAY_S),
+            "length": format_duration(_to_minutes(min(length[0], 16 * _HOUR))),
+            "length_weekend": format_duration(_to_minutes(min(length[1], 16 * _HOUR))),
+            "between_persons": format_duration(_to_minutes(plugged[2])),
+            "between_days": format_duration(_to_minutes(plugged[3])),
+            "length_between_persons": format_duration(_to_minutes(length[2])),
+            "length_between_days": format_duration(_to_minutes(length[3])),
+        },
+        "top_up": _top_ups(starts[rest], lengths[rest], days, len(spans), weekday),
     }
-    found["top_up"] = _top_ups(starts[rest], lengths[rest], days, len(spans), weekday)
-    return found
 
 
 def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
@@ -119,20 +114,21 @@ def _top_ups(starts: Floats, lengths: Floats, days: NDArray[np.int64], devices: 
     return found
 
 
-def _usual(values: Floats, free: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the medians before working days and before others; the common one where a kind of day is missing."""
-    medians = [float(np.median(values[side] if side.any() else values)) for side in (~free, free)]
-    return medians[0], medians[1]
+def _usual(values: Floats, free: NDArray[np.bool_], persons: NDArray[np.int64]) -> tuple[float, float, float, float]:
+    """Return the medians before working days and before others, and how much persons, and their days, differ from them.
 
-
-def _deviations(values: Floats, persons: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the standard deviations between persons and from day to day, by the analysis of variance."""
+    The median is the common one where a kind of day is missing; the standard deviations between persons and from day to
+    day are those of the analysis of variance.
+    """
+    working, other = (float(np.median(values[side] if side.any() else values)) for side in (~free, free))
+    values = values - np.where(free, other, working)
     counts = np.bincount(persons)
     means = np.bincount(persons, values) / np.maximum(counts, 1)
     within = ((values - means[persons]) ** 2).sum() / max(len(values) - int((counts > 0).sum()), 1)
     several = counts > 1
     between = means[several].var() - (within / counts[several]).mean() if several.sum() > 1 else 0.0
-    return float(min(np.sqrt(max(between, 0.0)), _MOST_DEVIATION)), float(min(np.sqrt(within), _MOST_DEVIATION))
+    between_persons, between_days = np.minimum(np.sqrt([max(between, 0.0), within]), _MOST_DEVIATION).tolist()
+    return working, other, between_persons, between_days
 
 
 def _lognormal(lengths: Floats) -> dict[str, Any]:
@@ -147,9 +143,5 @@ def _weights(starts: Floats) -> list[float]:
     return [round(float(weight), 2) for weight in 100 * counts / counts.sum()]
 
 
-def _clock(seconds: float) -> str:
-    return format_clock(60.0 * round(seconds / 60) % DAY_S)
-
-
-def _minutes(seconds: float) -> str:
-    return format_duration(60.0 * round(seconds / 60))
+def _to_minutes(seconds: float) -> float:
+    return 60.0 * round(seconds / 60)

@@ -9,7 +9,7 @@ from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
 from fedsim.availability.trace.rows import Rows, Trace, clean
 from fedsim.availability.trace.table import LARGEST_FILE, check_file
 from fedsim.traces.events_form import Events
-from fedsim.traces.json_form import read_json
+from fedsim.traces.json_form import position, read_json
 
 Form: TypeAlias = Literal["auto", "json", "tsv"]
 _MOST_FILES = 100_000
@@ -75,9 +75,9 @@ def _read_file(path: Path, form: Form, policy: Policy) -> Rows | Events:
     text = _text(path, data)
     first = next((line for line in text.split("\n", 1000) if line.strip()), "")
     if first.count("\t") == 2:
-        events.add_lines(text)
+        events.add(text)
     elif form == "tsv" or "\t" in first:
-        events.add_device(path.stem, text)
+        events.add(text, path.stem)
     else:
         message = 'is neither JSON ({"device": [[start, end], ...]}) nor lines of timestamp<TAB>event'
         raise TraceError(message, str(path), 1, 1)
@@ -100,7 +100,7 @@ def _read_folder(path: Path, form: Form, policy: Policy) -> Events:
         events.source = str(file)
         if file.stem in events.names:
             raise TraceError(f"device {file.stem!r} is there twice, with another ending", str(file))
-        events.add_device(file.stem, _text(file, data))
+        events.add(_text(file, data), file.stem)
     events.source = str(path)
     return events
 
@@ -114,14 +114,10 @@ def _bytes(path: Path) -> bytes:
 
 
 def _text(path: Path, data: bytes) -> str:
-    bad = data.find(b"\x00")
-    reason = "holds a byte 0x00" if bad >= 0 else ""
     try:
-        text = data.decode("utf-8-sig")
+        text, bad, reason = data.decode("utf-8-sig"), data.find(b"\x00"), "holds a byte 0x00"
     except UnicodeDecodeError as error:
         text, bad, reason = "", error.start, f"byte 0x{data[error.start]:02x} is not UTF-8"
     if bad >= 0:
-        begin = data.rfind(b"\n", 0, bad) + 1
-        message = f"is not text: {reason}"
-        raise TraceError(message, str(path), data.count(b"\n", 0, bad) + 1, bad - begin + 1)
+        raise TraceError(f"is not text: {reason}", str(path), *position(data, bad))
     return text

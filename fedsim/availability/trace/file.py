@@ -11,7 +11,7 @@ from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
 from fedsim.availability.trace.pattern import DAY_S, Pattern, Repeat, build_pattern
 from fedsim.availability.trace.recorded import Assign, RecordedAvailability
 from fedsim.availability.trace.rows import clean
-from fedsim.availability.trace.table import read_rows
+from fedsim.availability.trace.table import check_file, read_rows
 from fedsim.common.registry import OptionError
 
 _Used: TypeAlias = tuple[datetime, ZoneInfo | None, Repeat, tuple[str, ...] | None, float | None, float | None]
@@ -54,8 +54,12 @@ class TraceFile(RecordedAvailability):
         zone = None if time_zone is None else ZoneInfo(time_zone)
         used = (base, zone, repeat, None if require is None else tuple(require), since, until)
         try:
-            pattern, report = _open(locate, file, policy, used, keep_empty=without_intervals == "keep")
-        except TraceError as error:
+            path = locate(file)
+            check_file(path)
+            status = path.stat()
+            kept = without_intervals == "keep"
+            pattern, report = _read(path, policy, used, kept, status.st_mtime_ns, status.st_size)
+        except (TraceError, ValueError) as error:
             raise OptionError("file", str(error)) from None
         dealt, devices = assign != "with_replacement", len(pattern.names)
         if dealt and earlier + len(members) > devices:
@@ -67,20 +71,6 @@ class TraceFile(RecordedAvailability):
             )
         super().__init__(pattern, assign, members.start, earlier if dealt else 0)
         object.__setattr__(self, "notes", tuple(f"{file}: {note}" for note in _notes(pattern, report)))
-
-
-def _open(
-    locate: Callable[[str], Path], file: str, policy: Policy, used: _Used, *, keep_empty: bool
-) -> tuple[Pattern, TraceReport]:
-    try:
-        path = locate(file)
-    except ValueError as error:
-        raise TraceError(str(error)) from None
-    try:
-        status = path.stat()
-    except OSError:
-        raise TraceError(f"there is no file {str(path)!r}") from None
-    return _read(path, policy, used, keep_empty, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=8)

@@ -105,14 +105,18 @@ def build_pattern(
     last = max(float(part.ends.max()) for part in parts.values()) if until is None else until
     if last <= first:
         raise TraceError(f"ends {last:g} s after its base, before the part that is used begins ({first:g} s)")
-    civil = _Civil(base, zone or base.tzinfo)
-    begin, end = civil.seconds(first), civil.seconds(last, closing=True)
+    civil = zone or base.tzinfo
+    assert civil is not None, "an instant has a zone"
+    opening, closing = base.timestamp() + first, base.timestamp() + last
+    # The end lies before a change of the clocks at that very instant.
+    begin, end = opening + offset_at(civil, opening), closing + offset_at(civil, math.ceil(closing) - 1)
     period = WEEK_S if repeat == "week" else DAY_S
     origin = _A_MONDAY if repeat == "week" else 0.0
     reference = math.floor((begin - origin) / period) * period + origin
     lap = math.inf if repeat == "none" else max(1, math.ceil((end - begin - 1e-3) / period)) * period
     laid = {
-        condition: _fold(civil.positions(clip(part, first, last), reference), lap) for condition, part in parts.items()
+        condition: _fold(_positions(clip(part, first, last), base.timestamp(), civil, reference), lap)
+        for condition, part in parts.items()
     }
     spans = intersection(list(laid.values()))
     available = np.diff(spans.offsets) > 0
@@ -128,40 +132,26 @@ def build_pattern(
     )
 
 
-class _Civil:
-    """Turns seconds since the base into civil seconds since 1970-01-01 00:00."""
-
-    def __init__(self, base: datetime, zone: tzinfo | None) -> None:
-        assert zone is not None, "an instant has a zone"
-        self.zone, self.base = zone, base.timestamp()
-
-    def seconds(self, instant: float, *, closing: bool = False) -> float:
-        """Return the civil time of one instant; `closing` for the end of something, which lies before a change."""
-        epoch = self.base + instant
-        return epoch + offset_at(self.zone, math.ceil(epoch) - 1 if closing else epoch)
-
-    def positions(self, spans: Spans, reference: float) -> Spans:
-        """Return the civil times in which the devices are available, in seconds since `reference`."""
-        if not len(spans.starts):
-            return spans
-        parts: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
-        devices, last = spans.devices, float(spans.ends.max())
-        for begin, end, offset in offset_pieces(self.zone, self.base + float(spans.starts.min())):
-            low, high = begin - self.base, end - self.base
-            # The base in this piece's civil time; a whole number as a rule, so that times keep every digit.
-            shift = self.base + offset - reference
-            inside = (spans.starts < high) & (spans.ends > low)
-            starts = np.maximum(spans.starts[inside], low) + shift
-            ends = np.minimum(spans.ends[inside], high) + shift
-            if math.isfinite(end):
-                # Where the clock is put forward, what holds across the change holds in the hour that is left out.
-                jump = offset_at(self.zone, end) - offset
-                ends[spans.ends[inside] > high] += max(jump, 0.0)
-            parts.append((devices[inside], starts, ends))
-            if high >= last:
-                break
-        together = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        return union(together[0], together[1], together[2], len(spans))[0]
+def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spans:
+    """Return the civil times, in seconds since `reference`, of intervals in seconds since `base`."""
+    if not len(spans.starts):
+        return spans
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
+    for begin, end, offset in offset_pieces(zone, base + float(spans.starts.min())):
+        low, high = begin - base, end - base
+        # The base in this piece's civil time; a whole number as a rule, so that times keep every digit.
+        shift = base + offset - reference
+        inside = (spans.starts < high) & (spans.ends > low)
+        starts = np.maximum(spans.starts[inside], low) + shift
+        ends = np.minimum(spans.ends[inside], high) + shift
+        if math.isfinite(end):
+            # Where the clock is put forward, what holds across the change holds in the hour that is left out.
+            ends[spans.ends[inside] > high] += max(offset_at(zone, end) - offset, 0.0)
+        parts.append((spans.devices[inside], starts, ends))
+        if high >= spans.ends.max():
+            break
+    devices, starts, ends = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return union(devices, starts, ends, len(spans))[0]
 
 
 def _fold(spans: Spans, lap: float) -> Spans:

@@ -4,19 +4,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from itertools import chain
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Mask
+from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
 from fedsim.availability.offsets import offset_at, offset_pieces
 from fedsim.availability.place import Place
 from fedsim.availability.trace.pattern import DAY_S, WEEK_S, Pattern
-from fedsim.availability.trace.unions import Spans
+from fedsim.availability.trace.unions import Spans, union
 from fedsim.common.keyed import Stream
-
-if TYPE_CHECKING:
-    from fedsim.availability.trace.batch import RecordedBatch
 
 Assign: TypeAlias = Literal["with_replacement", "without_replacement", "in_order"]
 _LOT = 0  # index of the draw of a client that chooses its device
@@ -68,67 +66,89 @@ class RecordedAvailability:
     def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> Mask:
         """Say of each of many clients whether it is available at one instant.
 
-        The position in the lap is the same for all; each client's intervals are bisected, all at once. What is compared
-        is the very number that `intervals` gives, so that the two agree to the last bit.
+        Each client's intervals are bisected, all at once. What is compared is the very number that `intervals` gives,
+        so that the two agree to the last bit.
         """
-        pattern, spans = self.pattern, self.pattern.spans
-        shift = shift_of(pattern, place, offset_at(place.zone, _second(place, instant)))
-        lap = 0 if math.isinf(pattern.lap) else math.floor((instant + shift) / pattern.lap)
-        if math.isfinite(pattern.lap):  # the quotient is rounded: at most one off
-            lap += int(origin_of(pattern, lap + 1, shift) <= instant) - int(origin_of(pattern, lap, shift) > instant)
-        origin = origin_of(pattern, lap, shift)
-        devices = self.assigned(clients, draws)
-        low, high = spans.offsets[devices], spans.offsets[devices + 1]
-        first = low.copy()
-        while (low < high).any():
-            middle = (low + high) // 2
-            open_ = low < high
-            after = open_ & (origin + spans.starts[np.where(open_, middle, 0)] <= instant)
-            low, high = np.where(after, middle + 1, low), np.where(open_ & ~after, middle, high)
-        # `low` is the first interval that starts later; the one before is the only one that can hold the instant.
-        holds = low > first
-        holds[holds] = instant < origin + spans.ends[low[holds] - 1]
+        spans, devices = self.pattern.spans, self.assigned(clients, draws)
+        holds = np.zeros(len(devices), dtype=np.bool_)
+        for origin, low, high in laps(self.pattern, place, instant, math.nextafter(instant, math.inf)):
+            if low <= instant < high:
+                who, rows = spans.near(devices, instant - origin, instant - origin)
+                holds[who[(origin + spans.starts[rows] <= instant) & (instant < origin + spans.ends[rows])]] = True
         return holds
 
     def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[RecordedBatch]":
         """Return a batch for each place; the trace itself is shared."""
-        from fedsim.availability.trace.batch import RecordedBatch
-
-        first = RecordedBatch(self, homes[0][0], draws)
-        return [first.elsewhere(place) for place, _ in homes]
+        return [RecordedBatch(self, place, draws) for place, _ in homes]
 
     def _device(self, client: int, draws: Stream) -> int:
         return int(self.assigned(np.array([client]), draws)[0])
 
 
+class RecordedBatch:
+    """Clients that live by a trace in one place.
+
+    Parameters
+    ----------
+    trace
+        The trace of the group.
+    place
+        When simulated time begins, and the clients' time zone.
+    draws
+        The stream for availability.
+    """
+
+    follows = False
+
+    def __init__(self, trace: RecordedAvailability, place: Place, draws: Stream) -> None:
+        self._trace, self._place, self._draws = trace, place, draws
+        self._last: Floats | None = None
+
+    def at(self, clients: Clients, instant: float) -> Mask:
+        """Look it up."""
+        return self._trace.available_at(clients, instant, self._place, self._draws)
+
+    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
+        """Look for the end in the lap."""
+        return ends_by_spells(self, clients, instant, until)
+
+    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+        """Gather the intervals lap by lap, and join those that touch."""
+        return self._spells(self._trace.assigned(clients, self._draws), since, until)
+
+    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+        """Find the last end of devices whose trace is not repeated; others never leave, unless they never come."""
+        if self._last is None:
+            spans = self._trace.pattern.spans
+            self._last = np.where(np.diff(spans.offsets) == 0, -np.inf, np.inf)
+            if math.isinf(self._trace.pattern.lap):
+                # Clocks that are changed, and zones, move the last end by less than four days.
+                all_of_it = self._spells(np.arange(len(spans)), 0.0, float(spans.ends.max()) + 4 * DAY_S)
+                self._last = np.full(len(spans), -np.inf)
+                np.maximum.at(self._last, all_of_it.who, all_of_it.ends)
+        gone = np.maximum(self._last[self._trace.assigned(clients, self._draws)], since)
+        gone[gone > until] = np.inf
+        return gone
+
+    def _spells(self, devices: Clients, since: float, until: float) -> Spells:
+        spans = self._trace.pattern.spans
+        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        for origin, low, high in laps(self._trace.pattern, self._place, since, until):
+            first, last = max(low, since), min(high, until)
+            who, rows = spans.near(devices, first - origin, last - origin)
+            starts = np.maximum(origin + spans.starts[rows], first)
+            ends = np.minimum(origin + spans.ends[rows], last)
+            some = starts < ends
+            found.append(Spells(who[some], starts[some], ends[some]))
+        who, starts, ends = (np.concatenate(column) for column in zip(*found, strict=True))
+        # Pieces that touch are joined; a gap stays, however short.
+        joined, _ = union(who, starts, ends, len(devices), float(np.nextafter(0.0, 1.0)))
+        return Spells(joined.devices, joined.starts, joined.ends)
+
+
 @lru_cache(maxsize=16)
 def _shuffled(draws: Stream, count: int) -> Clients:
     return np.argsort(draws.bits(np.arange(count), _RANK), kind="stable")
-
-
-def _second(place: Place, instant: float) -> int:
-    """Return the last whole second since 1970 that is not after an instant; clocks are changed at whole seconds."""
-    epoch = place.start.timestamp()
-    second = math.floor(epoch + instant)
-    return second + int((second + 1) - epoch <= instant) - int(second - epoch > instant)
-
-
-def origin_of(pattern: Pattern, lap: int, shift: float) -> float:
-    """Return the instant at which a lap begins: that of its position 0."""
-    return (lap * pattern.lap if lap else 0.0) - shift
-
-
-def shift_of(pattern: Pattern, place: Place, offset: float) -> float:
-    """Return the position of simulated time 0, were the offset always this one.
-
-    The trace's first day, or the Monday of its first week, is laid on the day, or the week, of `start`. A fraction of
-    a second is rounded to 1/1024, so that a lap ends at the very number at which the next begins.
-    """
-    epoch = place.start.timestamp()
-    civil = epoch + offset_at(place.zone, epoch)
-    period, origin = (WEEK_S, 4 * DAY_S) if pattern.weekly else (DAY_S, 0.0)
-    shift = epoch + offset - (math.floor((civil - origin) / period) * period + origin)
-    return round(shift * 1024) / 1024
 
 
 def _unrolled(spans: Spans, device: int, pattern: Pattern, place: Place) -> Iterator[tuple[float, float]]:
@@ -139,33 +159,49 @@ def _unrolled(spans: Spans, device: int, pattern: Pattern, place: Place) -> Iter
     if (starts, ends) == ([0.0], [pattern.lap]):
         yield 0.0, math.inf
         return
-    waiting: tuple[float, float] | None = None
-    for start, end in _pieces(starts, ends, pattern, place):
-        if waiting is not None and start <= waiting[1]:
-            waiting = waiting[0], max(waiting[1], end)
-        else:
-            if waiting is not None:
-                yield waiting
-            waiting = start, end
-    if waiting is not None:
-        yield waiting
+    begin = until = -math.inf
+    for start, end in chain(_pieces(starts, ends, pattern, place), [(math.inf, math.inf)]):
+        if start > until:
+            if begin < until:
+                yield begin, until
+            begin = start
+        until = max(until, end)
 
 
 def _pieces(starts: list[float], ends: list[float], pattern: Pattern, place: Place) -> Iterator[tuple[float, float]]:
     """Yield the intervals lap by lap, cut where the clocks are changed and where a lap ends."""
+    for origin, low, high in laps(pattern, place, 0.0, math.inf):
+        for start, stop in zip(starts, ends, strict=True):
+            first, last = max(origin + start, low), min(origin + stop, high)
+            if first < last:
+                yield first, last
+        # Not repeated: two days more than its end, and no change of the clocks can bring it back.
+        if math.isinf(pattern.lap) and low - origin > ends[-1] + 2 * DAY_S:
+            return
+
+
+def laps(pattern: Pattern, place: Place, since: float, until: float) -> Iterator[tuple[float, float, float]]:
+    """Yield (origin, low, high) of the laps that touch a window, cut where the clocks are changed.
+
+    The trace's first day, or the Monday of its first week, is laid on the day, or the week, of `start`. `origin` is the
+    instant of position 0 in a lap.
+    """
     epoch = place.start.timestamp()
+    period, monday = (WEEK_S, 4 * DAY_S) if pattern.weekly else (DAY_S, 0.0)
+    first = math.floor((epoch + offset_at(place.zone, epoch) - monday) / period) * period + monday
     for begin, end, offset in offset_pieces(place.zone, epoch):
         low, high = begin - epoch, end - epoch
-        shift = shift_of(pattern, place, offset)
-        lap = 0 if math.isinf(pattern.lap) else math.floor((low + shift) / pattern.lap) - 1
-        while (origin := origin_of(pattern, lap, shift)) < high:
-            for start, stop in zip(starts, ends, strict=True):
-                first, last = max(origin + start, low), min(origin + stop, high)
-                if first < last:
-                    yield first, last
-            if math.isinf(pattern.lap):
-                break
-            lap += 1
-        # Not repeated: two days more than its end, and no change of the clocks can bring it back.
-        if math.isinf(pattern.lap) and low + shift > ends[-1] + 2 * DAY_S:
+        if low >= until:
             return
+        if high <= since:
+            continue
+        # A fraction of a second is rounded, so that a lap ends at the very number at which the next begins.
+        shift = round((epoch + offset - first) * 1024) / 1024
+        if math.isinf(pattern.lap):
+            yield 0.0 - shift, low, high
+            continue
+        lap = math.floor((max(low, since) + shift) / pattern.lap) - 1
+        while (origin := lap * pattern.lap - shift) < min(high, until):
+            if origin + pattern.lap > max(low, since):
+                yield origin, low, high
+            lap += 1

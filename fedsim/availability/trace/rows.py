@@ -90,7 +90,12 @@ def clean(
         If the policy refuses a fault, or nothing is left.
     """
     report = report or TraceReport(0, 0, 0)
-    _check_size(rows)
+    for count, most, noun in (
+        (len(rows.starts), MOST_INTERVALS, "intervals"),
+        (len(rows.names), MOST_DEVICES, "devices"),
+    ):
+        if count > most:
+            raise TraceError(f"has {count:,} {noun}; at most {most:,} are possible", rows.source)
     missing = np.isnan(rows.starts) & np.isnan(rows.ends)
     with np.errstate(invalid="ignore"):
         possible = (np.abs(rows.starts) <= LONGEST_S) & (np.abs(rows.ends) <= LONGEST_S)
@@ -102,12 +107,10 @@ def clean(
     good = possible & (lengths >= RESOLUTION_S)
     spans, overlapping, touching = dict[str, Spans](), 0, 0
     for code, condition in enumerate(CONDITIONS):
-        own = rows.conditions == code
-        if own.any():
-            part = good & own
+        part = good & (rows.conditions == code)
+        if part.any():
             spans[condition], joined = union(rows.devices[part], rows.starts[part], rows.ends[part], len(rows.names))
             overlapping, touching = overlapping + joined.overlapping, touching + joined.touching
-    spans = {condition: part for condition, part in spans.items() if len(part.starts)}
     has = np.zeros(len(rows.names), dtype=np.bool_)
     has[rows.devices[good]] = True
     report = replace(
@@ -122,30 +125,20 @@ def clean(
         impossible=int(impossible.sum()),
         devices_without=int((~has).sum()),
     )
-    if policy == "strict" and (report.faults() if not keep_empty else replace(report, devices_without=0).faults()):
+    if policy == "strict" and replace(report, devices_without=0 if keep_empty else report.devices_without).faults():
         raise _refused(rows, negative | empty, f"has faults, and the policy is strict: {'; '.join(report.faults())}")
     if not has.any():
         raise TraceError(f"has no interval that could be used ({report.rows:,} written)", rows.source)
     return Trace(rows.names, spans, report)
 
 
-def _check_size(rows: Rows) -> None:
-    for count, most, noun in (
-        (len(rows.starts), MOST_INTERVALS, "intervals"),
-        (len(rows.names), MOST_DEVICES, "devices"),
-    ):
-        if count > most:
-            raise TraceError(f"has {count:,} {noun}; at most {most:,} are possible", rows.source)
-
-
 def _impossible(rows: Rows, which: NDArray[np.bool_]) -> str:
     first, count = int(np.argmax(which)), int(which.sum())
-    start, end = float(rows.starts[first]), float(rows.ends[first])
     others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
     return (
-        f"device {rows.names[rows.devices[first]]!r} has the interval [{start:g}, {end:g}], which is impossible: times "
-        f"are seconds, finite and within 100 years of the base{others}; with the policy lenient such intervals are "
-        "dropped"
+        f"device {rows.names[rows.devices[first]]!r} has the interval [{rows.starts[first]:g}, {rows.ends[first]:g}], "
+        f"which is impossible: times are seconds, finite and within 100 years of the base{others}; with the policy "
+        "lenient such intervals are dropped"
     )
 
 

@@ -1,6 +1,7 @@
 """The plain trace file: CSV or Parquet with the columns device, start_s, end_s and, if wanted, condition."""
 
 import csv
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -54,12 +55,8 @@ def write_trace(path: Path, trace: Trace) -> None:
         parts.append(pl.DataFrame(part).with_columns(condition=pl.lit(condition)))
     table = pl.concat(parts)
     without = names.filter(~names.is_in(table["device"].unique().to_list()))
-    bare = pl.DataFrame({"device": without}).with_columns(
-        start_s=pl.lit(None, dtype=pl.Float64),
-        end_s=pl.lit(None, dtype=pl.Float64),
-        condition=pl.lit(next(iter(trace.spans))),
-    )
-    table = pl.concat([table, bare])
+    bare = pl.DataFrame({"device": without}).with_columns(condition=pl.lit(next(iter(trace.spans))))
+    table = pl.concat([table, bare], how="diagonal")
     if set(trace.spans) == {"available"}:
         table = table.drop("condition")
     if path.suffix.lower() == ".csv":
@@ -85,17 +82,17 @@ def check_file(path: Path) -> None:
 
 
 def _check_columns(columns: list[str], source: str, line: int) -> None:
-    for name in columns:
-        if name not in _COLUMNS:
-            raise TraceError(f"has the unknown column {name!r}{did_you_mean(name, _COLUMNS)}", source, line, line)
-    for name in _COLUMNS[:3]:
-        if name not in columns:
-            message = (
-                f"has no column {name!r}; a trace has the columns device, start_s, end_s and, if wanted, condition"
-            )
-            raise TraceError(message, source, line, line)
-    if len(set(columns)) < len(columns):
-        raise TraceError(f"has a column twice: {', '.join(columns)}", source, line, line)
+    unknown = [name for name in columns if name not in _COLUMNS]
+    missing = [name for name in _COLUMNS[:3] if name not in columns]
+    if unknown:
+        message = f"has the unknown column {unknown[0]!r}{did_you_mean(unknown[0], _COLUMNS)}"
+    elif missing:
+        message = f"has no column {missing[0]!r}; a trace has device, start_s, end_s and, if wanted, condition"
+    elif len(set(columns)) < len(columns):
+        message = f"has a column twice: {', '.join(columns)}"
+    else:
+        return
+    raise TraceError(message, source, line, line)
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
@@ -116,67 +113,57 @@ def _read_parquet(path: Path) -> pl.DataFrame:
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
-    source = str(path)
     with path.open("rb") as file:
         head = file.readline(10_000)
-        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(2**20), b""))
-    if lines > MOST_INTERVALS:
-        raise TraceError(f"has {lines:,} lines; at most {MOST_INTERVALS:,} are possible", source)
     try:
         columns = next(csv.reader([head.decode("utf-8-sig").strip()]), [])
     except (UnicodeDecodeError, csv.Error):
-        raise TraceError("is not CSV text: its first line cannot be read", source, 1, 1) from None
-    _check_columns(columns, source, 1)
+        raise TraceError("is not CSV text: its first line cannot be read", str(path), 1, 1) from None
+    _check_columns(columns, str(path), 1)
     table = pl.read_csv(path, infer_schema=False)
+    numbers = table.with_columns(pl.col("start_s", "end_s").str.strip_chars().cast(pl.Float64, strict=False))
     for name in ("start_s", "end_s"):
-        text = table[name].str.strip_chars()
-        numbers = text.cast(pl.Float64, strict=False)
-        bad = text.is_not_null() & numbers.is_null()
-        if bad.any():
-            row = int(bad.arg_max() or 0)
-            raise _at(path, row, str(table[name][row]), f"{name} must be a number of seconds, not {text[row]!r}")
-        table = table.with_columns(numbers.alias(name))
-    return table
+        bad = table[name].is_not_null() & numbers[name].is_null()
+        _refuse_first(bad, table[name], path, 2, name + " must be a number of seconds, not {!r}")
+    return numbers
 
 
 def _rows(table: pl.DataFrame, path: Path, line_of_first: int) -> Rows:
-    source = str(path)
+    source, devices = str(path), table["device"]
     if not len(table):
         raise TraceError("has no rows", source)
-    nameless = table["device"].is_null()
-    if nameless.any():
-        raise _at(path, int(nameless.arg_max() or 0), "", "device must not be empty", line_of_first)
-    longest = table["device"].str.len_bytes().max()
+    _refuse_first(devices.is_null(), devices, path, line_of_first, "device must not be empty")
+    longest = devices.str.len_bytes().max()
     if isinstance(longest, int) and longest > _LONGEST_NAME:
         raise TraceError(f"has a device name of {longest:,} bytes; at most {_LONGEST_NAME:,} are possible", source)
-    names = table["device"].unique(maintain_order=True)
-    numbered = pl.DataFrame({"device": names}).with_row_index("number")
-    devices = table.select("device").join(numbered, on="device", how="left", maintain_order="left")["number"]
-    codes = np.zeros(len(table), dtype=np.int8)
-    if "condition" in table.columns:
-        known = table["condition"].is_in(CONDITIONS).fill_null(value=False)
-        if not known.all():
-            row = int((~known).arg_max() or 0)
-            word = table["condition"][row]
-            message = f"condition must be one of {', '.join(CONDITIONS)}, not {word!r}"
-            raise _at(path, row, word or "", message + (did_you_mean(word, CONDITIONS) if word else ""), line_of_first)
-        for code, condition in enumerate(CONDITIONS):
-            codes[(table["condition"] == condition).to_numpy()] = code
+    if "condition" not in table.columns:
+        table = table.with_columns(condition=pl.lit(CONDITIONS[0]))
+    codes = table["condition"].cast(pl.Enum(CONDITIONS), strict=False)
+    message = f"condition must be one of {', '.join(CONDITIONS)}, not {{!r}}"
+    _refuse_first(codes.is_null(), table["condition"], path, line_of_first, message, CONDITIONS)
+    names = devices.unique(maintain_order=True)
     return Rows(
         names=tuple(names.to_list()),
-        devices=devices.cast(pl.Int64).to_numpy(),
+        devices=devices.cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_numpy(),
         starts=table["start_s"].fill_null(np.nan).to_numpy(),
         ends=table["end_s"].fill_null(np.nan).to_numpy(),
-        conditions=codes,
+        conditions=codes.to_physical().cast(pl.Int8).to_numpy(),
         source=source,
         line_of_first=line_of_first,
     )
 
 
-def _at(path: Path, row: int, text: str, message: str, line_of_first: int = 2) -> TraceError:
-    """Blame one row: in a CSV file with its line and the column where `text` stands."""
+def _refuse_first(
+    bad: pl.Series, texts: pl.Series, path: Path, line_of_first: int, message: str, known: Sequence[str] = ()
+) -> None:
+    """Blame the first bad row, if there is one: in a CSV file with its line and the column where its text stands."""
+    if not bad.any():
+        return
+    row = int(bad.arg_max() or 0)
+    text = texts[row] or ""
+    message = message.format(texts[row]) + (did_you_mean(text, known) if text and known else "")
     if not line_of_first:
-        return TraceError(f"row {row}: {message}", str(path))
+        raise TraceError(f"row {row}: {message}", str(path))
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         line = next(islice(file, row + 1, None), "")
-    return TraceError(message, str(path), line_of_first + row, max(line.find(text) + 1, 1))
+    raise TraceError(message, str(path), line_of_first + row, max(line.find(text) + 1, 1))

@@ -1,6 +1,7 @@
 """Sets of instants as sorted half-open intervals of many devices at once, in flat arrays."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Spans:
         """Give the number of devices."""
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def devices(self) -> NDArray[np.int64]:
         """(n,) device of each interval."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
@@ -38,9 +39,26 @@ class Spans:
         own = slice(self.offsets[device], self.offsets[device + 1])
         return self.starts[own], self.ends[own]
 
-    def total(self) -> NDArray[np.float64]:
-        """(count,) seconds covered, by device."""
-        return np.bincount(self.devices, weights=self.ends - self.starts, minlength=len(self)).astype(np.float64)
+    def near(self, devices: NDArray[np.int64], first: float, last: float) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return every interval of some devices that touches [first, last], and perhaps some beside it.
+
+        Times must not be negative here. Returned are the place in `devices` and the row of each interval.
+        """
+        starts, ends, stride, margin = self._apart
+        # Nothing lies outside of a quarter of the stride.
+        low, high = (min(max(each, -stride / 4), stride / 2) for each in (first - margin, last + margin))
+        begin = np.searchsorted(ends, devices * stride + low, side="right")
+        count = np.maximum(np.searchsorted(starts, devices * stride + high, side="left") - begin, 0)
+        who = np.repeat(np.arange(len(devices)), count)
+        return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count - begin, count)
+
+    @cached_property
+    def _apart(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+        """Starts and ends with each device far from the next, how far, and a margin for the rounding of that."""
+        stride = 4.0 * (float(self.ends.max(initial=0.0)) + 1.0)
+        margin = max(1.0, 4.0 * float(np.spacing(stride * max(1, len(self)))))
+        shift = self.devices * stride
+        return shift + self.starts, shift + self.ends, stride, margin
 
 
 @dataclass(frozen=True)
@@ -52,7 +70,11 @@ class Joined:
 
 
 def union(
-    devices: NDArray[np.int64], starts: NDArray[np.float64], ends: NDArray[np.float64], count: int
+    devices: NDArray[np.int64],
+    starts: NDArray[np.float64],
+    ends: NDArray[np.float64],
+    count: int,
+    shortest: float = RESOLUTION_S,
 ) -> tuple[Spans, Joined]:
     """Merge intervals that overlap or touch.
 
@@ -62,6 +84,8 @@ def union(
         (n,) in any order, each start before its end.
     count
         Number of devices.
+    shortest
+        Gaps below this length are closed.
 
     Notes
     -----
@@ -77,7 +101,7 @@ def union(
     reach = by_end[np.maximum.accumulate(shift + np.searchsorted(by_end, ends)) - shift]
     same = devices[1:] == devices[:-1]
     before = reach[:-1]
-    opens = np.concatenate([[True], ~same | (starts[1:] - before >= RESOLUTION_S)])
+    opens = np.concatenate([[True], ~same | (starts[1:] - before >= shortest)])
     overlapping = int((same & (starts[1:] < before)).sum())
     joined = Joined(overlapping, int((~opens).sum()) - overlapping)
     last = np.concatenate([np.flatnonzero(opens)[1:] - 1, [len(ends) - 1]])
