@@ -1,6 +1,7 @@
 """What docs/extending.md shows works: every file is written down, and every scenario runs in both engines."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with all files of the page, which is the working folder."""
     for name, text in files().items():
         (tmp_path / name).write_text(text, encoding="utf-8")
+    for name in files():
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path

@@ -7,6 +7,9 @@ from typing import SupportsIndex
 
 from fedsim.common.errors import Mistake, ScenarioError
 
+IN_A_FILE = {"in_a_file": True}
+"""Context of a validation in which a duration needs its unit."""
+
 
 def path_of(name: str, value: object, wanted: str) -> Path:
     """Return an argument as a path.

@@ -15,6 +15,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
 
+from fedsim.common.arguments import IN_A_FILE
 from fedsim.common.errors import FedsimError, KeyPath, PluginError, dotted
 
 Findings: TypeAlias = list[tuple[KeyPath, str]]
@@ -313,7 +314,7 @@ def _checks(cls: type) -> dict[str, Callable[[object], object]]:
             adapter = TypeAdapter(hint)
         except (PydanticUserError, NameError):
             continue
-        checks[name] = partial(adapter.validate_python, strict=True)
+        checks[name] = partial(adapter.validate_python, strict=True, context=IN_A_FILE)
     return checks
 
 

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from fedsim.common.arguments import IN_A_FILE
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.document import Document, read_document
 from fedsim.scenario.extends import resolve_extends
 from fedsim.scenario.model import did_you_mean
 from fedsim.scenario.overrides import apply_override
 from fedsim.scenario.permissions import NOTHING, Permissions, refused
-from fedsim.scenario.units import IN_A_FILE
 
 M = TypeVar("M", bound=BaseModel)
 

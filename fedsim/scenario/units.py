@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
-from fedsim.common.arguments import shown
+from fedsim.common.arguments import IN_A_FILE, shown
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _SHORT = re.compile(
@@ -19,8 +19,6 @@ _ISO = re.compile(rf"^P(?=.)(?:{_NUMBER}D)?(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M
 _ISO_SECONDS = (86_400.0, 3_600.0, 60.0, 1.0)
 _LONGEST = 1000 * 366 * 86_400.0
 _EXAMPLES = "90s, 10m, 8h, 1d12h or PT8H"
-IN_A_FILE = {"in_a_file": True}
-"""Context of a validation in which a duration needs its unit."""
 
 
 def parse_duration(value: object) -> float:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 
-from fedsim.availability import Place, intervals
+from fedsim.availability import Place, build_model, intervals
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log import Log, fingerprint
@@ -126,7 +126,8 @@ def test_sessions_lie_within_availability(scenario: Scenario) -> None:
     for (client,), own in log.participations.group_by("client"):
         number = int(str(client))
         place = Place(scenario.start, ZoneInfo("UTC"))
-        available = intervals(scenario.population[population.group[number]].availability, number, place, draws)
+        model = build_model(scenario.population[population.group[number]].availability)
+        available = intervals(model, number, place, draws)
         start, end = next(available)
         for row in own.to_dicts():
             while end <= row["selected_s"]:
