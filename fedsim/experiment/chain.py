@@ -31,7 +31,7 @@ class Answer(theory.Stationary):
         The whole answer as ``fedsim chain --json`` gives it, what was asked beside the stationary law included.
     """
 
-    as_json: Mapping[str, Any] = field(default_factory=dict)
+    as_json: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def chain(
