@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.row_groups import slices
 from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers.optimizer import Cohort
@@ -28,10 +29,10 @@ class Cohorts:
         What the reports of a buffered server have beside; None for synchronous rounds.
     """
 
-    rounds: NDArray[np.int64]
-    closed_s: NDArray[np.float64]
+    rounds: Ints
+    closed_s: Floats
     first: NDArray[np.intp]
-    clients: NDArray[np.int64]
+    clients: Ints
     downloads: "Downloads | None" = None
 
     @classmethod
@@ -97,7 +98,7 @@ class Cohorts:
         own = slice(self.first[row], self.first[row + 1])
         return np.full(own.stop - own.start, row) if self.downloads is None else self.downloads.begun[own]
 
-    def repeats(self, row: int) -> NDArray[np.int64]:
+    def repeats(self, row: int) -> Ints:
         """Return how many reports that began with the same version its client had made before, of each report."""
         own = slice(self.first[row], self.first[row + 1])
         none = np.zeros(own.stop - own.start, dtype=np.int64)
@@ -127,11 +128,11 @@ class Downloads:
     """
 
     begun: NDArray[np.intp]
-    repeats: NDArray[np.int64]
+    repeats: Ints
     needed: NDArray[np.intp]
 
     @classmethod
-    def read(cls, taken: pl.DataFrame, numbers: NDArray[np.int64], step: NDArray[np.int64]) -> Self:
+    def read(cls, taken: pl.DataFrame, numbers: Ints, step: Ints) -> Self:
         """Find the rows of versions in the order of the reports."""
         downloaded = taken["round"].to_numpy()
         if len(strangers := np.setdiff1d(downloaded, numbers)):
@@ -166,11 +167,11 @@ def _in_buffers(reported: pl.LazyFrame, buffer: int) -> pl.LazyFrame:
     )
 
 
-def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> NDArray[np.float64]:
+def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Floats:
     """Return each client's share of the reported participations, shape (N,); zeros where nobody reported."""
     counts = np.zeros(clients, dtype=np.int64)
     for part in slices(participations, "outcome", "client"):
         reported = part.filter(pl.col("outcome").cast(pl.String) == "reported")["client"].to_numpy()
         counts += np.bincount(reported.astype(np.int64), minlength=clients)
-    shares: NDArray[np.float64] = counts / max(1, counts.sum())
+    shares: Floats = counts / max(1, counts.sum())
     return shares

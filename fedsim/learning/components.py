@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.common.registry import Findings, told
 from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers import OPTIMIZERS, Optimizer
@@ -89,8 +87,8 @@ def build_optimizer(
     kind: str,
     options: Mapping[str, object],
     *,
-    pi: NDArray[np.float64] | None = None,
-    frequency: NDArray[np.float64] | None = None,
+    pi: Floats | None = None,
+    frequency: Floats | None = None,
 ) -> Optimizer:
     """Return the optimizer that a scenario names, with its server update around it.
 

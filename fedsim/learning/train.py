@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.memory import readable
 from fedsim.learning.cohorts import Cohorts
@@ -223,8 +224,8 @@ class _Lane:
     cohort: Cohort = field(init=False)
     begun: NDArray[np.intp] = field(init=False)
     going: list[Trajectory] = field(init=False)
-    step_sizes: NDArray[np.float64] = field(init=False)
-    minibatches: NDArray[np.int64] | None = field(init=False)
+    step_sizes: Floats = field(init=False)
+    minibatches: Ints | None = field(init=False)
 
     @classmethod
     def start(cls, course: Course, log: Cohorts, problem: Problem) -> Self:
@@ -255,10 +256,10 @@ class _Lane:
         self.minibatches = None if minibatches is None else np.tile(minibatches, (1, len(self.going), 1))
         return True
 
-    def clients(self) -> NDArray[np.int64]:
+    def clients(self) -> Ints:
         return np.tile(self.cohort.clients, len(self.going))
 
-    def models(self) -> NDArray[np.float64]:
+    def models(self) -> Floats:
         return np.concatenate([run.starts(self.row, self.begun) for run in self.going])
 
     def _keep(self) -> None:
@@ -269,7 +270,7 @@ class _Lane:
             if self.log.wanted(self.row, self.row + 1):
                 run.keep(self.row)
 
-    def apply(self, deltas: NDArray[np.float64]) -> None:
+    def apply(self, deltas: Floats) -> None:
         each = deltas.reshape(len(self.going), len(self.cohort.clients), -1)
         for run, changes in zip(self.going, each, strict=True):
             run.apply(self.cohort, changes)
@@ -288,7 +289,7 @@ class _Lane:
         return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs}, self.most_kept)
 
 
-def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[NDArray[np.float64]]:
+def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[Floats]:
     """Return the changes that the clients of each lane make, shape (optimizers x cohort, d)."""
     if not lanes:
         return []

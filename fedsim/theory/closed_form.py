@@ -14,8 +14,9 @@ with Correlated Client Participation*, ICLR 2025 (arXiv:2410.01209), section 3.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory.poisson import inclusion
 from fedsim.theory.question import Question, ask, ask_common, per_client, reduced
@@ -88,9 +89,7 @@ def solve(question: Question) -> Stationary:
     )
 
 
-def distances(
-    weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno"
-) -> NDArray[np.float64]:
+def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno") -> Floats:
     """L1 distance of pi_R from uniform, for many common separations R at once.
 
     Parameters
@@ -154,7 +153,7 @@ def _is_uniform(units: Question) -> bool:
     return units.law == "cyclic" or bool(units.weights.min() == units.weights.max())
 
 
-def _participation(question: Question) -> tuple[NDArray[np.float64], float]:
+def _participation(question: Question) -> tuple[Floats, float]:
     """Return pi and its error bound."""
     units = reduced(question)
     count, size, rounds = units.clients, units.cohort, units.separation

@@ -5,6 +5,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
 from fedsim.theory.question import Question, ask, per_client, reduced
@@ -87,7 +88,7 @@ def solve(question: Question, limit: int = LARGEST) -> Stationary:
     return _result(question, pi, error, period=cycle, classes=len(classes), states=windows.count)
 
 
-def _participation(windows: Windows, states: NDArray[np.intp], law: NDArray[np.float64]) -> NDArray[np.float64]:
+def _participation(windows: Windows, states: NDArray[np.intp], law: Floats) -> Floats:
     """Return each unit's share of participations when the chain lives on `states` with this law."""
     full = np.zeros(windows.count)
     full[states] = law
@@ -95,9 +96,7 @@ def _participation(windows: Windows, states: NDArray[np.intp], law: NDArray[np.f
     return np.asarray(chances / chances.sum())
 
 
-def _result(
-    question: Question, pi: NDArray[np.float64], error: float, *, period: int, classes: int, states: int
-) -> Stationary:
+def _result(question: Question, pi: Floats, error: float, *, period: int, classes: int, states: int) -> Stationary:
     return Stationary(
         pi=pi,
         weights=question.weights,

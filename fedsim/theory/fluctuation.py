@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
 from fedsim.theory.cohorts import ChainTooLargeError
@@ -39,10 +40,10 @@ class Fluctuation:
         (N,) standard error of `variance`, for Monte Carlo only.
     """
 
-    pi: NDArray[np.float64]
-    variance: NDArray[np.float64]
+    pi: Floats
+    variance: Floats
     method: str
-    standard_error: NDArray[np.float64] | None = None
+    standard_error: Floats | None = None
 
 
 def asymptotic_variance(
@@ -98,7 +99,7 @@ def asymptotic_variance(
         return _renewal(question, seed)
 
 
-def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence: float = 0.95) -> NDArray[np.float64]:
+def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence: float = 0.95) -> Floats:
     """Rounds until each client's frequency, and its debiasing weight, is within a relative `precision`.
 
     Parameters
@@ -158,14 +159,12 @@ def _exact(question: Question) -> Fluctuation:
     return Fluctuation(per_client(question, pi), _spread_out(question, variance, scale), "exact")
 
 
-def _spread_out(question: Question, variance: NDArray[np.float64], scale: int) -> NDArray[np.float64]:
+def _spread_out(question: Question, variance: Floats, scale: int) -> Floats:
     """Give every client of a group the group's variance, over the squared cohort that frequencies are divided by."""
     return np.repeat(variance, question.cohort) / scale if question.law == "groups" else variance
 
 
-def _in_class(
-    windows: Windows, states: NDArray[np.intp], dense: NDArray[np.float64], law: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Floats) -> tuple[Floats, Floats]:
     number = np.full(windows.count, -1)
     number[states] = np.arange(len(states))
     held = np.flatnonzero(number[windows.source] >= 0)

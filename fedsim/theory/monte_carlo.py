@@ -1,8 +1,9 @@
 """Monte Carlo: participation counted over many independent replicas, with standard errors."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats
 from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
 from fedsim.theory.replicas import rounds_of
 from fedsim.theory.result import Stationary
@@ -100,7 +101,7 @@ def solve(
     )
 
 
-def _counts(units: Question, seed: int, replicas: range, skip: int, rounds: int) -> NDArray[np.float64]:
+def _counts(units: Question, seed: int, replicas: range, skip: int, rounds: int) -> Floats:
     """Return the participations of each client in each replica."""
     counts = np.zeros((len(replicas), units.clients))
     play = rounds_of(units, replicas, seed)
@@ -121,7 +122,7 @@ class _Sums:
         self.total = 0.0
         self.total_square = 0.0
 
-    def add(self, counts: NDArray[np.float64]) -> None:
+    def add(self, counts: Floats) -> None:
         total = counts.sum(axis=1)
         self.counts += counts.sum(axis=0)
         self.squares += (counts**2).sum(axis=0)
@@ -129,7 +130,7 @@ class _Sums:
         self.total += float(total.sum())
         self.total_square += float((total**2).sum())
 
-    def shares(self, replicas: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def shares(self, replicas: int) -> tuple[Floats, Floats]:
         """Return the ratio of sums, and its standard error by the delta method (the total varies with bernoulli)."""
         shares = self.counts / self.total
         residual = self.squares - 2.0 * shares * self.products + shares**2 * self.total_square

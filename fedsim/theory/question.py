@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 
 LAWS = ("midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli")
@@ -16,8 +17,8 @@ _SMALLEST_WEIGHT = 1e-300
 class Question:
     """A chain whose numbers make sense: see `ask`."""
 
-    weights: NDArray[np.float64]
-    separation: int | NDArray[np.int64]
+    weights: Floats
+    separation: int | Ints
     cohort: int
     law: str
 
@@ -27,7 +28,7 @@ class Question:
         return int(self.weights.size)
 
     @property
-    def separations(self) -> NDArray[np.int64]:
+    def separations(self) -> Ints:
         """(N,) the separation of every client, also where it is common."""
         return np.broadcast_to(np.asarray(self.separation, dtype=np.int64), self.weights.shape)
 
@@ -87,7 +88,7 @@ def ask_common(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, la
     return question
 
 
-def normalised(weights: ArrayLike) -> NDArray[np.float64]:
+def normalised(weights: ArrayLike) -> Floats:
     """Return weights with sum 1, after checking that they are one list of positive finite numbers."""
     try:
         values = np.asarray(weights, dtype=np.float64)
@@ -134,7 +135,7 @@ def reduced(question: Question) -> Question:
     return Question(weights=weights, separation=rounds, cohort=cohort, law=law)
 
 
-def per_client(question: Question, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def per_client(question: Question, shares: Floats) -> Floats:
     """Share what the units of `reduced` take among the clients: equally inside a group."""
     if question.law == "groups":
         return np.repeat(shares / question.cohort, question.cohort)
@@ -155,7 +156,7 @@ def _cohort(cohort: object, clients: int) -> int:
     return size
 
 
-def _separation(separation: ArrayLike, clients: int) -> int | NDArray[np.int64]:
+def _separation(separation: ArrayLike, clients: int) -> int | Ints:
     try:
         values = np.asarray(separation)
     except (TypeError, ValueError):

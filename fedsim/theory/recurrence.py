@@ -12,10 +12,11 @@ sizes cost O(N^2).
 """
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats
 
 
-def ratios(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def ratios(weights: Floats) -> Floats:
     """Return rho_k = e_k / e_{k-1} for k = 1..N, in O(N^2); relative error at most a few N rounding units.
 
     Parameters
@@ -31,7 +32,7 @@ def ratios(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return rho
 
 
-def spreads(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def spreads(weights: Floats) -> Floats:
     """Return sum_i abs(c_i(n) - n/N) for every sample size n = 1..N, in O(N^2) time and O(N) memory.
 
     Parameters

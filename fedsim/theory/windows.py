@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.theory.cohorts import ChainTooLargeError, cohorts
@@ -33,8 +34,8 @@ _INSTEAD = (
 class _Choice:
     """What a round can do when the same clients are ready: the cohorts, and the waits that they begin."""
 
-    members: NDArray[np.bool_]
-    chances: NDArray[np.float64]
+    members: Bools
+    chances: Floats
     waits: NDArray[np.int32]
     offset: int
 
@@ -43,7 +44,7 @@ class _Choice:
         return len(self.members)
 
 
-_Transitions: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]
+_Transitions: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class Windows:
     waits: NDArray[np.int32]
     source: NDArray[np.intp]
     target: NDArray[np.intp]
-    chance: NDArray[np.float64]
+    chance: Floats
     cohort: NDArray[np.intp]
-    members: NDArray[np.bool_]
+    members: Bools
 
     @property
     def count(self) -> int:
@@ -83,7 +84,7 @@ class Windows:
         shape = (self.count, self.count)
         return coo_array((self.chance, (self.source, self.target)), shape=shape).tocsr()
 
-    def participation(self, flow: NDArray[np.float64]) -> NDArray[np.float64]:
+    def participation(self, flow: Floats) -> Floats:
         """Sum over transitions of `flow` times who takes part, (N,)."""
         weight = np.bincount(self.cohort, weights=flow, minlength=len(self.members))
         return np.asarray(weight @ self.members)
@@ -168,7 +169,7 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
     )
 
 
-def _alike(ready: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.intp], bytes]]:
+def _alike(ready: Bools) -> Iterator[tuple[NDArray[np.intp], bytes]]:
     """Group states by who is ready: the rows of each group, and a name for it."""
     patterns, of = np.unique(np.packbits(ready, axis=1), axis=0, return_inverse=True)
     order = np.argsort(of.ravel(), kind="stable")

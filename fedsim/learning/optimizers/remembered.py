@@ -6,8 +6,8 @@ The state is a matrix of N x d numbers; a round touches the rows of its cohort o
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun
 
 
@@ -15,15 +15,15 @@ from fedsim.learning.optimizers.optimizer import Cohort, LongRun
 class Remembered:
     """The last change of each client, shape (N, d), zero before its first, and their mean, shape (d,)."""
 
-    changes: NDArray[np.float64]
-    mean: NDArray[np.float64]
+    changes: Floats
+    mean: Floats
 
     @classmethod
     def nothing(cls, clients: int, dimension: int) -> "Remembered":
         """Return a memory in which nobody has done anything."""
         return cls(np.zeros((clients, dimension)), np.zeros(dimension))
 
-    def keep(self, clients: NDArray[np.int64], deltas: NDArray[np.float64]) -> None:
+    def keep(self, clients: Ints, deltas: Floats) -> None:
         """Replace the changes of these clients; the mean follows at the cost of the cohort, not of everyone."""
         before = self.changes[clients]
         self.changes[clients] = deltas
@@ -44,10 +44,10 @@ class RemembersChanges:
         """Return an empty memory."""
         return Remembered.nothing(clients, dimension)
 
-    def prepare(self, state: Remembered, cohort: Cohort) -> tuple[Remembered, NDArray[np.float64]]:
+    def prepare(self, state: Remembered, cohort: Cohort) -> tuple[Remembered, Floats]:
         """Return ones: every client takes the plain local step."""
         return state, np.ones(len(cohort.clients))
 
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+    def long_run(self, pi: Floats) -> LongRun:
         """Return even weights for everyone who takes part; what is remembered of the others stays zero."""
         return LongRun((pi > 0) / len(pi), np.ones(len(pi)))
