@@ -80,18 +80,10 @@ class Cohorts:
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def number(self, row: int) -> int:
-        """Return the number of the round in a row."""
-        return int(self.rounds[row])
-
-    def closed(self, row: int) -> float:
-        """Return when it closed, in seconds since the start."""
-        return float(self.closed_s[row])
-
     def cohort(self, row: int) -> Cohort:
         """Return whose work is taken in a row, in order."""
         clients = self.clients[self.first[row] : self.first[row + 1]]
-        return Cohort(self.number(row), clients, self.rounds[row] - self.rounds[self.begun(row)])
+        return Cohort(int(self.rounds[row]), clients, self.rounds[row] - self.rounds[self.begun(row)])
 
     def begun(self, row: int) -> NDArray[np.intp]:
         """Return the rows of the versions from which the work of a row began."""
@@ -111,7 +103,14 @@ class Cohorts:
     @property
     def past_versions(self) -> int:
         """How many versions, beside the server's own, have to be kept at a time at most."""
-        return 0 if self.downloads is None else self.downloads.past_versions
+        if self.downloads is None:
+            return 0
+        needed, rows = self.downloads.needed, np.arange(len(self))
+        late = needed > rows
+        change = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.add.at(change, rows[late] + 1, 1)
+        np.add.at(change, needed[late] + 1, -1)
+        return int(np.cumsum(change).max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -142,16 +141,6 @@ class Downloads:
         np.maximum.at(needed, begun, np.searchsorted(numbers, step))
         order = pl.col("position").rank("ordinal").over("round", "client")
         return cls(begun, taken.select(order.cast(pl.Int64) - 1).to_series().to_numpy(), needed)
-
-    @property
-    def past_versions(self) -> int:
-        """How many versions, beside the server's own, have to be kept at a time at most."""
-        rows = np.arange(len(self.needed))
-        late = self.needed > rows
-        change = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.add.at(change, rows[late] + 1, 1)
-        np.add.at(change, self.needed[late] + 1, -1)
-        return int(np.cumsum(change).max(initial=0))
 
 
 def _in_rounds(reported: pl.LazyFrame) -> pl.LazyFrame:

@@ -11,9 +11,12 @@ from typing import Any
 from fedsim.common.arrays import Floats
 from fedsim.common.registry import Findings, told
 from fedsim.learning.failures import LearningError
-from fedsim.learning.optimizers import OPTIMIZERS, Optimizer
-from fedsim.learning.problems import PROBLEMS, Problem
-from fedsim.learning.server_updates import SERVER_UPDATES, Composed
+from fedsim.learning.optimizers import OPTIMIZERS
+from fedsim.learning.optimizers.optimizer import Optimizer
+from fedsim.learning.problems import PROBLEMS
+from fedsim.learning.problems.problem import Problem
+from fedsim.learning.server_updates import SERVER_UPDATES
+from fedsim.learning.server_updates.server_update import Composed
 
 
 def check_problem(kind: str, options: Mapping[str, object]) -> Findings:

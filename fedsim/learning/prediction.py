@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers import Foreseeable, Optimizer
-from fedsim.learning.problems import Problem, Solved
+from fedsim.learning.optimizers.optimizer import Foreseeable, Optimizer
+from fedsim.learning.problems.problem import Problem, Solved
 from fedsim.learning.trajectory import End
 
 

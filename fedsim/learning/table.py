@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.learning.failures import LearningError, blame
-from fedsim.learning.problems import Problem
+from fedsim.learning.problems.problem import Problem
 from fedsim.learning.trajectory import Trajectory
 
 

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream, stream
-from fedsim.common.memory import readable
+from fedsim.common.memory import SHARE, free_bytes, readable
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.failures import LearningError, blame
 from fedsim.learning.local_training import LocalWork, Schedule, require
-from fedsim.learning.memory import require as require_memory
-from fedsim.learning.optimizers import Cohort, Optimizer, Remembering
-from fedsim.learning.problems import Problem
+from fedsim.learning.optimizers.optimizer import Cohort, Optimizer, Remembering
+from fedsim.learning.problems.problem import Problem
 from fedsim.learning.table import LearningTable
 from fedsim.learning.trajectory import End, Trajectory
 
@@ -195,7 +194,7 @@ def _provide_memory(
     names = " and ".join(name for name, _ in needed)
     what = f"what {names} remember{'s' if len(needed) == 1 else ''} of {problem.clients:,} clients"
     total = sum(size for _, size in needed)
-    require_memory(
+    _require_memory(
         f"{what} ({problem.dimension:,} parameters each)",
         total,
         "take fewer clients, a smaller model, or an optimizer that does not remember every client's change",
@@ -203,11 +202,18 @@ def _provide_memory(
     if announce is not None and total >= _WORTH_SAYING:
         announce(f"allocating {readable(total)} for {what}")
     models = sum(log.past_versions * len(course.optimizers) for course, log in zip(courses, logs, strict=True))
-    require_memory(
+    _require_memory(
         f"{models:,} past versions of the model, from which clients still work",
         total + 8 * models * problem.dimension,
         "take a smaller model, fewer optimizers, less concurrency or a larger buffer",
     )
+
+
+def _require_memory(what: str, needed: int, hint: str) -> None:
+    """Refuse to allocate more than is free; the hint says what to do about it."""
+    free = free_bytes()
+    if free is not None and needed > SHARE * free:
+        raise LearningError(f"{what} would take {readable(needed)}, and {readable(free)} are free; {hint}")
 
 
 @dataclass
@@ -282,10 +288,10 @@ class _Lane:
         for run in self.going:
             run.remember(late=2 * done > total, drawn=step == self.drawn)
             if run.diverged or due:
-                self.table.add(self.cohort.round, self.log.closed(step), run)
+                self.table.add(self.cohort.round, float(self.log.closed_s[step]), run)
 
     def trained(self) -> Trained:
-        number = self.log.number(self.drawn) if len(self.log) else -1
+        number = int(self.log.rounds[self.drawn]) if len(self.log) else -1
         return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs}, self.most_kept)
 
 

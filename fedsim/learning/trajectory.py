@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.failures import blame, shaped
-from fedsim.learning.optimizers import Cohort, Optimizer
-from fedsim.learning.problems import Problem
+from fedsim.learning.optimizers.optimizer import Cohort, Optimizer
+from fedsim.learning.problems.problem import Problem
 
 
 @dataclass(frozen=True)

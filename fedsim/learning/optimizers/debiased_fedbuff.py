@@ -33,7 +33,7 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.fedbuff import FedBuff, discounts
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Masses:
 
 
 @dataclass(frozen=True)
-class DebiasedFedBuff:
+class DebiasedFedBuff(PlainSteps[Masses]):
     """Debiased FedBuff. Its state is what it has counted.
 
     Parameters
@@ -67,10 +67,6 @@ class DebiasedFedBuff:
     def init(self, clients: int, _dimension: int) -> Masses:
         """Return counts of zero."""
         return Masses(np.zeros(clients))
-
-    def prepare(self, state: Masses, cohort: Cohort) -> tuple[Masses, Floats]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
 
     def apply(self, state: Masses, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Masses, Floats]:
         """Count the reports, and return the model moved by the weighted changes."""

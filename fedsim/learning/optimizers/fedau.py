@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Intervals:
 
 
 @dataclass(frozen=True)
-class FedAu:
+class FedAu(PlainSteps[Intervals]):
     """FedAU. Its state counts the participation intervals.
 
     Parameters
@@ -60,10 +60,6 @@ class FedAu:
         """Return a state without intervals."""
         count, length, begin = np.zeros((3, clients), dtype=np.int64)
         return Intervals(count, length, begin)
-
-    def prepare(self, state: Intervals, cohort: Cohort) -> tuple[Intervals, Floats]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
 
     def apply(self, state: Intervals, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Intervals, Floats]:
         """Return the model moved by the weighted changes, and close the intervals that end in this round."""

@@ -20,19 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(PlainSteps[None]):
     """FedAvg. It has no options, and remembers nothing."""
 
     def init(self, _clients: int, _dimension: int) -> None:
         """Return None."""
-
-    def prepare(self, state: None, cohort: Cohort) -> tuple[None, Floats]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
 
     def apply(self, state: None, model: Floats, _cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
         """Return the model moved by the mean of the changes."""

@@ -27,11 +27,11 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(frozen=True)
-class FedBuff:
+class FedBuff(PlainSteps[None]):
     """FedBuff. It remembers nothing.
 
     Parameters
@@ -50,10 +50,6 @@ class FedBuff:
 
     def init(self, _clients: int, _dimension: int) -> None:
         """Return None."""
-
-    def prepare(self, state: None, cohort: Cohort) -> tuple[None, Floats]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
 
     def apply(self, state: None, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
         """Return the model moved by the discounted changes."""

@@ -1,11 +1,13 @@
 """What a federated optimizer is: a state, a step before the clients train, and a step with their work."""
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,14 @@ class LongRun:
 
     weights: Floats
     scales: Floats
+
+
+class PlainSteps(Generic[State]):
+    """What optimizers share that leave the local step as it is."""
+
+    def prepare(self, state: State, cohort: Cohort) -> tuple[State, Floats]:
+        """Return ones: every client takes the plain local step."""
+        return state, np.ones(len(cohort.clients))
 
 
 @runtime_checkable

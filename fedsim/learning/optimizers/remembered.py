@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import LongRun, PlainSteps
 
 
 @dataclass(slots=True)
@@ -17,11 +17,6 @@ class Remembered:
 
     changes: Floats
     mean: Floats
-
-    @classmethod
-    def nothing(cls, clients: int, dimension: int) -> "Remembered":
-        """Return a memory in which nobody has done anything."""
-        return cls(np.zeros((clients, dimension)), np.zeros(dimension))
 
     def keep(self, clients: Ints, deltas: Floats) -> None:
         """Replace the changes of these clients; the mean follows at the cost of the cohort, not of everyone."""
@@ -33,7 +28,7 @@ class Remembered:
             self.mean = self.mean + (deltas - before).sum(axis=0) / len(self.changes)
 
 
-class RemembersChanges:
+class RemembersChanges(PlainSteps[Remembered]):
     """What optimizers share whose state is `Remembered`: all but the step."""
 
     def memory(self, clients: int, dimension: int) -> int:
@@ -41,12 +36,8 @@ class RemembersChanges:
         return 8 * clients * dimension
 
     def init(self, clients: int, dimension: int) -> Remembered:
-        """Return an empty memory."""
-        return Remembered.nothing(clients, dimension)
-
-    def prepare(self, state: Remembered, cohort: Cohort) -> tuple[Remembered, Floats]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
+        """Return a memory in which nobody has done anything."""
+        return Remembered(np.zeros((clients, dimension)), np.zeros(dimension))
 
     def long_run(self, pi: Floats) -> LongRun:
         """Return even weights for everyone who takes part; what is remembered of the others stays zero."""

@@ -92,7 +92,7 @@ class Solved(Problem, Protocol):
         Parameters
         ----------
         weights, scales
-            w_i and s_i of each client, shape (N,); see `fedsim.learning.optimizers.LongRun`.
+            w_i and s_i of each client, shape (N,); see `fedsim.learning.optimizers.optimizer.LongRun`.
         local_steps, step_size
             K and alpha.
         """

@@ -18,7 +18,7 @@ from pydantic import Field
 from scipy.special import logsumexp
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.learning.data import Data, Digits, DirichletPartition, Partition, federated, missing_extras
+from fedsim.learning.data.choice import Data, Digits, DirichletPartition, Partition, federated, missing_extras
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 

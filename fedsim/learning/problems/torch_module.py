@@ -20,16 +20,16 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning.data import (
+from fedsim.learning.data.choice import (
     Data,
     Digits,
     DirichletPartition,
-    Federated,
     Partition,
     federated,
     missing_extras,
     not_installed,
 )
+from fedsim.learning.data.dataset import Federated
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
