@@ -87,7 +87,7 @@ class Solved(Problem, Protocol):
         """The minimiser of F, shape (d,)."""
 
     def rest(self, weights: Floats, scales: Floats, /, *, local_steps: int, step_size: float) -> Floats:
-        """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,).
+        """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,); where all are, the initial one.
 
         Parameters
         ----------

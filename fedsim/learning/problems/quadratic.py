@@ -109,6 +109,8 @@ class Quadratic:
         }
 
     def rest(self, weights: Floats, scales: Floats, *, local_steps: int, step_size: float) -> Floats:
-        """Return x_rest: the model at which sum_i w_i Delta_i(x; s_i) = 0."""
-        moved = 1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps
-        return np.average(self.centres, axis=0, weights=weights[:, None] * moved)
+        """Return x_rest, and the initial model in coordinates in which nobody moves anything."""
+        pull = weights[:, None] * (1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps)
+        total, rest = pull.sum(axis=0), self.initial()
+        np.divide((self.centres * pull).sum(axis=0), total, out=rest, where=total != 0.0)
+        return rest
