@@ -42,12 +42,10 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
+    weights, cohort
+        As in `fedsim.theory.stationary`.
     separation
         Common separation R in rounds, 0 <= R <= floor(N / B) - 1. Law ``cyclic`` also takes one per client.
-    cohort
-        Clients per round, B.
     law
         ``midzuno`` (any B); ``successive`` with B = 1, which is the same law; ``groups``, in which the N
         clients are N / B consecutive groups and one whole group takes part, chosen in proportion to its total
@@ -68,25 +66,10 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
     -----
     The formula of this module; inclusion probabilities by `fedsim.theory.poisson.inclusion`.
     """
-    if law == "cyclic":
-        return solve(ask(weights, separation, cohort, law))
-    return solve(ask_common(weights, separation, cohort, law))
-
-
-def solve(question: Question) -> Stationary:
-    """Answer a question that was checked already."""
+    question = (ask if law == "cyclic" else ask_common)(weights, separation, cohort, law)
     _require(question)
     pi, error = _participation(question)
-    return Stationary(
-        pi=pi,
-        weights=question.weights,
-        separation=question.separation,
-        cohort=question.cohort,
-        law=question.law,
-        method="closed-form",
-        error_bound=error,
-        standard_error=None,
-    )
+    return Stationary(pi, *question.asked, method="closed-form", error_bound=error)
 
 
 def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno") -> Floats:
@@ -94,12 +77,10 @@ def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, l
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
+    weights, cohort, law
+        As in `closed_form`.
     separations
         The values of R, each between 0 and floor(N / B) - 1, in any order.
-    cohort, law
-        As in `closed_form`.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
 from fedsim.theory.cohorts import ChainTooLargeError
 from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
-from fedsim.theory.replicas import rounds_of
+from fedsim.theory.replicas import participations
 from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
@@ -155,13 +155,12 @@ def _exact(question: Question) -> Fluctuation:
             f"the chain has {len(found)} recurrent classes that fluctuate differently: which one it ends up in is "
             f"chance, so there is no one asymptotic variance; lower the separations or the cohort"
         )
-    scale = question.cohort**2 if question.law == "groups" else 1
-    return Fluctuation(per_client(question, pi), _spread_out(question, variance, scale), "exact")
+    return Fluctuation(per_client(question, pi), _spread_out(question, variance), "exact")
 
 
-def _spread_out(question: Question, variance: Floats, scale: int) -> Floats:
+def _spread_out(question: Question, variance: Floats) -> Floats:
     """Give every client of a group the group's variance, over the squared cohort that frequencies are divided by."""
-    return np.repeat(variance, question.cohort) / scale if question.law == "groups" else variance
+    return np.repeat(variance, question.cohort) / question.cohort**2 if question.law == "groups" else variance
 
 
 def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Floats) -> tuple[Floats, Floats]:
@@ -197,18 +196,11 @@ def _renewal(question: Question, seed: int) -> Fluctuation:
 def _counted(question: Question, seed: int, replicas: int, rounds: int) -> Fluctuation:
     replicas = whole_number(replicas, "the number of replicas", least=3)
     rounds = whole_number(rounds, "the number of rounds", least=1)
-    units = reduced(question)
-    counts = np.zeros((replicas, units.clients))
-    play = rounds_of(units, range(replicas), seed)
-    for now in range(2 * rounds):
-        chosen = next(play).chosen
-        if now >= rounds:
-            counts += chosen
+    counts = participations(reduced(question), range(replicas), seed, rounds, rounds)
     size = float(counts.sum(axis=1).mean()) / rounds
     frequency = counts / (rounds * size)
     variance = rounds * frequency.var(axis=0, ddof=1)
-    scale = question.cohort**2 if question.law == "groups" else 1
-    spread = _spread_out(question, variance, scale)
+    spread = _spread_out(question, variance)
     return Fluctuation(
         pi=per_client(question, frequency.mean(axis=0)),
         variance=spread,

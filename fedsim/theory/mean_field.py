@@ -33,14 +33,8 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
-    separation
-        Rounds of separation, common or (N,) one per client.
-    cohort
-        Clients per round, B; at most sum_i 1 / (1 + R_i).
-    law
-        Any law.
+    weights, separation, cohort, law
+        As in `fedsim.theory.stationary`.
 
     Returns
     -------
@@ -65,23 +59,11 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     is 0 and the mean field exact for ``midzuno`` and ``bernoulli``. Shortages are not modelled: the answer is for the
     chain while it does not stall.
     """
-    return solve(ask(weights, separation, cohort, law))
-
-
-def solve(question: Question) -> Stationary:
-    """Answer a question that was checked already."""
+    question = ask(weights, separation, cohort, law)
     units = reduced(question)
     taken = participation(units)
-    return Stationary(
-        pi=per_client(question, taken / taken.sum()),
-        weights=question.weights,
-        separation=question.separation,
-        cohort=question.cohort,
-        law=question.law,
-        method="mean-field",
-        error_bound=_error(units, taken),
-        standard_error=None,
-    )
+    pi = per_client(question, taken / taken.sum())
+    return Stationary(pi, *question.asked, method="mean-field", error_bound=_error(units, taken))
 
 
 def participation(units: Question) -> Floats:

@@ -23,6 +23,11 @@ class Question:
     law: str
 
     @property
+    def asked(self) -> tuple[Floats, int | Ints, int, str]:
+        """All four, in the order in which an answer repeats them."""
+        return self.weights, self.separation, self.cohort, self.law
+
+    @property
     def clients(self) -> int:
         """Number of clients, N."""
         return int(self.weights.size)
@@ -57,7 +62,11 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
     if law not in LAWS:
         raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(LAWS)}")
     shares = normalised(weights)
-    size = _cohort(cohort, shares.size)
+    size = whole_number(cohort, "the cohort", least=1)
+    if size > shares.size:
+        raise ChainError(
+            f"the cohort is {size}, more than the {shares.size} clients there are: it must be at most {shares.size}"
+        )
     rounds = _separation(separation, shares.size)
     if law == "groups" and shares.size % size:
         raise ChainError(
@@ -123,7 +132,7 @@ def reduced(question: Question) -> Question:
     ``uniform`` becomes ``midzuno`` at equal weights, and successive draws of one client are Midzuno draws
     too.
     """
-    weights, rounds, cohort, law = question.weights, question.separation, question.cohort, question.law
+    weights, rounds, cohort, law = question.asked
     if law == "groups":
         weights = weights.reshape(-1, cohort).sum(axis=1)
         rounds = rounds if isinstance(rounds, int) else rounds[::cohort]
@@ -145,15 +154,6 @@ def per_client(question: Question, shares: Floats) -> Floats:
 def largest_separation(clients: int, cohort: int) -> int:
     """Return the largest common separation that always-available clients can keep: floor(N / B) - 1."""
     return clients // cohort - 1
-
-
-def _cohort(cohort: object, clients: int) -> int:
-    size = whole_number(cohort, "the cohort", least=1)
-    if size > clients:
-        raise ChainError(
-            f"the cohort is {size}, more than the {clients} clients there are: it must be at most {clients}"
-        )
-    return size
 
 
 def _separation(separation: ArrayLike, clients: int) -> int | Ints:

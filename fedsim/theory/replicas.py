@@ -6,6 +6,7 @@ depend on how many replicas there are or how they are split into batches.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,14 @@ def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = 
         yield played
         free_from = np.where(played.chosen, now + back, free_from)
         now += 1
+
+
+def participations(units: Question, replicas: range, seed: int, skip: int, rounds: int) -> Floats:
+    """Return how often each client takes part in `rounds` rounds after the first `skip`, (replicas, N)."""
+    counts = np.zeros((len(replicas), units.clients))
+    for played in islice(rounds_of(units, replicas, seed), skip, skip + rounds):
+        counts += played.chosen
+    return counts
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ class Stationary:
     cohort: int
     law: str
     method: str
-    error_bound: float | None
-    standard_error: Floats | None
+    error_bound: float | None = None
+    standard_error: Floats | None = None
     period: int | None = None
     recurrent_classes: int | None = None
     states: int | None = None
