@@ -24,11 +24,10 @@ from fedsim.learning.problems.torch_module import TorchModule
 from fedsim.learning.server_updates import SERVER_UPDATES
 from fedsim.learning.server_updates.adam import Adam
 from fedsim.learning.server_updates.momentum import Momentum
-from fedsim.learning.server_updates.server_update import Composed, ServerUpdate
+from fedsim.learning.server_updates.server_update import Composed
 from fedsim.learning.server_updates.sgd import Sgd
 from fedsim.learning.summary import converged, summarise
 from fedsim.learning.train import Course, Trained, replay, replay_together
-from fedsim.learning.trajectory import End
 
 __all__ = [
     "OPTIMIZERS",
@@ -40,7 +39,6 @@ __all__ = [
     "Course",
     "DebiasedFedAvg",
     "DebiasedFedBuff",
-    "End",
     "FedAu",
     "FedAvg",
     "FedBuff",
@@ -54,7 +52,6 @@ __all__ = [
     "Problem",
     "Quadratic",
     "RobustRegression",
-    "ServerUpdate",
     "Sgd",
     "SoftmaxRegression",
     "TorchModule",

@@ -262,19 +262,13 @@ class _Lane:
         self.minibatches = None if minibatches is None else np.tile(minibatches, (1, len(self.going), 1))
         return True
 
-    def clients(self) -> Ints:
-        return np.tile(self.cohort.clients, len(self.going))
-
-    def models(self) -> Floats:
-        return np.concatenate([run.starts(self.row, self.begun) for run in self.going])
-
     def _keep(self) -> None:
         """Keep the models from which later reports began, and no others."""
         for run in self.going:
             run.past = {row: model for row, model in run.past.items() if self.log.wanted(row, self.row)}
             self.most_kept = max(self.most_kept, len(run.past))
             if self.log.wanted(self.row, self.row + 1):
-                run.keep(self.row)
+                run.past[self.row] = run.model.copy()
 
     def apply(self, deltas: Floats) -> None:
         each = deltas.reshape(len(self.going), len(self.cohort.clients), -1)
@@ -299,13 +293,13 @@ def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[Floats]:
     """Return the changes that the clients of each lane make, shape (optimizers x cohort, d)."""
     if not lanes:
         return []
-    clients = [lane.clients() for lane in lanes]
+    clients = [np.tile(lane.cohort.clients, len(lane.going)) for lane in lanes]
     minibatches = [lane.minibatches for lane in lanes if lane.minibatches is not None]
     rounds = ", ".join(dict.fromkeys(str(lane.cohort.round) for lane in lanes))
     with blame(f"problem, round {rounds}"):
         deltas = work.updates(
             np.concatenate(clients),
-            np.concatenate([lane.models() for lane in lanes]),
+            np.concatenate([run.starts(lane.row, lane.begun) for lane in lanes for run in lane.going]),
             np.concatenate([lane.step_sizes for lane in lanes]),
             np.concatenate(minibatches, axis=1) if minibatches else None,
         )

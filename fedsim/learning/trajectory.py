@@ -81,10 +81,6 @@ class Trajectory:
         if self.diverged:
             self.past.clear()
 
-    def keep(self, row: int) -> None:
-        """Keep a copy of the model as the version of a row, which clients will report to later."""
-        self.past[row] = self.model.copy()
-
     def remember(self, *, late: bool, drawn: bool) -> None:
         """Keep of the model after a round what `End` wants."""
         if late:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fedsim.learning.data.dataset import Federated, Samples
+from fedsim.learning.data.dataset import Federated
 from fedsim.learning.data.digits import digits
 from fedsim.learning.data.files import archive, mnist
 from fedsim.learning.data.partition import dirichlet, iid, shards
@@ -89,7 +89,10 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
     LearningError
         When data cannot be read, or not be shared among so many clients.
     """
-    samples = _load(data, seed, folder)
+    if isinstance(data, Digits):
+        samples = digits(seed)
+    else:
+        samples = mnist(folder / data.path) if isinstance(data, Mnist) else archive(folder / data.path)
     if isinstance(partition, Iid):
         return Federated(samples, iid(len(samples.targets), clients, seed))
     if not samples.labelled:
@@ -114,9 +117,3 @@ def not_installed(
     if find_spec(module) is not None:
         return []
     return [(path, f"needs {project}, which is not installed; pip install 'fedsim-participation[{extra}]'")]
-
-
-def _load(data: Data, seed: int, folder: Path) -> Samples:
-    if isinstance(data, Digits):
-        return digits(seed)
-    return mnist(folder / data.path) if isinstance(data, Mnist) else archive(folder / data.path)

@@ -37,6 +37,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
 
@@ -49,7 +50,7 @@ class Participations:
 
 
 @dataclass(frozen=True)
-class DebiasedFedAvg:
+class DebiasedFedAvg(MeanChange[Participations]):
     """Debiased FedAvg, Algorithm 1 of the paper. Its state counts participations.
 
     Parameters
@@ -70,16 +71,6 @@ class DebiasedFedAvg:
         state.total += len(cohort.clients)
         known = state.total - cohort.staleness * len(cohort.clients)
         return state, self._clipped(known / (len(state.of_client) * state.of_client[cohort.clients]))
-
-    def apply(
-        self,
-        state: Participations,
-        model: Floats,
-        _cohort: Cohort,
-        deltas: Floats,
-    ) -> tuple[Participations, Floats]:
-        """Return the model moved by the mean of the changes."""
-        return state, model + deltas.mean(axis=0)
 
     def long_run(self, pi: Floats) -> LongRun:
         """Return pi, and steps that undo it."""

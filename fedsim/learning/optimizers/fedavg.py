@@ -16,23 +16,28 @@ equal size. "Vanilla FedAvg" in Sun et al., ICLR 2025, arXiv:2410.01209.
 """
 
 from dataclasses import dataclass
+from typing import Generic
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps, State
+
+
+class MeanChange(Generic[State]):
+    """The step that FedAvg's server takes, and that of others which differ from it in the local steps alone."""
+
+    def apply(self, state: State, model: Floats, _cohort: Cohort, deltas: Floats) -> tuple[State, Floats]:
+        """Return the model moved by the mean of the changes."""
+        return state, model + deltas.mean(axis=0)
 
 
 @dataclass(frozen=True)
-class FedAvg(PlainSteps[None]):
+class FedAvg(PlainSteps[None], MeanChange[None]):
     """FedAvg. It has no options, and remembers nothing."""
 
     def init(self, _clients: int, _dimension: int) -> None:
         """Return None."""
-
-    def apply(self, state: None, model: Floats, _cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
-        """Return the model moved by the mean of the changes."""
-        return state, model + deltas.mean(axis=0)
 
     def long_run(self, pi: Floats) -> LongRun:
         """Return pi itself: it is biased towards those who take part often."""

@@ -20,11 +20,12 @@ from typing import Literal
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.failures import LearningError
+from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
 
 @dataclass(frozen=True, eq=False)
-class OracleWeighted:
+class OracleWeighted(MeanChange[Floats]):
     """FedAvg whose local steps are scaled by the true 1 / (N pi_i). Its state is nu, shape (N,).
 
     Parameters
@@ -65,10 +66,6 @@ class OracleWeighted:
     def prepare(self, nu: Floats, cohort: Cohort) -> tuple[Floats, Floats]:
         """Return nu_i of the cohort's clients."""
         return nu, nu[cohort.clients]
-
-    def apply(self, nu: Floats, model: Floats, _cohort: Cohort, deltas: Floats) -> tuple[Floats, Floats]:
-        """Return the model moved by the mean of the changes."""
-        return nu, model + deltas.mean(axis=0)
 
     def long_run(self, pi: Floats) -> LongRun:
         """Return pi, and steps that undo it."""
