@@ -163,22 +163,22 @@ def replay_together(
     _provide_memory(courses, logs, work.problem, announce)
     # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
     with np.errstate(all="ignore"):
-        lanes = [_Lane.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
+        replays = [_Replay.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
         for step in range(max(map(len, logs), default=0)):
             # 1. The servers announce their cohorts; each optimizer may scale the local steps of its clients.
-            under_way = [lane for lane in lanes if step < len(lane.log)]
-            training = [lane for lane in under_way if lane.announce(step, work)]
+            under_way = [each for each in replays if step < len(each.log)]
+            training = [each for each in under_way if each.announce(step, work)]
             # 2. The clients train, from every optimizer's model at once.
             deltas = _train(training, work)
             # 3. The servers turn their work into their next models.
-            for lane, changes in zip(training, deltas, strict=True):
-                lane.apply(changes)
+            for each, changes in zip(training, deltas, strict=True):
+                each.apply(changes)
             # 4. Now and then, and as soon as an optimizer diverges, the tables take note.
-            for lane in under_way:
-                lane.note(step, evaluate_every)
+            for each in under_way:
+                each.note(step, evaluate_every)
             if progress is not None:
                 progress(step + 1)
-        return [lane.trained() for lane in lanes]
+        return [each.trained() for each in replays]
 
 
 def _provide_memory(
@@ -217,7 +217,7 @@ def _require_memory(what: str, needed: int, hint: str) -> None:
 
 
 @dataclass
-class _Lane:
+class _Replay:
     """One log on its way: its optimizers, its table, and the work that is being done in this round."""
 
     log: Cohorts
@@ -289,18 +289,18 @@ class _Lane:
         return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs}, self.most_kept)
 
 
-def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[Floats]:
-    """Return the changes that the clients of each lane make, shape (optimizers x cohort, d)."""
-    if not lanes:
+def _train(replays: Sequence[_Replay], work: LocalWork) -> list[Floats]:
+    """Return the changes that the clients of each replay make, shape (optimizers x cohort, d)."""
+    if not replays:
         return []
-    clients = [np.tile(lane.cohort.clients, len(lane.going)) for lane in lanes]
-    minibatches = [lane.minibatches for lane in lanes if lane.minibatches is not None]
-    rounds = ", ".join(dict.fromkeys(str(lane.cohort.round) for lane in lanes))
+    clients = [np.tile(each.cohort.clients, len(each.going)) for each in replays]
+    minibatches = [each.minibatches for each in replays if each.minibatches is not None]
+    rounds = ", ".join(dict.fromkeys(str(each.cohort.round) for each in replays))
     with blame(f"problem, round {rounds}"):
         deltas = work.updates(
             np.concatenate(clients),
-            np.concatenate([run.starts(lane.row, lane.begun) for lane in lanes for run in lane.going]),
-            np.concatenate([lane.step_sizes for lane in lanes]),
+            np.concatenate([run.starts(each.row, each.begun) for each in replays for run in each.going]),
+            np.concatenate([each.step_sizes for each in replays]),
             np.concatenate(minibatches, axis=1) if minibatches else None,
         )
     return np.split(deltas, np.cumsum([len(part) for part in clients])[:-1])

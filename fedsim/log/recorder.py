@@ -135,10 +135,8 @@ class Recorder:
             self._rounds.count(version, _TALLIED[outcome], 1)
 
     def _no_longer_running(self, number: int, count: int) -> None:
-        left = self._running[number] - count
-        if left:
-            self._running[number] = left
-        else:
+        self._running[number] -= count
+        if not self._running[number]:
             del self._running[number]
 
     def close_round(self, closed_s: float, outcome: str) -> None:

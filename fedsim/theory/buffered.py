@@ -293,12 +293,7 @@ def _mass(away: _Away, session_s: Floats, shares: Floats, less: Floats, ends: fl
 def _idle_places(question: Asynchronous, busy: Floats) -> float:
     """Return the share of places that chance leaves free, or that it keeps from those who want them.
 
-    Parameters
-    ----------
-    question
-        Whose places.
-    busy
-        (N,) chance to be in a session if nobody had to wait for a place.
+    `busy`, (N,), is the chance to be in a session if nobody had to wait for a place.
     """
     busy = np.minimum(busy, 1.0)
     spread = float(np.sqrt((busy * (1.0 - busy)).sum()))

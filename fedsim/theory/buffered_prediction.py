@@ -69,15 +69,7 @@ def flow_of(
 
 
 def describe(flow: Flow, server: BufferedServer, population: Population) -> dict[str, Any]:
-    """Return what ``fedsim chain`` says of a buffered server beside the shares: strict JSON.
-
-    Parameters
-    ----------
-    flow
-        The answer.
-    server, population
-        Of the scenario.
-    """
+    """Return what ``fedsim chain`` says of a scenario's buffered server beside the shares: strict JSON."""
     groups = {}
     for index, name in enumerate(population.group_names):
         own = population.group == index

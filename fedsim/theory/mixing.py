@@ -91,22 +91,16 @@ def mixing(
             f"at the law of the participants from one start instead (fedsim.theory.convergence)"
         )
     dense = inside.toarray()
+    sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
     law_of_state = recurrent.stationary_vector(inside).law
     return Mixing(
         mixing_time=_first_below(dense, law_of_state, level),
         level=level,
-        spectral_gap=_gap(dense),
+        spectral_gap=float(max(0.0, 1.0 - sizes[-2])) if states > 1 else 1.0,
         period=cycle,
         recurrent_classes=1,
         states=states,
     )
-
-
-def _gap(dense: Floats) -> float:
-    if len(dense) == 1:
-        return 1.0
-    sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
-    return float(max(0.0, 1.0 - sizes[-2]))
 
 
 def _first_below(dense: Floats, law: Floats, level: float) -> int:

@@ -17,12 +17,9 @@ from fedsim.common.arrays import Floats
 
 
 def ratios(weights: Floats) -> Floats:
-    """Return rho_k = e_k / e_{k-1} for k = 1..N, in O(N^2); relative error at most a few N rounding units.
+    """Return rho_k = e_k / e_{k-1} for k = 1..N of (N,) positive weights, in O(N^2).
 
-    Parameters
-    ----------
-    weights
-        (N,) positive.
+    The relative error is at most a few N rounding units.
     """
     rho = np.zeros(weights.size)
     for count, p in enumerate(weights.tolist()):
@@ -33,13 +30,7 @@ def ratios(weights: Floats) -> Floats:
 
 
 def spreads(weights: Floats) -> Floats:
-    """Return sum_i abs(c_i(n) - n/N) for every sample size n = 1..N, in O(N^2) time and O(N) memory.
-
-    Parameters
-    ----------
-    weights
-        (N,) positive.
-    """
+    """Return sum_i abs(c_i(n) - n/N) for n = 1..N of (N,) positive weights, in O(N^2) time and O(N) memory."""
     p = np.sort(weights)[::-1]
     count = p.size
     rho = ratios(p)

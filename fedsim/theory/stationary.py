@@ -76,12 +76,7 @@ def stationary(
 
 
 def answer(result: Stationary) -> dict[str, Any]:
-    """Return one result as the object that ``fedsim chain`` prints: strict JSON, no NaN or infinity.
-
-    Parameters
-    ----------
-    result
-        Any result of this package.
+    """Return any result of this package as the object that ``fedsim chain`` prints: strict JSON, no NaN or infinity.
 
     Returns
     -------

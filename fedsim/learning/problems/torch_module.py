@@ -20,6 +20,7 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.registry import Findings
 from fedsim.learning.data.choice import (
     Data,
     Digits,
@@ -39,7 +40,7 @@ MLP = "mlp"
 _INITIAL = 2**63 - 1
 
 
-def _check_options(options: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+def _check_options(options: Mapping[str, object]) -> Findings:
     findings = [*not_installed("torch", "PyTorch", "torch", ("kind",)), *missing_extras(options)]
     module = str(options.get("module", MLP))
     if module != MLP and ":" not in module:
