@@ -4,25 +4,30 @@ from fedsim.learning.cohorts import frequencies
 from fedsim.learning.components import build_optimizer, build_problem, check_optimizer, check_problem, problem_size
 from fedsim.learning.failures import LearningError
 from fedsim.learning.local_training import LocalWork
-from fedsim.learning.optimizers import (
-    OPTIMIZERS,
-    Cohort,
-    DebiasedFedAvg,
-    DebiasedFedBuff,
-    FedAu,
-    FedAvg,
-    FedBuff,
-    FedVarp,
-    Mifa,
-    Optimizer,
-    OracleWeighted,
-)
+from fedsim.learning.optimizers import OPTIMIZERS
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.optimizers.debiased_fedbuff import DebiasedFedBuff
+from fedsim.learning.optimizers.fedau import FedAu
+from fedsim.learning.optimizers.fedavg import FedAvg
+from fedsim.learning.optimizers.fedbuff import FedBuff
+from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.optimizer import Cohort, Optimizer
+from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
 from fedsim.learning.prediction import biases
-from fedsim.learning.problems import PROBLEMS, Problem, Quadratic, RobustRegression, SoftmaxRegression, TorchModule
-from fedsim.learning.server_updates import SERVER_UPDATES, Adam, Composed, Momentum, ServerUpdate, Sgd
+from fedsim.learning.problems import PROBLEMS
+from fedsim.learning.problems.problem import Problem
+from fedsim.learning.problems.quadratic import Quadratic
+from fedsim.learning.problems.robust_regression import RobustRegression
+from fedsim.learning.problems.softmax_regression import SoftmaxRegression
+from fedsim.learning.problems.torch_module import TorchModule
+from fedsim.learning.server_updates import SERVER_UPDATES
+from fedsim.learning.server_updates.adam import Adam
+from fedsim.learning.server_updates.momentum import Momentum
+from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates.sgd import Sgd
 from fedsim.learning.summary import converged, summarise
 from fedsim.learning.train import Course, Trained, replay, replay_together
-from fedsim.learning.trajectory import End
 
 __all__ = [
     "OPTIMIZERS",
@@ -34,7 +39,6 @@ __all__ = [
     "Course",
     "DebiasedFedAvg",
     "DebiasedFedBuff",
-    "End",
     "FedAu",
     "FedAvg",
     "FedBuff",
@@ -48,7 +52,6 @@ __all__ = [
     "Problem",
     "Quadratic",
     "RobustRegression",
-    "ServerUpdate",
     "Sgd",
     "SoftmaxRegression",
     "TorchModule",

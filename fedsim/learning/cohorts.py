@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.row_groups import slices
 from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers.optimizer import Cohort
@@ -28,10 +29,10 @@ class Cohorts:
         What the reports of a buffered server have beside; None for synchronous rounds.
     """
 
-    rounds: NDArray[np.int64]
-    closed_s: NDArray[np.float64]
+    rounds: Ints
+    closed_s: Floats
     first: NDArray[np.intp]
-    clients: NDArray[np.int64]
+    clients: Ints
     downloads: "Downloads | None" = None
 
     @classmethod
@@ -79,25 +80,17 @@ class Cohorts:
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def number(self, row: int) -> int:
-        """Return the number of the round in a row."""
-        return int(self.rounds[row])
-
-    def closed(self, row: int) -> float:
-        """Return when it closed, in seconds since the start."""
-        return float(self.closed_s[row])
-
     def cohort(self, row: int) -> Cohort:
         """Return whose work is taken in a row, in order."""
         clients = self.clients[self.first[row] : self.first[row + 1]]
-        return Cohort(self.number(row), clients, self.rounds[row] - self.rounds[self.begun(row)])
+        return Cohort(int(self.rounds[row]), clients, self.rounds[row] - self.rounds[self.begun(row)])
 
     def begun(self, row: int) -> NDArray[np.intp]:
         """Return the rows of the versions from which the work of a row began."""
         own = slice(self.first[row], self.first[row + 1])
         return np.full(own.stop - own.start, row) if self.downloads is None else self.downloads.begun[own]
 
-    def repeats(self, row: int) -> NDArray[np.int64]:
+    def repeats(self, row: int) -> Ints:
         """Return how many reports that began with the same version its client had made before, of each report."""
         own = slice(self.first[row], self.first[row + 1])
         none = np.zeros(own.stop - own.start, dtype=np.int64)
@@ -110,7 +103,14 @@ class Cohorts:
     @property
     def past_versions(self) -> int:
         """How many versions, beside the server's own, have to be kept at a time at most."""
-        return 0 if self.downloads is None else self.downloads.past_versions
+        if self.downloads is None:
+            return 0
+        needed, rows = self.downloads.needed, np.arange(len(self))
+        late = needed > rows
+        change = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.add.at(change, rows[late] + 1, 1)
+        np.add.at(change, needed[late] + 1, -1)
+        return int(np.cumsum(change).max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,11 @@ class Downloads:
     """
 
     begun: NDArray[np.intp]
-    repeats: NDArray[np.int64]
+    repeats: Ints
     needed: NDArray[np.intp]
 
     @classmethod
-    def read(cls, taken: pl.DataFrame, numbers: NDArray[np.int64], step: NDArray[np.int64]) -> Self:
+    def read(cls, taken: pl.DataFrame, numbers: Ints, step: Ints) -> Self:
         """Find the rows of versions in the order of the reports."""
         downloaded = taken["round"].to_numpy()
         if len(strangers := np.setdiff1d(downloaded, numbers)):
@@ -141,16 +141,6 @@ class Downloads:
         np.maximum.at(needed, begun, np.searchsorted(numbers, step))
         order = pl.col("position").rank("ordinal").over("round", "client")
         return cls(begun, taken.select(order.cast(pl.Int64) - 1).to_series().to_numpy(), needed)
-
-    @property
-    def past_versions(self) -> int:
-        """How many versions, beside the server's own, have to be kept at a time at most."""
-        rows = np.arange(len(self.needed))
-        late = self.needed > rows
-        change = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.add.at(change, rows[late] + 1, 1)
-        np.add.at(change, self.needed[late] + 1, -1)
-        return int(np.cumsum(change).max(initial=0))
 
 
 def _in_rounds(reported: pl.LazyFrame) -> pl.LazyFrame:
@@ -166,11 +156,11 @@ def _in_buffers(reported: pl.LazyFrame, buffer: int) -> pl.LazyFrame:
     )
 
 
-def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> NDArray[np.float64]:
+def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Floats:
     """Return each client's share of the reported participations, shape (N,); zeros where nobody reported."""
     counts = np.zeros(clients, dtype=np.int64)
     for part in slices(participations, "outcome", "client"):
         reported = part.filter(pl.col("outcome").cast(pl.String) == "reported")["client"].to_numpy()
         counts += np.bincount(reported.astype(np.int64), minlength=clients)
-    shares: NDArray[np.float64] = counts / max(1, counts.sum())
+    shares: Floats = counts / max(1, counts.sum())
     return shares

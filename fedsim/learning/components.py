@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.common.registry import Findings, told
 from fedsim.learning.failures import LearningError
-from fedsim.learning.optimizers import OPTIMIZERS, Optimizer
-from fedsim.learning.problems import PROBLEMS, Problem
-from fedsim.learning.server_updates import SERVER_UPDATES, Composed
+from fedsim.learning.optimizers import OPTIMIZERS
+from fedsim.learning.optimizers.optimizer import Optimizer
+from fedsim.learning.problems import PROBLEMS
+from fedsim.learning.problems.problem import Problem
+from fedsim.learning.server_updates import SERVER_UPDATES
+from fedsim.learning.server_updates.server_update import Composed
 
 
 def check_problem(kind: str, options: Mapping[str, object]) -> Findings:
@@ -49,10 +50,14 @@ def problem_size(kind: str, options: Mapping[str, object], clients: int) -> tupl
 
 def check_optimizer(kind: str, options: Mapping[str, object]) -> Findings:
     """Return every mistake in a scenario's choice of an optimizer; see `check_problem`."""
-    own, server = _apart(options)
+    own, server, choice = _apart(options)
     findings = OPTIMIZERS.check(kind, own)
+    if "kind" in choice:
+        of_server = SERVER_UPDATES.check(choice.pop("kind"), choice)
+        return findings + [(("server", *path), message) for path, message in of_server]
     if server is not None:
-        findings += [(("server", *path), message) for path, message in _check_server(server)]
+        known = ", ".join(sorted(SERVER_UPDATES))
+        findings.append((("server",), f"must name a server update, known are {known}, got {server!r}"))
     return findings
 
 
@@ -89,8 +94,8 @@ def build_optimizer(
     kind: str,
     options: Mapping[str, object],
     *,
-    pi: NDArray[np.float64] | None = None,
-    frequency: NDArray[np.float64] | None = None,
+    pi: Floats | None = None,
+    frequency: Floats | None = None,
 ) -> Optimizer:
     """Return the optimizer that a scenario names, with its server update around it.
 
@@ -108,29 +113,14 @@ def build_optimizer(
     """
     if findings := check_optimizer(kind, options):
         raise LearningError(told(f"optimizer {kind!r}", findings))
-    own, server = _apart(options)
+    own, _, choice = _apart(options)
     optimizer = OPTIMIZERS.build(kind, own, pi=pi, frequency=frequency)
-    if server is None:
-        return optimizer
-    choice = _mapping(server)
-    return Composed(optimizer, SERVER_UPDATES.build(choice["kind"], _without_kind(choice)))
+    return Composed(optimizer, SERVER_UPDATES.build(choice.pop("kind"), choice)) if choice else optimizer
 
 
-def _apart(options: Mapping[str, object]) -> tuple[dict[str, object], object]:
-    """Return an optimizer's own options, and what it says of the server update."""
-    return {name: value for name, value in options.items() if name != "server"}, options.get("server")
-
-
-def _mapping(choice: object) -> dict[str, Any]:
-    return {"kind": choice} if isinstance(choice, str) else dict(choice) if isinstance(choice, Mapping) else {}
-
-
-def _without_kind(choice: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in choice.items() if name != "kind"}
-
-
-def _check_server(server: object) -> Findings:
-    choice = _mapping(server)
-    if "kind" not in choice:
-        return [((), f"must name a server update, known are {', '.join(sorted(SERVER_UPDATES))}, got {server!r}")]
-    return SERVER_UPDATES.check(choice["kind"], _without_kind(choice))
+def _apart(options: Mapping[str, object]) -> tuple[dict[str, Any], object, dict[str, Any]]:
+    """Return an optimizer's own options, what it says of the server update, and that as a mapping (or an empty one)."""
+    own = dict(options)
+    server = own.pop("server", None)
+    choice = {"kind": server} if isinstance(server, str) else dict(server) if isinstance(server, Mapping) else {}
+    return own, server, choice

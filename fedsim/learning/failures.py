@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import FedsimError
 
 
@@ -24,7 +25,7 @@ def blame(where: str) -> Iterator[None]:
         raise LearningError(f"{where}: {type(error).__name__}: {error}") from error
 
 
-def shaped(what: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def shaped(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return `value` as an array of floats.
 
     Raises

@@ -7,8 +7,8 @@ from itertools import repeat
 from typing import Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.learning.failures import LearningError, shaped
 from fedsim.learning.problems.problem import Gradients, Problem, Sampled
@@ -66,9 +66,7 @@ class LocalWork:
                 )
         return cls(problem, local_steps, step_size, batch_size, sampled)
 
-    def minibatches(
-        self, draws: Stream, number: int | NDArray[np.int64], clients: NDArray[np.int64]
-    ) -> NDArray[np.int64] | None:
+    def minibatches(self, draws: Stream, number: int | Ints, clients: Ints) -> Ints | None:
         """Return the samples of a cohort's steps in a round, shape (K, B, batch size); None for full gradients.
 
         A draw is a function of (client, round, step, place in the batch): optimizers that see the same log also see
@@ -81,13 +79,7 @@ class LocalWork:
         bits = draws.bits(clients[:, None], first[..., None] + np.arange(self.batch_size))
         return (bits % np.uint64(self.sampled.samples)).astype(np.int64)
 
-    def updates(
-        self,
-        clients: NDArray[np.int64],
-        models: NDArray[np.float64],
-        step_sizes: NDArray[np.float64],
-        minibatches: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.float64]:
+    def updates(self, clients: Ints, models: Floats, step_sizes: Floats, minibatches: Ints | None = None) -> Floats:
         """Return what each client adds to the server's model in its local steps of gradient descent.
 
         Parameters
@@ -116,7 +108,7 @@ class LocalWork:
             local -= steps * shaped("the array of gradients", gradients(local), local.shape)
         return local - models
 
-    def _objectives(self, clients: NDArray[np.int64], minibatches: NDArray[np.int64] | None) -> Iterable[Gradients]:
+    def _objectives(self, clients: Ints, minibatches: Ints | None) -> Iterable[Gradients]:
         if self.sampled is None:
             return repeat(partial(self.problem.gradients, clients), self.steps)
         if minibatches is None:

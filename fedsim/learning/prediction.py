@@ -8,10 +8,10 @@ the server's models over the last half of the run.
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsim.learning.optimizers import Foreseeable, Optimizer
-from fedsim.learning.problems import Problem, Solved
+from fedsim.common.arrays import Floats
+from fedsim.learning.optimizers.optimizer import Foreseeable, Optimizer
+from fedsim.learning.problems.problem import Problem, Solved
 from fedsim.learning.trajectory import End
 
 
@@ -19,7 +19,7 @@ def biases(
     problem: Problem,
     optimizers: Mapping[str, Optimizer],
     ends: Mapping[str, End],
-    pi: NDArray[np.float64],
+    pi: Floats,
     *,
     local_steps: int,
     step_size: float,

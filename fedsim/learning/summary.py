@@ -4,7 +4,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats
 
 # Seen on the paper's synthetic problem, 8,000 rounds, 60 data seeds, R = 0..19: where the paper's claims hold, at most
 # 0.0020 for Debiased FedAvg and 0.0022 for FedAvg, whose noise at R = 0 is the larger; where they do not, because the
@@ -88,5 +89,5 @@ def converged(drift: float, late_descent: float) -> bool:
     return abs(drift) <= CONVERGED_DRIFT and not late_descent > CONVERGED_DESCENT
 
 
-def _mean(values: NDArray[np.float64]) -> float:
+def _mean(values: Floats) -> float:
     return float(values.mean()) if len(values) else float("nan")

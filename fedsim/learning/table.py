@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.learning.failures import LearningError, blame
-from fedsim.learning.problems import Problem
+from fedsim.learning.problems.problem import Problem
 from fedsim.learning.trajectory import Trajectory
 
 
@@ -24,18 +24,15 @@ class LearningTable:
         if not run.diverged:
             with blame(f"problem, evaluation of optimizer {run.name!r}, round {number}"):
                 values = {name: float(value) for name, value in self._problem.evaluate(run.model).items()}
-                self._expect(values)
+                if not self._keys:
+                    self._values |= {name: [] for name in values}
+                if values.keys() != self._values.keys():
+                    wanted, found = ", ".join(sorted(self._values)), ", ".join(sorted(values))
+                    raise LearningError(f"the evaluation has the entries {found}; expected {wanted}")
             run.diverged = not np.isfinite(values["loss"])
         self._keys.append((number, closed_s, run.name))
         for name, column in self._values.items():
             column.append(np.nan if run.diverged else values[name])
-
-    def _expect(self, values: Mapping[str, float]) -> None:
-        if not self._keys:
-            self._values |= {name: [] for name in values}
-        if values.keys() != self._values.keys():
-            wanted, found = ", ".join(sorted(self._values)), ", ".join(sorted(values))
-            raise LearningError(f"the evaluation has the entries {found}; expected {wanted}")
 
     def frame(self) -> pl.DataFrame:
         """Return the table."""

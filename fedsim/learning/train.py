@@ -13,14 +13,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream, stream
-from fedsim.common.memory import readable
+from fedsim.common.memory import SHARE, free_bytes, readable
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.failures import LearningError, blame
 from fedsim.learning.local_training import LocalWork, Schedule, require
-from fedsim.learning.memory import require as require_memory
-from fedsim.learning.optimizers import Cohort, Optimizer, Remembering
-from fedsim.learning.problems import Problem
+from fedsim.learning.optimizers.optimizer import Cohort, Optimizer, Remembering
+from fedsim.learning.problems.problem import Problem
 from fedsim.learning.table import LearningTable
 from fedsim.learning.trajectory import End, Trajectory
 
@@ -163,22 +163,22 @@ def replay_together(
     _provide_memory(courses, logs, work.problem, announce)
     # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
     with np.errstate(all="ignore"):
-        lanes = [_Lane.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
+        replays = [_Replay.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
         for step in range(max(map(len, logs), default=0)):
             # 1. The servers announce their cohorts; each optimizer may scale the local steps of its clients.
-            under_way = [lane for lane in lanes if step < len(lane.log)]
-            training = [lane for lane in under_way if lane.announce(step, work)]
+            under_way = [each for each in replays if step < len(each.log)]
+            training = [each for each in under_way if each.announce(step, work)]
             # 2. The clients train, from every optimizer's model at once.
             deltas = _train(training, work)
             # 3. The servers turn their work into their next models.
-            for lane, changes in zip(training, deltas, strict=True):
-                lane.apply(changes)
+            for each, changes in zip(training, deltas, strict=True):
+                each.apply(changes)
             # 4. Now and then, and as soon as an optimizer diverges, the tables take note.
-            for lane in under_way:
-                lane.note(step, evaluate_every)
+            for each in under_way:
+                each.note(step, evaluate_every)
             if progress is not None:
                 progress(step + 1)
-        return [lane.trained() for lane in lanes]
+        return [each.trained() for each in replays]
 
 
 def _provide_memory(
@@ -194,7 +194,7 @@ def _provide_memory(
     names = " and ".join(name for name, _ in needed)
     what = f"what {names} remember{'s' if len(needed) == 1 else ''} of {problem.clients:,} clients"
     total = sum(size for _, size in needed)
-    require_memory(
+    _require_memory(
         f"{what} ({problem.dimension:,} parameters each)",
         total,
         "take fewer clients, a smaller model, or an optimizer that does not remember every client's change",
@@ -202,15 +202,22 @@ def _provide_memory(
     if announce is not None and total >= _WORTH_SAYING:
         announce(f"allocating {readable(total)} for {what}")
     models = sum(log.past_versions * len(course.optimizers) for course, log in zip(courses, logs, strict=True))
-    require_memory(
+    _require_memory(
         f"{models:,} past versions of the model, from which clients still work",
         total + 8 * models * problem.dimension,
         "take a smaller model, fewer optimizers, less concurrency or a larger buffer",
     )
 
 
+def _require_memory(what: str, needed: int, hint: str) -> None:
+    """Refuse to allocate more than is free; the hint says what to do about it."""
+    free = free_bytes()
+    if free is not None and needed > SHARE * free:
+        raise LearningError(f"{what} would take {readable(needed)}, and {readable(free)} are free; {hint}")
+
+
 @dataclass
-class _Lane:
+class _Replay:
     """One log on its way: its optimizers, its table, and the work that is being done in this round."""
 
     log: Cohorts
@@ -223,8 +230,8 @@ class _Lane:
     cohort: Cohort = field(init=False)
     begun: NDArray[np.intp] = field(init=False)
     going: list[Trajectory] = field(init=False)
-    step_sizes: NDArray[np.float64] = field(init=False)
-    minibatches: NDArray[np.int64] | None = field(init=False)
+    step_sizes: Floats = field(init=False)
+    minibatches: Ints | None = field(init=False)
 
     @classmethod
     def start(cls, course: Course, log: Cohorts, problem: Problem) -> Self:
@@ -255,21 +262,15 @@ class _Lane:
         self.minibatches = None if minibatches is None else np.tile(minibatches, (1, len(self.going), 1))
         return True
 
-    def clients(self) -> NDArray[np.int64]:
-        return np.tile(self.cohort.clients, len(self.going))
-
-    def models(self) -> NDArray[np.float64]:
-        return np.concatenate([run.starts(self.row, self.begun) for run in self.going])
-
     def _keep(self) -> None:
         """Keep the models from which later reports began, and no others."""
         for run in self.going:
             run.past = {row: model for row, model in run.past.items() if self.log.wanted(row, self.row)}
             self.most_kept = max(self.most_kept, len(run.past))
             if self.log.wanted(self.row, self.row + 1):
-                run.keep(self.row)
+                run.past[self.row] = run.model.copy()
 
-    def apply(self, deltas: NDArray[np.float64]) -> None:
+    def apply(self, deltas: Floats) -> None:
         each = deltas.reshape(len(self.going), len(self.cohort.clients), -1)
         for run, changes in zip(self.going, each, strict=True):
             run.apply(self.cohort, changes)
@@ -281,25 +282,25 @@ class _Lane:
         for run in self.going:
             run.remember(late=2 * done > total, drawn=step == self.drawn)
             if run.diverged or due:
-                self.table.add(self.cohort.round, self.log.closed(step), run)
+                self.table.add(self.cohort.round, float(self.log.closed_s[step]), run)
 
     def trained(self) -> Trained:
-        number = self.log.number(self.drawn) if len(self.log) else -1
+        number = int(self.log.rounds[self.drawn]) if len(self.log) else -1
         return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs}, self.most_kept)
 
 
-def _train(lanes: Sequence[_Lane], work: LocalWork) -> list[NDArray[np.float64]]:
-    """Return the changes that the clients of each lane make, shape (optimizers x cohort, d)."""
-    if not lanes:
+def _train(replays: Sequence[_Replay], work: LocalWork) -> list[Floats]:
+    """Return the changes that the clients of each replay make, shape (optimizers x cohort, d)."""
+    if not replays:
         return []
-    clients = [lane.clients() for lane in lanes]
-    minibatches = [lane.minibatches for lane in lanes if lane.minibatches is not None]
-    rounds = ", ".join(dict.fromkeys(str(lane.cohort.round) for lane in lanes))
+    clients = [np.tile(each.cohort.clients, len(each.going)) for each in replays]
+    minibatches = [each.minibatches for each in replays if each.minibatches is not None]
+    rounds = ", ".join(dict.fromkeys(str(each.cohort.round) for each in replays))
     with blame(f"problem, round {rounds}"):
         deltas = work.updates(
             np.concatenate(clients),
-            np.concatenate([lane.models() for lane in lanes]),
-            np.concatenate([lane.step_sizes for lane in lanes]),
+            np.concatenate([run.starts(each.row, each.begun) for each in replays for run in each.going]),
+            np.concatenate([each.step_sizes for each in replays]),
             np.concatenate(minibatches, axis=1) if minibatches else None,
         )
     return np.split(deltas, np.cumsum([len(part) for part in clients])[:-1])

@@ -6,9 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats
 from fedsim.learning.failures import blame, shaped
-from fedsim.learning.optimizers import Cohort, Optimizer
-from fedsim.learning.problems import Problem
+from fedsim.learning.optimizers.optimizer import Cohort, Optimizer
+from fedsim.learning.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class End:
         That round, the same for every optimizer of the log.
     """
 
-    last: NDArray[np.float64]
-    average: NDArray[np.float64]
-    drawn: NDArray[np.float64]
+    last: Floats
+    average: Floats
+    drawn: Floats
     drawn_round: int
 
 
@@ -40,11 +41,11 @@ class Trajectory:
     name: str
     optimizer: Optimizer
     state: Any
-    model: NDArray[np.float64]
+    model: Floats
     diverged: bool = False
-    past: dict[int, NDArray[np.float64]] = field(default_factory=dict)
-    drawn: NDArray[np.float64] = field(init=False)
-    _total: NDArray[np.float64] = field(init=False)
+    past: dict[int, Floats] = field(default_factory=dict)
+    drawn: Floats = field(init=False)
+    _total: Floats = field(init=False)
     _summed: int = 0
 
     def __post_init__(self) -> None:
@@ -59,19 +60,19 @@ class Trajectory:
         with blame(f"optimizer {name!r}, init"):
             return cls(name, optimizer, optimizer.init(problem.clients, problem.dimension), model)
 
-    def starts(self, row: int, begun: NDArray[np.intp]) -> NDArray[np.float64]:
+    def starts(self, row: int, begun: NDArray[np.intp]) -> Floats:
         """Return the models from which the work of a row began, shape (B, d), given the rows of their versions."""
         if (begun == row).all():
             return np.repeat(self.model[None], len(begun), axis=0)
         return np.stack([self.model if version == row else self.past[version] for version in begun.tolist()])
 
-    def prepare(self, cohort: Cohort) -> NDArray[np.float64]:
+    def prepare(self, cohort: Cohort) -> Floats:
         """Announce the cohort; return the scales of its clients."""
         with blame(f"optimizer {self.name!r}, prepare, round {cohort.round}"):
             self.state, scales = self.optimizer.prepare(self.state, cohort)
             return shaped("the array of scales", scales, cohort.clients.shape)
 
-    def apply(self, cohort: Cohort, deltas: NDArray[np.float64]) -> None:
+    def apply(self, cohort: Cohort, deltas: Floats) -> None:
         """Hand over the clients' work. A model whose length overflows has diverged, as one with NaN has."""
         with blame(f"optimizer {self.name!r}, apply, round {cohort.round}"):
             self.state, model = self.optimizer.apply(self.state, self.model, cohort, deltas)
@@ -79,10 +80,6 @@ class Trajectory:
         self.diverged = not np.isfinite(self.model @ self.model)
         if self.diverged:
             self.past.clear()
-
-    def keep(self, row: int) -> None:
-        """Keep a copy of the model as the version of a row, which clients will report to later."""
-        self.past[row] = self.model.copy()
 
     def remember(self, *, late: bool, drawn: bool) -> None:
         """Keep of the model after a round what `End` wants."""

@@ -117,7 +117,10 @@ class Recorder:
         self._rows.put(rows, "outcome", outcome)
         count = 1 if isinstance(rows, int) else len(rows)
         self._no_longer_running(number, count)
-        self._count(number, np.broadcast_to(outcome, count))
+        counts = np.bincount(np.broadcast_to(outcome, count), minlength=max(_TALLIED) + 1)
+        for code, name in _TALLIED.items():
+            if counts[code]:
+                self._rounds.count(number, name, int(counts[code]))
 
     def end_in_version(
         self, version: int, row: int, ended_s: float, outcome: int, staleness: int | None = None
@@ -132,17 +135,9 @@ class Recorder:
             self._rounds.count(version, _TALLIED[outcome], 1)
 
     def _no_longer_running(self, number: int, count: int) -> None:
-        left = self._running[number] - count
-        if left:
-            self._running[number] = left
-        else:
+        self._running[number] -= count
+        if not self._running[number]:
             del self._running[number]
-
-    def _count(self, number: int, outcomes: NDArray[np.int8]) -> None:
-        counts = np.bincount(outcomes, minlength=max(_TALLIED) + 1)
-        for code, name in _TALLIED.items():
-            if counts[code]:
-                self._rounds.count(number, name, int(counts[code]))
 
     def close_round(self, closed_s: float, outcome: str) -> None:
         """Complete the open round's row."""
@@ -150,16 +145,12 @@ class Recorder:
         self._rounds.put(self.closed, "outcome", outcome)
         self.closed += 1
         if self._rows.waiting + self._rounds.waiting >= _SETTLE:
-            self._settle()
+            self.settle()
 
     def gauge(self, time_s: float, counts: NDArray[np.int64]) -> None:
         """Note the counts (3, n) of available and eligible clients and of those in a session."""
         self._gauges.append((time_s, counts))
         self.ticks += 1
-
-    def finish(self) -> None:
-        """Pass on what is left, when all rounds are closed and all sessions have ended."""
-        self._settle()
 
     def state(self) -> Arrays:
         """Return all that is needed to go on, while no round is open."""
@@ -183,7 +174,7 @@ class Recorder:
         self._rounds.restore(part_of("rounds", state))
         self._rows.restore(part_of("rows", state))
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Pass on the rounds that are closed and have no session running, up to the first that is not so."""
         until = min(self._running, default=self.closed)
         rounds = self._rounds.take(until)

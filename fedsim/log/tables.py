@@ -1,7 +1,6 @@
 """The schemas of the log's tables, and the words that stand in their outcome columns."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import polars as pl
 
@@ -69,8 +68,8 @@ TRANSITIONS = pl.Schema({"time_s": pl.Float64, "client": pl.Int64, "condition": 
 
 
 @dataclass(frozen=True)
-class Log:
-    """What one simulation wrote.
+class Recorded:
+    """What one simulation wrote; the participations can be larger than the memory.
 
     Attributes
     ----------
@@ -81,48 +80,20 @@ class Log:
     """
 
     rounds: pl.DataFrame
-    participations: pl.DataFrame
+    participations: pl.DataFrame | pl.LazyFrame
     gauges: pl.DataFrame
     ended_s: float
 
 
 @dataclass(frozen=True)
-class StoredLog:
-    """A log whose participations are left in their file.
+class Log(Recorded):
+    """A log that is all in memory."""
 
-    Attributes
-    ----------
-    rounds, gauges, ended_s
-        As of a `Log`.
-    participations
-        A scan of the file.
-    """
+    participations: pl.DataFrame
 
-    rounds: pl.DataFrame
+
+@dataclass(frozen=True)
+class StoredLog(Recorded):
+    """A log whose participations are left in their file, and scanned."""
+
     participations: pl.LazyFrame
-    gauges: pl.DataFrame
-    ended_s: float
-
-
-class Recorded(Protocol):
-    """A `Log` or a `StoredLog`: the participations can be larger than the memory."""
-
-    @property
-    def rounds(self) -> pl.DataFrame:
-        """Table with the schema `ROUNDS`."""
-        ...
-
-    @property
-    def participations(self) -> pl.DataFrame | pl.LazyFrame:
-        """Table with the schema `PARTICIPATIONS`, in the order of round and position."""
-        ...
-
-    @property
-    def gauges(self) -> pl.DataFrame:
-        """Table with the schema `GAUGES`."""
-        ...
-
-    @property
-    def ended_s(self) -> float:
-        """Simulated time at which the run ended."""
-        ...

@@ -107,7 +107,7 @@ def _simulate(
     elif run is None:
         # Sessions that are late may still be on their way: let them end.
         world.finish()
-    recorder.finish()
+    recorder.settle()
     if progress is not None:
         progress(recorder.closed, clock.now)
     return clock.now

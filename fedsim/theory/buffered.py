@@ -31,11 +31,11 @@ shorter A_i is: fast devices are over-represented, the more so the less everyone
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.theory.lengths import Lengths, Values
+from fedsim.theory.lengths import Lengths
 from fedsim.theory.question import normalised
 from fedsim.theory.result import Stationary
 from fedsim.theory.stationary import stationary
@@ -74,9 +74,9 @@ class Asynchronous:
         Reports that are staler are not taken.
     """
 
-    weights: Values
-    separation: NDArray[np.int64]
-    cooldown_s: Values
+    weights: Floats
+    separation: Ints
+    cooldown_s: Floats
     lengths: Lengths
     concurrency: int
     buffer: int
@@ -104,8 +104,8 @@ class Flow:
     """
 
     stationary: Stationary
-    rate: Values = field(repr=False)
-    wait_s: Values = field(repr=False)
+    rate: Floats = field(repr=False)
+    wait_s: Floats = field(repr=False)
     version_s: float
     utilisation: float
 
@@ -167,7 +167,7 @@ def _in_step(question: Asynchronous) -> Flow | None:
     return Flow(found, rate, wait_s, length_s * buffer / places, 1.0)
 
 
-def _shares_of_version(question: Asynchronous) -> Values:
+def _shares_of_version(question: Asynchronous) -> Floats:
     """Return values of u, equally likely."""
     steps = min(question.buffer, _STEPS)
     if question.buffer > _STEPS:
@@ -180,9 +180,9 @@ def _shares_of_version(question: Asynchronous) -> Values:
 class _Away:
     """A_i; the share q_i of sessions whose report is taken; the share k_i of waits that no end of a session begins."""
 
-    time_s: Values
-    taken: Values
-    by_clock: Values
+    time_s: Floats
+    taken: Floats
+    by_clock: Floats
 
 
 def _away(question: Asynchronous, version_s: float) -> _Away:
@@ -239,7 +239,7 @@ def _unhindered(question: Asynchronous) -> Flow | None:
     return _flow(question, rate, np.zeros(len(rate)), version_s, error)
 
 
-def _saturated(question: Asynchronous, shares: Values) -> Flow:
+def _saturated(question: Asynchronous, shares: Floats) -> Flow:
     """Return the answer where places are always taken: sweeps over Phi, T and w, with M solved for in each."""
     session_s, places = question.lengths.mean(), question.concurrency
     ends = places / float(session_s.mean())
@@ -269,14 +269,14 @@ def _saturated(question: Asynchronous, shares: Values) -> Flow:
     return _flow(question, rate, wait_s, version_s, error)
 
 
-def _unsteady(busy: Values, session_s: Values) -> float:
+def _unsteady(busy: Floats, session_s: Floats) -> float:
     """Return the variance of the rate at which sessions end, as their clients change and their number does not."""
     spread, pace = busy * (1.0 - busy), 1.0 / session_s
     mean = float(spread @ pace) / max(float(spread.sum()), 1e-300)
     return float(spread @ (pace - mean) ** 2)
 
 
-def _mass(away: _Away, session_s: Values, shares: Values, less: Values, ends: float, places: int) -> float:
+def _mass(away: _Away, session_s: Floats, shares: Floats, less: Floats, ends: float, places: int) -> float:
     """Return M, at which all places are taken; 0 where they are not even if nobody waits for long."""
     from scipy.optimize import brentq
 
@@ -290,15 +290,10 @@ def _mass(away: _Away, session_s: Values, shares: Values, less: Values, ends: fl
     return float(np.exp(brentq(spare, low, high, xtol=1e-13, rtol=1e-13)))
 
 
-def _idle_places(question: Asynchronous, busy: Values) -> float:
+def _idle_places(question: Asynchronous, busy: Floats) -> float:
     """Return the share of places that chance leaves free, or that it keeps from those who want them.
 
-    Parameters
-    ----------
-    question
-        Whose places.
-    busy
-        (N,) chance to be in a session if nobody had to wait for a place.
+    `busy`, (N,), is the chance to be in a session if nobody had to wait for a place.
     """
     busy = np.minimum(busy, 1.0)
     spread = float(np.sqrt((busy * (1.0 - busy)).sum()))
@@ -309,7 +304,7 @@ def _idle_places(question: Asynchronous, busy: Values) -> float:
     return float(spread * (density - far * ndtr(-far)) / question.concurrency)
 
 
-def _flow(question: Asynchronous, rate: Values, wait_s: Values, version_s: float, error: float) -> Flow:
+def _flow(question: Asynchronous, rate: Floats, wait_s: Floats, version_s: float, error: float) -> Flow:
     separation = question.separation
     common = int(separation[0]) if (separation == separation[0]).all() else separation
     found = Stationary(

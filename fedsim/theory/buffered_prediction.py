@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.population import Population
 from fedsim.population.distributions import distribution
@@ -25,7 +25,7 @@ def flow_of(
     scenario: Scenario,
     server: BufferedServer,
     population: Population,
-    separation: int | NDArray[np.int64] | None = None,
+    separation: int | Ints | None = None,
     method: str = "auto",
     law: str | None = None,
 ) -> Flow:
@@ -69,15 +69,7 @@ def flow_of(
 
 
 def describe(flow: Flow, server: BufferedServer, population: Population) -> dict[str, Any]:
-    """Return what ``fedsim chain`` says of a buffered server beside the shares: strict JSON.
-
-    Parameters
-    ----------
-    flow
-        The answer.
-    server, population
-        Of the scenario.
-    """
+    """Return what ``fedsim chain`` says of a scenario's buffered server beside the shares: strict JSON."""
     groups = {}
     for index, name in enumerate(population.group_names):
         own = population.group == index
@@ -97,7 +89,7 @@ def describe(flow: Flow, server: BufferedServer, population: Population) -> dict
     }
 
 
-def _session_values(session: Session) -> NDArray[np.float64]:
+def _session_values(session: Session) -> Floats:
     """Return equally likely lengths of a session at speed 1: quantiles of each phase, in all combinations."""
     phases = (session.download, session.train, session.upload)
     drawn = [phase for phase in phases if not isinstance(phase, ConstantTime)]

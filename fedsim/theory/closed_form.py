@@ -14,8 +14,9 @@ with Correlated Client Participation*, ICLR 2025 (arXiv:2410.01209), section 3.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory.poisson import inclusion
 from fedsim.theory.question import Question, ask, ask_common, per_client, reduced
@@ -41,12 +42,10 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
+    weights, cohort
+        As in `fedsim.theory.stationary`.
     separation
         Common separation R in rounds, 0 <= R <= floor(N / B) - 1. Law ``cyclic`` also takes one per client.
-    cohort
-        Clients per round, B.
     law
         ``midzuno`` (any B); ``successive`` with B = 1, which is the same law; ``groups``, in which the N
         clients are N / B consecutive groups and one whole group takes part, chosen in proportion to its total
@@ -67,40 +66,21 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
     -----
     The formula of this module; inclusion probabilities by `fedsim.theory.poisson.inclusion`.
     """
-    if law == "cyclic":
-        return solve(ask(weights, separation, cohort, law))
-    return solve(ask_common(weights, separation, cohort, law))
-
-
-def solve(question: Question) -> Stationary:
-    """Answer a question that was checked already."""
+    question = (ask if law == "cyclic" else ask_common)(weights, separation, cohort, law)
     _require(question)
     pi, error = _participation(question)
-    return Stationary(
-        pi=pi,
-        weights=question.weights,
-        separation=question.separation,
-        cohort=question.cohort,
-        law=question.law,
-        method="closed-form",
-        error_bound=error,
-        standard_error=None,
-    )
+    return Stationary(pi, *question.asked, method="closed-form", error_bound=error)
 
 
-def distances(
-    weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno"
-) -> NDArray[np.float64]:
+def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno") -> Floats:
     """L1 distance of pi_R from uniform, for many common separations R at once.
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
+    weights, cohort, law
+        As in `closed_form`.
     separations
         The values of R, each between 0 and floor(N / B) - 1, in any order.
-    cohort, law
-        As in `closed_form`.
 
     Returns
     -------
@@ -154,7 +134,7 @@ def _is_uniform(units: Question) -> bool:
     return units.law == "cyclic" or bool(units.weights.min() == units.weights.max())
 
 
-def _participation(question: Question) -> tuple[NDArray[np.float64], float]:
+def _participation(question: Question) -> tuple[Floats, float]:
     """Return pi and its error bound."""
     units = reduced(question)
     count, size, rounds = units.clients, units.cohort, units.separation

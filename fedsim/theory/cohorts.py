@@ -9,8 +9,8 @@ when at most B are ready.
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.selection.bernoulli import bernoulli_chances
 
@@ -23,7 +23,7 @@ _LARGEST_ORDERED = 12  # successive draws: 2^B partial cohorts
 _LARGEST_FREE = 16  # bernoulli: 2^n cohorts
 
 
-def cohorts(law: str, weights: NDArray[np.float64], size: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def cohorts(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
     """Enumerate the cohorts of one round.
 
     Parameters
@@ -52,7 +52,7 @@ def cohorts(law: str, weights: NDArray[np.float64], size: int) -> tuple[NDArray[
     return members[possible], chances[possible] / chances.sum()
 
 
-def _of_size(law: str, weights: NDArray[np.float64], size: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _of_size(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
     chosen = np.array(list(combinations(range(weights.size), size)), dtype=np.intp).reshape(-1, size)
     members = np.zeros((len(chosen), weights.size), dtype=np.bool_)
     np.put_along_axis(members, chosen, values=True, axis=1)
@@ -60,9 +60,7 @@ def _of_size(law: str, weights: NDArray[np.float64], size: int) -> tuple[NDArray
     return members, chances
 
 
-def _plackett_luce(
-    own: NDArray[np.float64], members: NDArray[np.bool_], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _plackett_luce(own: Floats, members: Bools, weights: Floats) -> Floats:
     """P(S) by recursion over the sets of members drawn first; the mass left is summed, never subtracted."""
     size = own.shape[1]
     if size > _LARGEST_ORDERED:
@@ -83,7 +81,7 @@ def _plackett_luce(
     return drawn[-1]
 
 
-def _bernoulli(weights: NDArray[np.float64], size: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _bernoulli(weights: Floats, size: int) -> tuple[Bools, Floats]:
     chances = bernoulli_chances(weights, size)
     free = np.flatnonzero(chances < 1.0)
     if free.size > _LARGEST_FREE:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.theory.cohorts import ChainTooLargeError
 from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
@@ -42,10 +43,10 @@ class Convergence:
         How many, for Monte Carlo; 0 when exact.
     """
 
-    eta: NDArray[np.float64]
-    tv: NDArray[np.float64]
-    noise_floor: NDArray[np.float64] | None
-    start: NDArray[np.int64]
+    eta: Floats
+    tv: Floats
+    noise_floor: Floats | None
+    start: Ints
     limit: Stationary
     method: str
     replicas: int
@@ -110,8 +111,8 @@ def convergence(
             f"give the law of the same clients"
         )
     of_units = waits[:: question.cohort] if question.law == "groups" else waits
-    eta: NDArray[np.float64] | None = None
-    noise: NDArray[np.float64] | None = None
+    eta: Floats | None = None
+    noise: Floats | None = None
     if method != "monte-carlo":
         try:
             eta = _exact(reduced(question), count, of_units)
@@ -133,7 +134,7 @@ def convergence(
     )
 
 
-def _start(question: Question, start: ArrayLike | None) -> NDArray[np.int64]:
+def _start(question: Question, start: ArrayLike | None) -> Ints:
     if start is None:
         return np.zeros(question.clients, dtype=np.int64)
     waits = np.asarray(start)
@@ -153,7 +154,7 @@ def _start(question: Question, start: ArrayLike | None) -> NDArray[np.int64]:
     return waits.astype(np.int64)
 
 
-def _exact(units: Question, count: int, waits: NDArray[np.int64]) -> NDArray[np.float64]:
+def _exact(units: Question, count: int, waits: Ints) -> Floats:
     if units.law == "cyclic":
         eta = np.zeros((count, units.clients))
         turns = np.arange(count)[:, None] * units.cohort + np.arange(units.cohort)
@@ -176,9 +177,7 @@ def _exact(units: Question, count: int, waits: NDArray[np.int64]) -> NDArray[np.
     return eta
 
 
-def _averaged(
-    units: Question, count: int, waits: NDArray[np.int64], replicas: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _averaged(units: Question, count: int, waits: Ints, replicas: int, seed: int) -> tuple[Floats, Floats]:
     """Return the estimate of eta, and the noise floor of its TV distance."""
     total = np.zeros((count, units.clients))
     squares = np.zeros_like(total)

@@ -5,9 +5,10 @@ from math import gcd
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
-from fedsim.theory.question import Question, ask, per_client, reduced
+from fedsim.theory.question import ask, per_client, reduced
 from fedsim.theory.result import Stationary
 from fedsim.theory.windows import LARGEST, Windows, enumerate_windows
 
@@ -26,12 +27,8 @@ def exact(
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
-    separation
-        Rounds of separation, common or (N,) one per client.
-    cohort
-        Clients per round, B.
+    weights, separation, cohort
+        As in `fedsim.theory.stationary`.
     law
         Any law. ``bernoulli``: each ready client takes part independently with probability min(1, s p_i), s
         such that B are expected; all ready clients when there are at most B of them.
@@ -53,15 +50,11 @@ def exact(
         `fedsim.theory.windows.enumerate_windows`), or its long-run participation depends on chance because it
         has recurrent classes that differ.
     """
-    return solve(ask(weights, separation, cohort, law), limit)
-
-
-def solve(question: Question, limit: int = LARGEST) -> Stationary:
-    """Answer a question that was checked already."""
+    question = ask(weights, separation, cohort, law)
     if question.law == "cyclic":
         turn = question.clients // gcd(question.clients, question.cohort)
         uniform = np.full(question.clients, 1.0 / question.clients)
-        return _result(question, uniform, 0.0, period=turn, classes=1, states=turn)
+        return Stationary(uniform, *question.asked, "exact", 0.0, period=turn, recurrent_classes=1, states=turn)
     units = reduced(question)
     windows = enumerate_windows(units, limit)
     matrix = windows.matrix()
@@ -84,30 +77,20 @@ def solve(question: Question, limit: int = LARGEST) -> Stationary:
         )
     pi = per_client(question, shares[0])
     cycle = int(np.gcd.reduce(periods))
-    return _result(question, pi, error, period=cycle, classes=len(classes), states=windows.count)
+    return Stationary(
+        pi,
+        *question.asked,
+        method="exact",
+        error_bound=error,
+        period=cycle,
+        recurrent_classes=len(classes),
+        states=windows.count,
+    )
 
 
-def _participation(windows: Windows, states: NDArray[np.intp], law: NDArray[np.float64]) -> NDArray[np.float64]:
+def _participation(windows: Windows, states: NDArray[np.intp], law: Floats) -> Floats:
     """Return each unit's share of participations when the chain lives on `states` with this law."""
     full = np.zeros(windows.count)
     full[states] = law
     chances = windows.participation(full[windows.source] * windows.chance)
     return np.asarray(chances / chances.sum())
-
-
-def _result(
-    question: Question, pi: NDArray[np.float64], error: float, *, period: int, classes: int, states: int
-) -> Stationary:
-    return Stationary(
-        pi=pi,
-        weights=question.weights,
-        separation=question.separation,
-        cohort=question.cohort,
-        law=question.law,
-        method="exact",
-        error_bound=error,
-        standard_error=None,
-        period=period,
-        recurrent_classes=classes,
-        states=states,
-    )

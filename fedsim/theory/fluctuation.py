@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
 from fedsim.theory.cohorts import ChainTooLargeError
 from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
-from fedsim.theory.replicas import rounds_of
+from fedsim.theory.replicas import participations
 from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
@@ -39,10 +40,10 @@ class Fluctuation:
         (N,) standard error of `variance`, for Monte Carlo only.
     """
 
-    pi: NDArray[np.float64]
-    variance: NDArray[np.float64]
+    pi: Floats
+    variance: Floats
     method: str
-    standard_error: NDArray[np.float64] | None = None
+    standard_error: Floats | None = None
 
 
 def asymptotic_variance(
@@ -98,7 +99,7 @@ def asymptotic_variance(
         return _renewal(question, seed)
 
 
-def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence: float = 0.95) -> NDArray[np.float64]:
+def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence: float = 0.95) -> Floats:
     """Rounds until each client's frequency, and its debiasing weight, is within a relative `precision`.
 
     Parameters
@@ -154,18 +155,15 @@ def _exact(question: Question) -> Fluctuation:
             f"the chain has {len(found)} recurrent classes that fluctuate differently: which one it ends up in is "
             f"chance, so there is no one asymptotic variance; lower the separations or the cohort"
         )
-    scale = question.cohort**2 if question.law == "groups" else 1
-    return Fluctuation(per_client(question, pi), _spread_out(question, variance, scale), "exact")
+    return Fluctuation(per_client(question, pi), _spread_out(question, variance), "exact")
 
 
-def _spread_out(question: Question, variance: NDArray[np.float64], scale: int) -> NDArray[np.float64]:
+def _spread_out(question: Question, variance: Floats) -> Floats:
     """Give every client of a group the group's variance, over the squared cohort that frequencies are divided by."""
-    return np.repeat(variance, question.cohort) / scale if question.law == "groups" else variance
+    return np.repeat(variance, question.cohort) / question.cohort**2 if question.law == "groups" else variance
 
 
-def _in_class(
-    windows: Windows, states: NDArray[np.intp], dense: NDArray[np.float64], law: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _in_class(windows: Windows, states: NDArray[np.intp], dense: Floats, law: Floats) -> tuple[Floats, Floats]:
     number = np.full(windows.count, -1)
     number[states] = np.arange(len(states))
     held = np.flatnonzero(number[windows.source] >= 0)
@@ -198,18 +196,11 @@ def _renewal(question: Question, seed: int) -> Fluctuation:
 def _counted(question: Question, seed: int, replicas: int, rounds: int) -> Fluctuation:
     replicas = whole_number(replicas, "the number of replicas", least=3)
     rounds = whole_number(rounds, "the number of rounds", least=1)
-    units = reduced(question)
-    counts = np.zeros((replicas, units.clients))
-    play = rounds_of(units, range(replicas), seed)
-    for now in range(2 * rounds):
-        chosen = next(play).chosen
-        if now >= rounds:
-            counts += chosen
+    counts = participations(reduced(question), range(replicas), seed, rounds, rounds)
     size = float(counts.sum(axis=1).mean()) / rounds
     frequency = counts / (rounds * size)
     variance = rounds * frequency.var(axis=0, ddof=1)
-    scale = question.cohort**2 if question.law == "groups" else 1
-    spread = _spread_out(question, variance, scale)
+    spread = _spread_out(question, variance)
     return Fluctuation(
         pi=per_client(question, frequency.mean(axis=0)),
         variance=spread,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.errors import ChainError
-from fedsim.theory.closed_form import has_closed_form, solve
+from fedsim.theory.closed_form import closed_form, has_closed_form
 from fedsim.theory.question import ask, largest_separation
 from fedsim.theory.result import Stationary
 
@@ -36,9 +36,7 @@ def smallest_separation(
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
-    cohort, law
+    weights, cohort, law
         As in `fedsim.theory.closed_form`; the law must have a closed form.
     target_l1, target_tv, target_ratio
         Exactly one of: largest L1 distance from uniform (0 or more), largest TV distance (0 or more), largest ratio of
@@ -69,11 +67,8 @@ def smallest_separation(
             f"by bisection: compare a few separations with fedsim.theory.stationary instead"
         )
 
-    def at(separation: int) -> Stationary:
-        return solve(ask(weights, separation, cohort, law))
-
     low, high = 0, largest_separation(np.size(weights), cohort)
-    best = at(high)
+    best = closed_form(weights, high, cohort, law)
     if measure(best) > target:
         raise ChainError(
             f"no separation reaches a {name} of {target:g}: the closest is {measure(best):.6g}, at the largest "
@@ -81,7 +76,7 @@ def smallest_separation(
         )
     while low < high:
         middle = (low + high) // 2
-        candidate = at(middle)
+        candidate = closed_form(weights, middle, cohort, law)
         if measure(candidate) <= target:
             high, best = middle, candidate
         else:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from fedsim.common.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -28,34 +27,32 @@ class Lengths:
         Sessions end after this time at the latest, without a report.
     """
 
-    group: NDArray[np.int64]
-    speed: Values
-    values: tuple[Values, ...]
-    tails: tuple[Values, ...]
+    group: Ints
+    speed: Floats
+    values: tuple[Floats, ...]
+    tails: tuple[Floats, ...]
     limit_s: float
 
     @classmethod
-    def of(
-        cls, group: NDArray[np.int64], speed: Values, values: Sequence[Values], limit_s: float = float("inf")
-    ) -> Self:
+    def of(cls, group: Ints, speed: Floats, values: Sequence[Floats], limit_s: float = float("inf")) -> Self:
         """Return the distribution; the values are put in order."""
         ordered = tuple(np.sort(each) for each in values)
         tails = tuple(np.append(np.cumsum(each[::-1])[::-1], 0.0) for each in ordered)
         return cls(group, speed, ordered, tails, limit_s)
 
-    def mean(self) -> Values:
+    def mean(self) -> Floats:
         """Return E[min(L, limit)], (N,)."""
         return self.beyond(np.zeros(len(self.speed)))
 
-    def within(self) -> Values:
+    def within(self) -> Floats:
         """Return P(L <= limit), (N,): the share of sessions that report."""
         return self._share_up_to(np.full(len(self.speed), self.limit_s))
 
-    def share_up_to(self, bound_s: Values) -> Values:
+    def share_up_to(self, bound_s: Floats) -> Floats:
         """Return P(min(L, limit) <= bound), (N,)."""
         return np.where(bound_s >= self.limit_s, 1.0, self._share_up_to(bound_s))
 
-    def beyond(self, bound_s: Values) -> Values:
+    def beyond(self, bound_s: Floats) -> Floats:
         """Return E[max(min(L, limit) - bound, 0)], (N,)."""
         beyond = self._beyond(bound_s)
         if np.isfinite(self.limit_s):
@@ -69,7 +66,7 @@ class Lengths:
         each = np.array([values[0] for values in self.values])[self.group] / self.speed
         return len(np.unique(np.minimum(each, self.limit_s)))
 
-    def _share_up_to(self, bound_s: Values) -> Values:
+    def _share_up_to(self, bound_s: Floats) -> Floats:
         bound, shares = bound_s * self.speed, np.empty(len(bound_s))
         for index, values in enumerate(self.values):
             own = self.group == index
@@ -77,7 +74,7 @@ class Lengths:
             shares[own] = np.searchsorted(values, bound[own] * (1 + 1e-12), side="right") / len(values)
         return shares
 
-    def _beyond(self, bound_s: Values) -> Values:
+    def _beyond(self, bound_s: Floats) -> Floats:
         bound, beyond = bound_s * self.speed, np.empty(len(bound_s))
         for index, (values, tails) in enumerate(zip(self.values, self.tails, strict=True)):
             own = self.group == index

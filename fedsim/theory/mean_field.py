@@ -17,8 +17,9 @@ always found.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats
 from fedsim.theory.question import Question, ask, per_client, reduced
 from fedsim.theory.result import Stationary
 
@@ -32,14 +33,8 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
-    separation
-        Rounds of separation, common or (N,) one per client.
-    cohort
-        Clients per round, B; at most sum_i 1 / (1 + R_i).
-    law
-        Any law.
+    weights, separation, cohort, law
+        As in `fedsim.theory.stationary`.
 
     Returns
     -------
@@ -64,26 +59,14 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     is 0 and the mean field exact for ``midzuno`` and ``bernoulli``. Shortages are not modelled: the answer is for the
     chain while it does not stall.
     """
-    return solve(ask(weights, separation, cohort, law))
-
-
-def solve(question: Question) -> Stationary:
-    """Answer a question that was checked already."""
+    question = ask(weights, separation, cohort, law)
     units = reduced(question)
     taken = participation(units)
-    return Stationary(
-        pi=per_client(question, taken / taken.sum()),
-        weights=question.weights,
-        separation=question.separation,
-        cohort=question.cohort,
-        law=question.law,
-        method="mean-field",
-        error_bound=_error(units, taken),
-        standard_error=None,
-    )
+    pi = per_client(question, taken / taken.sum())
+    return Stationary(pi, *question.asked, method="mean-field", error_bound=_error(units, taken))
 
 
-def participation(units: Question) -> NDArray[np.float64]:
+def participation(units: Question) -> Floats:
     """Return the share of rounds in which each unit takes part, P_i, with sum B."""
     rounds = units.separations.astype(np.float64)
     most = 1.0 / (1.0 + rounds)
@@ -101,11 +84,11 @@ def participation(units: Question) -> NDArray[np.float64]:
     return chances * ready
 
 
-def _taken(chances: NDArray[np.float64], rounds: NDArray[np.float64]) -> float:
+def _taken(chances: Floats, rounds: Floats) -> float:
     return float((chances / (1.0 + rounds * chances)).sum())
 
 
-def _one_draw(p: NDArray[np.float64], mass: float, ready: NDArray[np.float64]) -> NDArray[np.float64]:
+def _one_draw(p: Floats, mass: float, ready: Floats) -> Floats:
     """Chance of a ready client in one draw, from a mean free mass."""
     return np.asarray(np.minimum(1.0, p / (mass + (1.0 - ready) * p)))
 
@@ -122,19 +105,17 @@ def _mass(excess: Callable[[float], float]) -> float:
     return float(np.exp(brentq(lambda x: excess(float(np.exp(x))), low, high, xtol=_TOLERANCE, rtol=_TOLERANCE)))
 
 
-def _midzuno(
-    p: NDArray[np.float64], rounds: NDArray[np.float64], cohort: int, ready: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _midzuno(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
     from scipy.optimize import brentq
 
-    def second(share: float) -> NDArray[np.float64]:
+    def second(share: float) -> Floats:
         """(B - 1) / (D - w_i), at most 1, with share = (B - 1) / D."""
         return np.asarray(share / np.maximum(1.0 - ready * share / (cohort - 1), share))
 
-    def chances(first: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    def chances(first: Floats, share: float) -> Floats:
         return first if cohort == 1 else first + (1.0 - first) * second(share)
 
-    def first_at(share: float) -> NDArray[np.float64]:
+    def first_at(share: float) -> Floats:
         mass = _mass(lambda mass: _taken(chances(_one_draw(p, mass, ready), share), rounds) - cohort)
         return _one_draw(p, mass, ready)
 
@@ -152,19 +133,15 @@ def _midzuno(
     return chances(first_at(share), share)
 
 
-def _successive(
-    p: NDArray[np.float64], rounds: NDArray[np.float64], cohort: int, ready: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    def chances(mass: float) -> NDArray[np.float64]:
+def _successive(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
+    def chances(mass: float) -> Floats:
         return np.asarray(1.0 - (1.0 - _one_draw(p, mass, ready)) ** cohort)
 
     return chances(_mass(lambda mass: _taken(chances(mass), rounds) - cohort))
 
 
-def _bernoulli(
-    p: NDArray[np.float64], rounds: NDArray[np.float64], cohort: int, ready: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    def chances(mass: float) -> NDArray[np.float64]:
+def _bernoulli(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
+    def chances(mass: float) -> Floats:
         return np.asarray(np.minimum(1.0, cohort * p / (mass + (1.0 - ready) * p)))
 
     return chances(_mass(lambda mass: _taken(chances(mass), rounds) - cohort))
@@ -173,7 +150,7 @@ def _bernoulli(
 _CHANCES = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli}
 
 
-def _error(units: Question, taken: NDArray[np.float64]) -> float:
+def _error(units: Question, taken: Floats) -> float:
     supply = float((1.0 / (1.0 + units.separations)).sum())
     if units.law == "cyclic" or (units.law != "bernoulli" and units.cohort >= supply * (1.0 - 1e-12)):
         return 0.0

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
 from fedsim.theory.cohorts import ChainTooLargeError
@@ -90,26 +91,20 @@ def mixing(
             f"at the law of the participants from one start instead (fedsim.theory.convergence)"
         )
     dense = inside.toarray()
+    sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
     law_of_state = recurrent.stationary_vector(inside).law
     return Mixing(
         mixing_time=_first_below(dense, law_of_state, level),
         level=level,
-        spectral_gap=_gap(dense),
+        spectral_gap=float(max(0.0, 1.0 - sizes[-2])) if states > 1 else 1.0,
         period=cycle,
         recurrent_classes=1,
         states=states,
     )
 
 
-def _gap(dense: NDArray[np.float64]) -> float:
-    if len(dense) == 1:
-        return 1.0
-    sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
-    return float(max(0.0, 1.0 - sizes[-2]))
-
-
-def _first_below(dense: NDArray[np.float64], law: NDArray[np.float64], level: float) -> int:
-    def distance(power: NDArray[np.float64]) -> float:
+def _first_below(dense: Floats, law: Floats, level: float) -> int:
+    def distance(power: Floats) -> float:
         return float(np.abs(power - law).sum(axis=1).max()) / 2.0
 
     if distance(np.eye(len(dense))) <= level:

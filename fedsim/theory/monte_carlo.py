@@ -1,10 +1,11 @@
 """Monte Carlo: participation counted over many independent replicas, with standard errors."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
-from fedsim.theory.replicas import rounds_of
+from fedsim.common.arrays import Floats
+from fedsim.theory.question import ask, per_client, reduced, whole_number
+from fedsim.theory.replicas import participations
 from fedsim.theory.result import Stationary
 
 REPLICAS = 64
@@ -28,14 +29,8 @@ def monte_carlo(
 
     Parameters
     ----------
-    weights
-        (N,) positive weights p_i; only their ratios matter.
-    separation
-        Rounds of separation, common or (N,) one per client.
-    cohort
-        Clients per round, B.
-    law
-        Any law.
+    weights, separation, cohort, law
+        As in `fedsim.theory.stationary`.
     seed
         Seed of all draws: the same seed gives the same answer.
     replicas
@@ -63,18 +58,7 @@ def monte_carlo(
     -----
     Cost O(replicas x rounds x N), memory O(N): replicas are advanced in batches.
     """
-    return solve(ask(weights, separation, cohort, law), seed, replicas=replicas, rounds=rounds, burn_in=burn_in)
-
-
-def solve(
-    question: Question,
-    seed: int = 0,
-    *,
-    replicas: int = REPLICAS,
-    rounds: int | None = None,
-    burn_in: int | None = None,
-) -> Stationary:
-    """Answer a question that was checked already."""
+    question = ask(weights, separation, cohort, law)
     units = reduced(question)
     replicas = whole_number(replicas, "the number of replicas", least=2)
     if rounds is None:
@@ -86,29 +70,10 @@ def solve(
     sums = _Sums(units.clients)
     batch = max(1, _CELLS // units.clients)
     for first in range(0, replicas, batch):
-        sums.add(_counts(units, seed, range(first, min(first + batch, replicas)), skip, rounds))
+        sums.add(participations(units, range(first, min(first + batch, replicas)), seed, skip, rounds))
     shares, error = sums.shares(replicas)
-    return Stationary(
-        pi=per_client(question, shares),
-        weights=question.weights,
-        separation=question.separation,
-        cohort=question.cohort,
-        law=question.law,
-        method="monte-carlo",
-        error_bound=None,
-        standard_error=per_client(question, error),
-    )
-
-
-def _counts(units: Question, seed: int, replicas: range, skip: int, rounds: int) -> NDArray[np.float64]:
-    """Return the participations of each client in each replica."""
-    counts = np.zeros((len(replicas), units.clients))
-    play = rounds_of(units, replicas, seed)
-    for now in range(skip + rounds):
-        chosen = next(play).chosen
-        if now >= skip:
-            counts += chosen
-    return counts
+    pi = per_client(question, shares)
+    return Stationary(pi, *question.asked, method="monte-carlo", standard_error=per_client(question, error))
 
 
 class _Sums:
@@ -121,7 +86,7 @@ class _Sums:
         self.total = 0.0
         self.total_square = 0.0
 
-    def add(self, counts: NDArray[np.float64]) -> None:
+    def add(self, counts: Floats) -> None:
         total = counts.sum(axis=1)
         self.counts += counts.sum(axis=0)
         self.squares += (counts**2).sum(axis=0)
@@ -129,7 +94,7 @@ class _Sums:
         self.total += float(total.sum())
         self.total_square += float((total**2).sum())
 
-    def shares(self, replicas: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def shares(self, replicas: int) -> tuple[Floats, Floats]:
         """Return the ratio of sums, and its standard error by the delta method (the total varies with bernoulli)."""
         shares = self.counts / self.total
         residual = self.squares - 2.0 * shares * self.products + shares**2 * self.total_square

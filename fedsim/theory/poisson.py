@@ -26,6 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats
+
 _BLOCK = 1 << 15  # units handled at once: their temporaries stay in the cache
 _EXPONENT = 45.0  # what is neglected is of order exp(-45), about 3e-20
 _SERIES = 0.1  # a factor is expanded when it differs from 1 by at most this
@@ -40,7 +42,7 @@ class Tilt:
     variance: float
 
 
-def inclusion(weights: NDArray[np.float64], size: int) -> tuple[NDArray[np.float64], float]:
+def inclusion(weights: Floats, size: int) -> tuple[Floats, float]:
     """Inclusion probabilities of conditional Poisson sampling.
 
     Parameters
@@ -68,7 +70,7 @@ def inclusion(weights: NDArray[np.float64], size: int) -> tuple[NDArray[np.float
     return c, abs(total - 1.0)
 
 
-def tilt(weights: NDArray[np.float64], size: int) -> Tilt:
+def tilt(weights: Floats, size: int) -> Tilt:
     """Find the scale x at which the expected number of successes is n, by Newton's method inside a bracket.
 
     The law of the sample does not depend on x, so nothing is lost by stopping at a fraction of a standard
@@ -87,7 +89,7 @@ def tilt(weights: NDArray[np.float64], size: int) -> Tilt:
         point = step if low < step < high else (low + high) / 2.0
 
 
-def _moments(weights: NDArray[np.float64], size: int, scale: float) -> tuple[float, float]:
+def _moments(weights: Floats, size: int, scale: float) -> tuple[float, float]:
     """E K - n and the variance of K, without cancellation where all q_i are close to 0 or 1."""
     excess = variance = 0.0
     likely = 0
@@ -102,11 +104,11 @@ def _moments(weights: NDArray[np.float64], size: int, scale: float) -> tuple[flo
     return excess + (likely - size), variance
 
 
-def _blocks(values: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+def _blocks(values: Floats) -> Iterator[Floats]:
     return (values[start : start + _BLOCK] for start in range(0, values.size, _BLOCK))
 
 
-def _near_certain(weights: NDArray[np.float64], size: int, tilted: Tilt) -> NDArray[np.float64]:
+def _near_certain(weights: Floats, size: int, tilted: Tilt) -> Floats:
     """Expand around the one sample that is almost certain: exchange up to 3 of its members for outsiders.
 
     With o the odds of the outsiders, u the inverse odds of the members and e_k, E_k their elementary
@@ -126,7 +128,7 @@ def _near_certain(weights: NDArray[np.float64], size: int, tilted: Tilt) -> NDAr
     return c
 
 
-def _symmetric(values: NDArray[np.float64]) -> list[float]:
+def _symmetric(values: Floats) -> list[float]:
     """Elementary symmetric polynomials of degree 0 to 4, by Newton's identities."""
     sums = [float((values**power).sum()) for power in range(1, 5)]
     e = [1.0]
@@ -135,7 +137,7 @@ def _symmetric(values: NDArray[np.float64]) -> list[float]:
     return e
 
 
-def _without_one(own: NDArray[np.float64], e: list[float], other: list[float]) -> NDArray[np.float64]:
+def _without_one(own: Floats, e: list[float], other: list[float]) -> Floats:
     """Sum over k of e_k (without each unit in turn) times the other side's polynomial of degree k + 1."""
     without = np.ones_like(own)
     total = without * other[1]
@@ -145,7 +147,7 @@ def _without_one(own: NDArray[np.float64], e: list[float], other: list[float]) -
     return total
 
 
-def _inverted(weights: NDArray[np.float64], size: int, tilted: Tilt) -> NDArray[np.float64]:
+def _inverted(weights: Floats, size: int, tilted: Tilt) -> Floats:
     """Invert the characteristic function of K, and of K without each unit in turn."""
     theta, share = _nodes(weights.size, tilted.variance)
     w = -2.0 * np.sin(theta / 2.0) ** 2 + 1j * np.sin(theta)  # exp(i theta) - 1
@@ -180,7 +182,7 @@ def _inverted(weights: NDArray[np.float64], size: int, tilted: Tilt) -> NDArray[
     return c
 
 
-def _nodes(count: int, variance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _nodes(count: int, variance: float) -> tuple[Floats, Floats]:
     """Angles in [0, pi) and their shares in the trapezoidal rule; conjugate nodes are folded together.
 
     Their number m is odd, so that pi, where a factor can vanish, is not among them.
@@ -198,9 +200,7 @@ def _terms(ratio: float) -> int:
     return max(2, int(np.ceil(_EXPONENT / -np.log(ratio))))
 
 
-def _sorted_by_size(
-    block: NDArray[np.float64], scale: float, reach: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+def _sorted_by_size(block: Floats, scale: float, reach: float) -> tuple[Floats, Floats, Bools, Bools, Bools]:
     """q, 1 - q, and which units have q near 0, which near 1, and which neither."""
     odds = block * scale
     out = 1.0 / (1.0 + odds)
@@ -211,7 +211,7 @@ def _sorted_by_size(
     return q, out, rare, frequent, ~(rare | frequent)
 
 
-def _log_factors(values: NDArray[np.float64], w: NDArray[np.complex128], terms: int) -> NDArray[np.complex128]:
+def _log_factors(values: Floats, w: NDArray[np.complex128], terms: int) -> NDArray[np.complex128]:
     """Sum over the units of log(1 + value w), from the power sums of the values."""
     total = np.zeros_like(w)
     if not values.size:
@@ -225,7 +225,7 @@ def _log_factors(values: NDArray[np.float64], w: NDArray[np.complex128], terms: 
     return total
 
 
-def _coefficients(psi: NDArray[np.complex128], w: NDArray[np.complex128], terms: int) -> NDArray[np.float64]:
+def _coefficients(psi: NDArray[np.complex128], w: NDArray[np.complex128], terms: int) -> Floats:
     """Coefficients, as a polynomial in value, of the inversion of psi / (1 + value w)."""
     powers = np.vander(-w, terms, increasing=True)
     return np.asarray((psi @ powers).real, dtype=np.float64)

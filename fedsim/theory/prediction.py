@@ -1,9 +1,8 @@
 """What theory has to say about a scenario's participation, where it applies."""
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Ints
 from fedsim.common.errors import ChainError
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -19,7 +18,7 @@ _MOST = 100_000
 def predicted(
     scenario: Scenario,
     population: Population,
-    separation: int | NDArray[np.int64] | None = None,
+    separation: int | Ints | None = None,
     method: str = "auto",
     law: str | None = None,
 ) -> Stationary:

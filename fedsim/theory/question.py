@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 
 LAWS = ("midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli")
@@ -16,10 +17,15 @@ _SMALLEST_WEIGHT = 1e-300
 class Question:
     """A chain whose numbers make sense: see `ask`."""
 
-    weights: NDArray[np.float64]
-    separation: int | NDArray[np.int64]
+    weights: Floats
+    separation: int | Ints
     cohort: int
     law: str
+
+    @property
+    def asked(self) -> tuple[Floats, int | Ints, int, str]:
+        """All four, in the order in which an answer repeats them."""
+        return self.weights, self.separation, self.cohort, self.law
 
     @property
     def clients(self) -> int:
@@ -27,7 +33,7 @@ class Question:
         return int(self.weights.size)
 
     @property
-    def separations(self) -> NDArray[np.int64]:
+    def separations(self) -> Ints:
         """(N,) the separation of every client, also where it is common."""
         return np.broadcast_to(np.asarray(self.separation, dtype=np.int64), self.weights.shape)
 
@@ -56,7 +62,11 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
     if law not in LAWS:
         raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(LAWS)}")
     shares = normalised(weights)
-    size = _cohort(cohort, shares.size)
+    size = whole_number(cohort, "the cohort", least=1)
+    if size > shares.size:
+        raise ChainError(
+            f"the cohort is {size}, more than the {shares.size} clients there are: it must be at most {shares.size}"
+        )
     rounds = _separation(separation, shares.size)
     if law == "groups" and shares.size % size:
         raise ChainError(
@@ -87,7 +97,7 @@ def ask_common(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, la
     return question
 
 
-def normalised(weights: ArrayLike) -> NDArray[np.float64]:
+def normalised(weights: ArrayLike) -> Floats:
     """Return weights with sum 1, after checking that they are one list of positive finite numbers."""
     try:
         values = np.asarray(weights, dtype=np.float64)
@@ -122,7 +132,7 @@ def reduced(question: Question) -> Question:
     ``uniform`` becomes ``midzuno`` at equal weights, and successive draws of one client are Midzuno draws
     too.
     """
-    weights, rounds, cohort, law = question.weights, question.separation, question.cohort, question.law
+    weights, rounds, cohort, law = question.asked
     if law == "groups":
         weights = weights.reshape(-1, cohort).sum(axis=1)
         rounds = rounds if isinstance(rounds, int) else rounds[::cohort]
@@ -134,7 +144,7 @@ def reduced(question: Question) -> Question:
     return Question(weights=weights, separation=rounds, cohort=cohort, law=law)
 
 
-def per_client(question: Question, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def per_client(question: Question, shares: Floats) -> Floats:
     """Share what the units of `reduced` take among the clients: equally inside a group."""
     if question.law == "groups":
         return np.repeat(shares / question.cohort, question.cohort)
@@ -146,16 +156,7 @@ def largest_separation(clients: int, cohort: int) -> int:
     return clients // cohort - 1
 
 
-def _cohort(cohort: object, clients: int) -> int:
-    size = whole_number(cohort, "the cohort", least=1)
-    if size > clients:
-        raise ChainError(
-            f"the cohort is {size}, more than the {clients} clients there are: it must be at most {clients}"
-        )
-    return size
-
-
-def _separation(separation: ArrayLike, clients: int) -> int | NDArray[np.int64]:
+def _separation(separation: ArrayLike, clients: int) -> int | Ints:
     try:
         values = np.asarray(separation)
     except (TypeError, ValueError):

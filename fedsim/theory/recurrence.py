@@ -12,16 +12,14 @@ sizes cost O(N^2).
 """
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats
 
 
-def ratios(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rho_k = e_k / e_{k-1} for k = 1..N, in O(N^2); relative error at most a few N rounding units.
+def ratios(weights: Floats) -> Floats:
+    """Return rho_k = e_k / e_{k-1} for k = 1..N of (N,) positive weights, in O(N^2).
 
-    Parameters
-    ----------
-    weights
-        (N,) positive.
+    The relative error is at most a few N rounding units.
     """
     rho = np.zeros(weights.size)
     for count, p in enumerate(weights.tolist()):
@@ -31,14 +29,8 @@ def ratios(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return rho
 
 
-def spreads(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sum_i abs(c_i(n) - n/N) for every sample size n = 1..N, in O(N^2) time and O(N) memory.
-
-    Parameters
-    ----------
-    weights
-        (N,) positive.
-    """
+def spreads(weights: Floats) -> Floats:
+    """Return sum_i abs(c_i(n) - n/N) for n = 1..N of (N,) positive weights, in O(N^2) time and O(N) memory."""
     p = np.sort(weights)[::-1]
     count = p.size
     rho = ratios(p)

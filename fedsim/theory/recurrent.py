@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats
 from fedsim.theory.cohorts import ChainTooLargeError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _STRIDE = 20  # iterations between checks
 class Vector:
     """A stationary vector, the relative error of its entries, and the L1 norm of any further error."""
 
-    law: NDArray[np.float64]
+    law: Floats
     relative: float
     absolute: float
 
@@ -81,7 +82,7 @@ def stationary_vector(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vecto
         raise
 
 
-def _eliminated(p: NDArray[np.float64]) -> Vector:
+def _eliminated(p: Floats) -> Vector:
     count = len(p)
     for k in range(count - 1, 0, -1):
         leaving = p[k, :k].sum()

@@ -6,10 +6,12 @@ depend on how many replicas there are or how they are split into batches.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.theory.question import Question
@@ -28,13 +30,11 @@ class ReplicaRound:
         (replicas, N) who takes part.
     """
 
-    chances: NDArray[np.float64] | None
-    chosen: NDArray[np.bool_]
+    chances: Floats | None
+    chosen: Bools
 
 
-def rounds_of(
-    units: Question, replicas: range, seed: int, start: NDArray[np.int64] | None = None
-) -> Iterator[ReplicaRound]:
+def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = None) -> Iterator[ReplicaRound]:
     """Yield the rounds 0, 1, 2, ... of the replicas named.
 
     Parameters
@@ -70,6 +70,14 @@ def rounds_of(
         now += 1
 
 
+def participations(units: Question, replicas: range, seed: int, skip: int, rounds: int) -> Floats:
+    """Return how often each client takes part in `rounds` rounds after the first `skip`, (replicas, N)."""
+    counts = np.zeros((len(replicas), units.clients))
+    for played in islice(rounds_of(units, replicas, seed), skip, skip + rounds):
+        counts += played.chosen
+    return counts
+
+
 @dataclass(frozen=True)
 class _Draws:
     """The draws of one round, addressed by kind: 0 for the leader, 1 + i for client i."""
@@ -79,16 +87,16 @@ class _Draws:
     now: int
     clients: int
 
-    def one(self) -> NDArray[np.float64]:
+    def one(self) -> Floats:
         return self.draws.uniforms(self.replicas, self.now * (self.clients + 1))
 
-    def each(self) -> NDArray[np.float64]:
+    def each(self) -> Floats:
         return self.draws.uniforms(
             self.replicas, self.now * (self.clients + 1) + 1 + np.arange(self.clients, dtype=np.uint64)
         )
 
 
-def _midzuno(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
+def _midzuno(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
     """One client in proportion to its weight, then B - 1 uniformly among the others that are ready."""
     mass = np.where(ready, units.weights, 0.0)
     total = mass.cumsum(axis=1)
@@ -106,13 +114,13 @@ def _midzuno(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Replic
     return ReplicaRound(first, chosen)
 
 
-def _successive(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
+def _successive(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
     """Take the B first of independent exponential clocks of rates p_i: Plackett-Luce (Efraimidis-Spirakis 2006)."""
     clocks = np.where(ready, -np.log(draws.each()) / units.weights, np.inf)
     return ReplicaRound(None, _smallest(clocks, units.cohort))
 
 
-def _bernoulli(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
+def _bernoulli(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
     """Each with probability min(1, s p_i): in order of weight, client j is certain when s p_j would reach 1."""
     order = np.argsort(-units.weights, kind="stable")
     here = ready[:, order]
@@ -131,7 +139,7 @@ def _bernoulli(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Repl
     return ReplicaRound(in_order, draws.each() < in_order)
 
 
-def _cyclic(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> ReplicaRound:
+def _cyclic(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
     chosen = np.zeros_like(ready)
     chosen[:, (draws.now * units.cohort + np.arange(units.cohort)) % units.clients] = True
     return ReplicaRound(chosen.astype(np.float64), chosen)
@@ -140,7 +148,7 @@ def _cyclic(units: Question, ready: NDArray[np.bool_], draws: _Draws) -> Replica
 _LAWS = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli, "cyclic": _cyclic}
 
 
-def _smallest(keys: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+def _smallest(keys: Floats, count: int) -> Bools:
     """Mark the `count` smallest keys of each row."""
     places = np.argpartition(keys, count - 1, axis=1)[:, :count]
     marked = np.zeros(keys.shape, dtype=np.bool_)
@@ -148,7 +156,7 @@ def _smallest(keys: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
     return marked
 
 
-def _refuse_stall(units: Question, ready: NDArray[np.bool_], now: int) -> None:
+def _refuse_stall(units: Question, ready: Bools, now: int) -> None:
     count = ready.sum(axis=1)
     if count.min() < units.cohort:
         replica = int(count.argmin())

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,14 @@ class Stationary:
         Number of states that were visited, where the method enumerates them (``exact``).
     """
 
-    pi: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    separation: int | NDArray[np.int64]
+    pi: Floats
+    weights: Floats
+    separation: int | Ints
     cohort: int
     law: str
     method: str
-    error_bound: float | None
-    standard_error: NDArray[np.float64] | None
+    error_bound: float | None = None
+    standard_error: Floats | None = None
     period: int | None = None
     recurrent_classes: int | None = None
     states: int | None = None

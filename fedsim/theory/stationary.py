@@ -5,13 +5,12 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedsim.common.errors import ChainError
-from fedsim.theory.closed_form import has_closed_form
-from fedsim.theory.closed_form import solve as solve_closed_form
+from fedsim.theory.closed_form import closed_form, has_closed_form
 from fedsim.theory.cohorts import ChainTooLargeError
-from fedsim.theory.exact import solve as solve_exact
-from fedsim.theory.mean_field import solve as solve_mean_field
-from fedsim.theory.monte_carlo import solve as solve_monte_carlo
-from fedsim.theory.question import Question, ask
+from fedsim.theory.exact import exact
+from fedsim.theory.mean_field import mean_field
+from fedsim.theory.monte_carlo import monte_carlo
+from fedsim.theory.question import ask
 from fedsim.theory.result import Stationary
 
 METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
@@ -60,37 +59,24 @@ def stationary(
     """
     if method not in METHODS:
         raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
-    question = ask(weights, separation, cohort, law)
-    if method == "closed-form":
-        return solve_closed_form(question)
+    if method == "closed-form" or (method == "auto" and has_closed_form(ask(weights, separation, cohort, law))):
+        return closed_form(weights, separation, cohort, law)
     if method == "exact":
-        return solve_exact(question)
-    if method == "mean-field":
-        return solve_mean_field(question)
-    if method == "monte-carlo":
-        return solve_monte_carlo(question, seed)
-    return _best(question, seed)
-
-
-def _best(question: Question, seed: int) -> Stationary:
-    if has_closed_form(question):
-        return solve_closed_form(question)
-    try:
-        return solve_exact(question, _EXACT_UP_TO)
-    except ChainTooLargeError:
-        approximate = solve_mean_field(question)
-    if approximate.error_bound is not None and approximate.error_bound <= _GOOD_ENOUGH:
-        return approximate
-    return solve_monte_carlo(question, seed)
+        return exact(weights, separation, cohort, law)
+    if method == "auto":
+        try:
+            return exact(weights, separation, cohort, law, limit=_EXACT_UP_TO)
+        except ChainTooLargeError:
+            pass
+    if method in {"auto", "mean-field"}:
+        found = mean_field(weights, separation, cohort, law)
+        if method == "mean-field" or (found.error_bound is not None and found.error_bound <= _GOOD_ENOUGH):
+            return found
+    return monte_carlo(weights, separation, cohort, law, seed=seed)
 
 
 def answer(result: Stationary) -> dict[str, Any]:
-    """Return one result as the object that ``fedsim chain`` prints: strict JSON, no NaN or infinity.
-
-    Parameters
-    ----------
-    result
-        Any result of this package.
+    """Return any result of this package as the object that ``fedsim chain`` prints: strict JSON, no NaN or infinity.
 
     Returns
     -------

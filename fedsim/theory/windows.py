@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.theory.cohorts import ChainTooLargeError, cohorts
@@ -33,8 +34,8 @@ _INSTEAD = (
 class _Choice:
     """What a round can do when the same clients are ready: the cohorts, and the waits that they begin."""
 
-    members: NDArray[np.bool_]
-    chances: NDArray[np.float64]
+    members: Bools
+    chances: Floats
     waits: NDArray[np.int32]
     offset: int
 
@@ -43,7 +44,7 @@ class _Choice:
         return len(self.members)
 
 
-_Transitions: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]
+_Transitions: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class Windows:
     waits: NDArray[np.int32]
     source: NDArray[np.intp]
     target: NDArray[np.intp]
-    chance: NDArray[np.float64]
+    chance: Floats
     cohort: NDArray[np.intp]
-    members: NDArray[np.bool_]
+    members: Bools
 
     @property
     def count(self) -> int:
@@ -83,7 +84,7 @@ class Windows:
         shape = (self.count, self.count)
         return coo_array((self.chance, (self.source, self.target)), shape=shape).tocsr()
 
-    def participation(self, flow: NDArray[np.float64]) -> NDArray[np.float64]:
+    def participation(self, flow: Floats) -> Floats:
         """Sum over transitions of `flow` times who takes part, (N,)."""
         weight = np.bincount(self.cohort, weights=flow, minlength=len(self.members))
         return np.asarray(weight @ self.members)
@@ -125,7 +126,7 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
         be reached in which fewer than B clients are ready. Waiting is counted in rounds, so that round would
         wait for ever: the chain stalls. Law ``bernoulli`` never does, because it takes whoever is ready.
     """
-    _refuse_above(limit, _log_windows(question, limit))
+    _refuse_above(limit, "states", _log_windows(question, limit))
     keys = stream(0, 0, Purpose.CHAIN).bits(np.arange(question.clients), 0)
     number = {0: 0}
     fresh = np.zeros((1, question.clients), dtype=np.int32)
@@ -141,10 +142,10 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
                 choice = _choice(question, fresh[here[0]], choices, limit)
                 choices[name] = choice
             transitions += here.size * choice.count
-            _refuse_transitions_above(limit, log10(transitions))
+            _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", log10(transitions))
             after = np.maximum(fresh[here] - 1, 0)[:, None, :] + choice.waits
             target = _numbered(after.reshape(-1, question.clients), keys, number, found)
-            _refuse_above(limit, log10(len(number)))
+            _refuse_above(limit, "states", log10(len(number)))
             cohort = np.arange(choice.offset, choice.offset + choice.count)
             pieces.append(
                 (
@@ -168,7 +169,7 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
     )
 
 
-def _alike(ready: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.intp], bytes]]:
+def _alike(ready: Bools) -> Iterator[tuple[NDArray[np.intp], bytes]]:
     """Group states by who is ready: the rows of each group, and a name for it."""
     patterns, of = np.unique(np.packbits(ready, axis=1), axis=0, return_inverse=True)
     order = np.argsort(of.ravel(), kind="stable")
@@ -181,7 +182,7 @@ def _choice(question: Question, waits: NDArray[np.int32], known: dict[bytes, _Ch
     ready = np.flatnonzero(waits == 0)
     _refuse_stall(question, ready, waits)
     if question.law != "bernoulli":
-        _refuse_transitions_above(limit, _log_cohorts(ready.size, question.cohort))
+        _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", _log_cohorts(ready.size, question.cohort))
     among, chances = cohorts(question.law, question.weights[ready], question.cohort)
     members = np.zeros((len(among), question.clients), dtype=np.bool_)
     members[:, ready] = among
@@ -212,25 +213,12 @@ def _numbered(
     return np.array(numbers, dtype=np.intp)[of]
 
 
-def _refuse_above(limit: int, log_states: float) -> None:
-    if log_states > log10(limit) + 1e-9:
+def _refuse_above(most: int, what: str, log_count: float) -> None:
+    if log_count > log10(most) + 1e-9:
+        count = f"{10.0**log_count:.6g}" if log_count < 300.0 else f"10^{log_count:.0f}"
         raise ChainTooLargeError(
-            f"the chain has {_shown(log_states)} states or more, and {limit} is the limit of the exact method: "
-            f"{_INSTEAD}"
+            f"the chain has {count} {what} or more, and {most} is the limit of the exact method: {_INSTEAD}"
         )
-
-
-def _refuse_transitions_above(limit: int, log_transitions: float) -> None:
-    most = limit * _TRANSITIONS_PER_STATE
-    if log_transitions > log10(most) + 1e-9:
-        raise ChainTooLargeError(
-            f"the chain has {_shown(log_transitions)} transitions or more, and {most} is the limit of the exact "
-            f"method: {_INSTEAD}"
-        )
-
-
-def _shown(log_count: float) -> str:
-    return f"{10.0**log_count:.6g}" if log_count < 300.0 else f"10^{log_count:.0f}"
 
 
 def _refuse_stall(question: Question, ready: NDArray[np.intp], waits: NDArray[np.int32]) -> None:

@@ -43,6 +43,17 @@ def test_server_updates_of_a_scenario() -> None:
     assert loss(result, "half")[-1] != pytest.approx(loss(result, "fedavg")[-1], rel=1e-6)
 
 
+def test_where_nobody_reports_every_model_stays_at_the_start_as_foreseen() -> None:
+    """All sessions are given up before they end; no theory applies, so the log is all that is known."""
+    result = train(
+        "server.deadline=1s", "population.*.cooldown=1s", "learning.optimizers=[fedavg, debiased_fedavg, fedvarp]"
+    )
+    names = ("fedavg", "debiased_fedavg", "fedvarp")
+    assert result.rounds["reported"].sum() == 0
+    assert len({result.metrics[f"learning.{name}.{of}"] for name in names for of in ("bias", "bias_predicted")}) == 1
+    assert [result.metrics[f"learning.{name}.bias_error"] for name in names] == [0.0, 0.0, 0.0]
+
+
 def test_mistakes_in_a_server_update_have_places() -> None:
     with pytest.raises(ScenarioError, match=r"learning\.optimizers\[0\]\.server\.kind: unknown server update 'adm'"):
         train("learning.optimizers=[{kind: fedavg, server: adm}]")

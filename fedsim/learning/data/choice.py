@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fedsim.learning.data.dataset import Federated, Samples
+from fedsim.common.errors import KeyPath
+from fedsim.common.registry import Findings
+from fedsim.learning.data.dataset import Federated
 from fedsim.learning.data.digits import digits
 from fedsim.learning.data.files import archive, mnist
 from fedsim.learning.data.partition import dirichlet, iid, shards
@@ -89,7 +91,10 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
     LearningError
         When data cannot be read, or not be shared among so many clients.
     """
-    samples = _load(data, seed, folder)
+    if isinstance(data, Digits):
+        samples = digits(seed)
+    else:
+        samples = mnist(folder / data.path) if isinstance(data, Mnist) else archive(folder / data.path)
     if isinstance(partition, Iid):
         return Federated(samples, iid(len(samples.targets), clients, seed))
     if not samples.labelled:
@@ -100,23 +105,15 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
     return Federated(samples, shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled))
 
 
-def missing_extras(options: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+def missing_extras(options: Mapping[str, object]) -> Findings:
     """Return, as findings, what is not installed of what these options of a problem need."""
     if isinstance(options.get("data", Digits()), Digits):
         return not_installed("sklearn", "scikit-learn", "data", ("data",) if "data" in options else ("kind",))
     return []
 
 
-def not_installed(
-    module: str, project: str, extra: str, path: tuple[str | int, ...]
-) -> list[tuple[tuple[str | int, ...], str]]:
+def not_installed(module: str, project: str, extra: str, path: KeyPath) -> Findings:
     """Return the finding, at `path`, that a module is not there, or nothing where it is."""
     if find_spec(module) is not None:
         return []
     return [(path, f"needs {project}, which is not installed; pip install 'fedsim-participation[{extra}]'")]
-
-
-def _load(data: Data, seed: int, folder: Path) -> Samples:
-    if isinstance(data, Digits):
-        return digits(seed)
-    return mnist(folder / data.path) if isinstance(data, Mnist) else archive(folder / data.path)

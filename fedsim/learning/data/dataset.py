@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -13,9 +15,9 @@ class Samples:
     Targets are whole numbers 0..C-1 for C classes, or of any other type and shape for problems that want that.
     """
 
-    inputs: NDArray[np.float64]
+    inputs: Floats
     targets: NDArray[np.generic]
-    test_inputs: NDArray[np.float64]
+    test_inputs: Floats
     test_targets: NDArray[np.generic]
 
     @property
@@ -43,4 +45,4 @@ class Federated:
     """
 
     samples: Samples
-    members: NDArray[np.int64]
+    members: Ints

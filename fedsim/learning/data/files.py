@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats
 from fedsim.learning.data.dataset import Samples
 from fedsim.learning.failures import LearningError
 
@@ -127,9 +128,9 @@ def _check_archive(path: Path) -> None:
 
 def _agreeing(
     path: Path,
-    inputs: NDArray[np.float64],
+    inputs: Floats,
     targets: NDArray[np.generic],
-    test_inputs: NDArray[np.float64],
+    test_inputs: Floats,
     test_targets: NDArray[np.generic],
 ) -> Samples:
     for what, x, y in (("train", inputs, targets), ("test", test_inputs, test_targets)):

@@ -4,20 +4,20 @@ Every client gets the same number of samples, n = (samples) // N; what is left o
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.learning.failures import LearningError
 
-Labels = NDArray[np.int64]
+Labels = Ints
 
 # Where each family of draws begins among the indices, and the index of what belongs to no client.
 _FEDERATION = 2**62 + 1
 _SHUFFLE, _TURN, _PROPORTIONS, _PICKS = (family << 40 for family in range(4))
 
 
-def iid(samples: int, clients: int, seed: int) -> NDArray[np.int64]:
+def iid(samples: int, clients: int, seed: int) -> Ints:
     """Return a random partition, shape (N, n): everyone's data are alike.
 
     Raises
@@ -29,7 +29,7 @@ def iid(samples: int, clients: int, seed: int) -> NDArray[np.int64]:
     return _shuffled(samples, _draws(seed))[: clients * each].reshape(clients, each)
 
 
-def shards(labels: Labels, clients: int, seed: int, per_client: int = 2, *, shuffled: bool = True) -> NDArray[np.int64]:
+def shards(labels: Labels, clients: int, seed: int, per_client: int = 2, *, shuffled: bool = True) -> Ints:
     """Return a partition by label shards, shape (N, n).
 
     Samples sorted by label are cut into N x `per_client` shards of one size, and every client is dealt `per_client`
@@ -56,7 +56,7 @@ def shards(labels: Labels, clients: int, seed: int, per_client: int = 2, *, shuf
     return pieces.reshape(clients, per_client * size)
 
 
-def dirichlet(labels: Labels, clients: int, seed: int, concentration: float) -> NDArray[np.int64]:
+def dirichlet(labels: Labels, clients: int, seed: int, concentration: float) -> Ints:
     """Return a partition with Dirichlet proportions of the labels, shape (N, n).
 
     Client i draws proportions q_i ~ Dirichlet(concentration x C x (shares of the C labels)), then its samples one by
@@ -92,7 +92,7 @@ def dirichlet(labels: Labels, clients: int, seed: int, concentration: float) -> 
     return members
 
 
-def _gammas(shape: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
+def _gammas(shape: Floats, uniforms: Floats) -> Floats:
     """Return gamma variates by inversion, up to a common factor; the likeliest one alone where all underflow."""
     found = np.asarray(gammaincinv(shape, uniforms), dtype=np.float64)
     return found if found.any() else (np.log(uniforms) / shape == (np.log(uniforms) / shape).max()).astype(np.float64)
@@ -102,7 +102,7 @@ def _draws(seed: int) -> Stream:
     return stream(seed, 0, Purpose.PROBLEM)
 
 
-def _shuffled(samples: int, draws: Stream) -> NDArray[np.int64]:
+def _shuffled(samples: int, draws: Stream) -> Ints:
     return np.argsort(draws.bits(_FEDERATION, _SHUFFLE + np.arange(samples))).astype(np.int64)
 
 

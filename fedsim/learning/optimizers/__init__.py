@@ -1,4 +1,4 @@
-"""Federated optimizers: the protocol in `base`, then one module for each optimizer, its equation on top.
+"""Federated optimizers: the protocol in `optimizer`, then one module for each optimizer, its equation on top.
 
 To add one, write the class in a module of its own and name it in `OPTIMIZERS`; its dataclass fields are its
 options.
@@ -8,15 +8,7 @@ from typing import Final
 
 from fedsim.common.registry import Registry
 from fedsim.learning.failures import LearningError
-from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
-from fedsim.learning.optimizers.debiased_fedbuff import DebiasedFedBuff
-from fedsim.learning.optimizers.fedau import FedAu
-from fedsim.learning.optimizers.fedavg import FedAvg
-from fedsim.learning.optimizers.fedbuff import FedBuff
-from fedsim.learning.optimizers.fedvarp import FedVarp
-from fedsim.learning.optimizers.mifa import Mifa
-from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LongRun, Optimizer, Remembering
-from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
+from fedsim.learning.optimizers.optimizer import Optimizer
 
 OPTIMIZERS: Final = Registry[Optimizer](
     "an optimizer",
@@ -34,20 +26,3 @@ OPTIMIZERS: Final = Registry[Optimizer](
     offered=("pi", "frequency"),
     error=LearningError,
 )
-
-__all__ = [
-    "OPTIMIZERS",
-    "Cohort",
-    "DebiasedFedAvg",
-    "DebiasedFedBuff",
-    "FedAu",
-    "FedAvg",
-    "FedBuff",
-    "FedVarp",
-    "Foreseeable",
-    "LongRun",
-    "Mifa",
-    "Optimizer",
-    "OracleWeighted",
-    "Remembering",
-]

@@ -34,9 +34,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.common.arrays import Floats, Ints
+from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
 
@@ -44,12 +45,12 @@ from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_freque
 class Participations:
     """How often each client has taken part, shape (N,), and how often all of them together."""
 
-    of_client: NDArray[np.int64]
+    of_client: Ints
     total: int = 0
 
 
 @dataclass(frozen=True)
-class DebiasedFedAvg:
+class DebiasedFedAvg(MeanChange[Participations]):
     """Debiased FedAvg, Algorithm 1 of the paper. Its state counts participations.
 
     Parameters
@@ -64,26 +65,16 @@ class DebiasedFedAvg:
         """Return counts of zero."""
         return Participations(np.zeros(clients, dtype=np.int64))
 
-    def prepare(self, state: Participations, cohort: Cohort) -> tuple[Participations, NDArray[np.float64]]:
+    def prepare(self, state: Participations, cohort: Cohort) -> tuple[Participations, Floats]:
         """Count the cohort, and return nu_i of its clients."""
         np.add.at(state.of_client, cohort.clients, 1)
         state.total += len(cohort.clients)
         known = state.total - cohort.staleness * len(cohort.clients)
         return state, self._clipped(known / (len(state.of_client) * state.of_client[cohort.clients]))
 
-    def apply(
-        self,
-        state: Participations,
-        model: NDArray[np.float64],
-        _cohort: Cohort,
-        deltas: NDArray[np.float64],
-    ) -> tuple[Participations, NDArray[np.float64]]:
-        """Return the model moved by the mean of the changes."""
-        return state, model + deltas.mean(axis=0)
-
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+    def long_run(self, pi: Floats) -> LongRun:
         """Return pi, and steps that undo it."""
         return LongRun(pi, self._clipped(inverse_frequency(pi)))
 
-    def _clipped(self, nu: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _clipped(self, nu: Floats) -> Floats:
         return nu if self.clip is None else np.minimum(nu, self.clip)

@@ -29,23 +29,23 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.fedbuff import FedBuff, discounts
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(slots=True)
 class Masses:
     """m_i of each client, shape (N,), and M, their sum."""
 
-    of_client: NDArray[np.float64]
+    of_client: Floats
     total: float = 0.0
 
 
 @dataclass(frozen=True)
-class DebiasedFedBuff:
+class DebiasedFedBuff(PlainSteps[Masses]):
     """Debiased FedBuff. Its state is what it has counted.
 
     Parameters
@@ -68,17 +68,7 @@ class DebiasedFedBuff:
         """Return counts of zero."""
         return Masses(np.zeros(clients))
 
-    def prepare(self, state: Masses, cohort: Cohort) -> tuple[Masses, NDArray[np.float64]]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
-
-    def apply(
-        self,
-        state: Masses,
-        model: NDArray[np.float64],
-        cohort: Cohort,
-        deltas: NDArray[np.float64],
-    ) -> tuple[Masses, NDArray[np.float64]]:
+    def apply(self, state: Masses, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Masses, Floats]:
         """Count the reports, and return the model moved by the weighted changes."""
         rule = FedBuff(self.exponent, self.normalise, self.max_staleness)
         weights, divisor = discounts(rule, cohort.staleness)
@@ -92,7 +82,7 @@ class DebiasedFedBuff:
             nu = np.minimum(nu, self.clip)
         return state, model + ((weights * nu)[:, None] * deltas).sum(axis=0) / divisor
 
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun | None:
+    def long_run(self, pi: Floats) -> LongRun | None:
         """Return even weights, where nothing keeps the correction from being whole."""
         even = self.count == "discounted" or self.exponent == 0
         whole = even and self.clip is None and self.max_staleness is None

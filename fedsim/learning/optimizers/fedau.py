@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.common.arrays import Floats, Ints
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(slots=True)
@@ -38,14 +38,14 @@ class Intervals:
     cohort.
     """
 
-    count: NDArray[np.int64]
-    length: NDArray[np.int64]
-    begin: NDArray[np.int64]
+    count: Ints
+    length: Ints
+    begin: Ints
     rounds: int = 0
 
 
 @dataclass(frozen=True)
-class FedAu:
+class FedAu(PlainSteps[Intervals]):
     """FedAU. Its state counts the participation intervals.
 
     Parameters
@@ -61,13 +61,7 @@ class FedAu:
         count, length, begin = np.zeros((3, clients), dtype=np.int64)
         return Intervals(count, length, begin)
 
-    def prepare(self, state: Intervals, cohort: Cohort) -> tuple[Intervals, NDArray[np.float64]]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
-
-    def apply(
-        self, state: Intervals, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
-    ) -> tuple[Intervals, NDArray[np.float64]]:
+    def apply(self, state: Intervals, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Intervals, Floats]:
         """Return the model moved by the weighted changes, and close the intervals that end in this round."""
         taking_part, times = np.unique(cohort.clients, return_counts=True)
         if self.cutoff is not None:
@@ -83,6 +77,6 @@ class FedAu:
         state.begin[taking_part] = state.rounds
         return state, model + omega @ deltas / len(state.count)
 
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun | None:
+    def long_run(self, pi: Floats) -> LongRun | None:
         """Return even weights where there is no cutoff; with one, more than the frequencies would have to be known."""
         return LongRun((pi > 0) / len(pi), np.ones(len(pi))) if self.cutoff is None else None

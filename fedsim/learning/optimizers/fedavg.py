@@ -16,34 +16,29 @@ equal size. "Vanilla FedAvg" in Sun et al., ICLR 2025, arXiv:2410.01209.
 """
 
 from dataclasses import dataclass
+from typing import Generic
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.common.arrays import Floats
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps, State
+
+
+class MeanChange(Generic[State]):
+    """The step that FedAvg's server takes, and that of others which differ from it in the local steps alone."""
+
+    def apply(self, state: State, model: Floats, _cohort: Cohort, deltas: Floats) -> tuple[State, Floats]:
+        """Return the model moved by the mean of the changes."""
+        return state, model + deltas.mean(axis=0)
 
 
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(PlainSteps[None], MeanChange[None]):
     """FedAvg. It has no options, and remembers nothing."""
 
     def init(self, _clients: int, _dimension: int) -> None:
         """Return None."""
 
-    def prepare(self, state: None, cohort: Cohort) -> tuple[None, NDArray[np.float64]]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
-
-    def apply(
-        self,
-        state: None,
-        model: NDArray[np.float64],
-        _cohort: Cohort,
-        deltas: NDArray[np.float64],
-    ) -> tuple[None, NDArray[np.float64]]:
-        """Return the model moved by the mean of the changes."""
-        return state, model + deltas.mean(axis=0)
-
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+    def long_run(self, pi: Floats) -> LongRun:
         """Return pi itself: it is biased towards those who take part often."""
         return LongRun(pi, np.ones(len(pi)))

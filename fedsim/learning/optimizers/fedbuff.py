@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.common.arrays import Floats, Ints
+from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
 @dataclass(frozen=True)
-class FedBuff:
+class FedBuff(PlainSteps[None]):
     """FedBuff. It remembers nothing.
 
     Parameters
@@ -51,28 +51,18 @@ class FedBuff:
     def init(self, _clients: int, _dimension: int) -> None:
         """Return None."""
 
-    def prepare(self, state: None, cohort: Cohort) -> tuple[None, NDArray[np.float64]]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
-
-    def apply(
-        self,
-        state: None,
-        model: NDArray[np.float64],
-        cohort: Cohort,
-        deltas: NDArray[np.float64],
-    ) -> tuple[None, NDArray[np.float64]]:
+    def apply(self, state: None, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[None, Floats]:
         """Return the model moved by the discounted changes."""
         weights, divisor = discounts(self, cohort.staleness)
         return state, model + (weights[:, None] * deltas).sum(axis=0) / divisor
 
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun | None:
+    def long_run(self, pi: Floats) -> LongRun | None:
         """Return pi, where every report counts alike; otherwise more than the frequencies would have to be known."""
         plain = self.exponent == 0 and self.max_staleness is None
         return LongRun(pi, np.ones(len(pi))) if plain else None
 
 
-def discounts(rule: FedBuff, staleness: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
+def discounts(rule: FedBuff, staleness: Ints) -> tuple[Floats, float]:
     """Return s(tau) of each report, shape (B,), and the number by which their sum is divided."""
     weights = np.asarray((1.0 + staleness) ** -rule.exponent, dtype=np.float64)
     if rule.max_staleness is not None:

@@ -23,9 +23,7 @@ Federated Learning*, UAI 2022, arXiv:2207.14130, Algorithm 1.
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.optimizer import Cohort
 from fedsim.learning.optimizers.remembered import Remembered, RemembersChanges
 
@@ -34,9 +32,7 @@ from fedsim.learning.optimizers.remembered import Remembered, RemembersChanges
 class FedVarp(RemembersChanges):
     """FedVARP. It has no options; its state is what it remembers."""
 
-    def apply(
-        self, state: Remembered, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
-    ) -> tuple[Remembered, NDArray[np.float64]]:
+    def apply(self, state: Remembered, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Remembered, Floats]:
         """Return the model moved by the corrected mean, and remember the cohort's changes."""
         direction = state.mean + (deltas - state.changes[cohort.clients]).mean(axis=0)
         state.keep(cohort.clients, deltas)

@@ -21,9 +21,7 @@ NeurIPS 2021, arXiv:2106.04159, Algorithm 1.
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.optimizer import Cohort
 from fedsim.learning.optimizers.remembered import Remembered, RemembersChanges
 
@@ -32,9 +30,7 @@ from fedsim.learning.optimizers.remembered import Remembered, RemembersChanges
 class Mifa(RemembersChanges):
     """MIFA. It has no options; its state is the last change of each client."""
 
-    def apply(
-        self, state: Remembered, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
-    ) -> tuple[Remembered, NDArray[np.float64]]:
+    def apply(self, state: Remembered, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Remembered, Floats]:
         """Remember the cohort's changes, and return the model moved by the mean over everyone."""
         state.keep(cohort.clients, deltas)
         return state, model + state.mean

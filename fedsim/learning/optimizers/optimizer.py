@@ -1,10 +1,13 @@
 """What a federated optimizer is: a state, a step before the clients train, and a step with their work."""
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats, Ints
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,8 @@ class Cohort:
     """
 
     round: int
-    clients: NDArray[np.int64]
-    staleness: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    clients: Ints
+    staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         if not len(self.staleness):
@@ -59,12 +62,10 @@ class Optimizer(Protocol):
     def init(self, clients: int, dimension: int, /) -> Any:
         """Return the state before the first round, for N clients and models of d parameters."""
 
-    def prepare(self, state: Any, cohort: Cohort, /) -> tuple[Any, NDArray[np.float64]]:
+    def prepare(self, state: Any, cohort: Cohort, /) -> tuple[Any, Floats]:
         """Return the state, and the factor s_i on the local step size of each client, shape (B,)."""
 
-    def apply(
-        self, state: Any, model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64], /
-    ) -> tuple[Any, NDArray[np.float64]]:
+    def apply(self, state: Any, model: Floats, cohort: Cohort, deltas: Floats, /) -> tuple[Any, Floats]:
         """Return the state, and the server's next model, shape (d,).
 
         Parameters
@@ -92,15 +93,23 @@ class LongRun:
         s_i, the factor on client i's local step size, shape (N,).
     """
 
-    weights: NDArray[np.float64]
-    scales: NDArray[np.float64]
+    weights: Floats
+    scales: Floats
+
+
+class PlainSteps(Generic[State]):
+    """What optimizers share that leave the local step as it is."""
+
+    def prepare(self, state: State, cohort: Cohort) -> tuple[State, Floats]:
+        """Return ones: every client takes the plain local step."""
+        return state, np.ones(len(cohort.clients))
 
 
 @runtime_checkable
 class Foreseeable(Protocol):
     """An optimizer that can say where the participation will lead it; those of users need not."""
 
-    def long_run(self, pi: NDArray[np.float64], /) -> LongRun | None:
+    def long_run(self, pi: Floats, /) -> LongRun | None:
         """Return its weights and scales in the long run when client i takes part with frequency pi_i, if it can say."""
 
 
@@ -112,6 +121,6 @@ class Remembering(Protocol):
         """Return the bytes that `init` will allocate."""
 
 
-def inverse_frequency(pi: NDArray[np.float64]) -> NDArray[np.float64]:
+def inverse_frequency(pi: Floats) -> Floats:
     """Return nu_i = 1 / (N pi_i), and 1 for a client that never takes part: nobody will see its steps."""
     return np.divide(1.0, len(pi) * pi, out=np.ones(len(pi)), where=pi > 0)

@@ -18,15 +18,14 @@ ICLR 2025, arXiv:2410.01209: equation (9) with lambda_i replaced by its limit pi
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.learning.failures import LearningError
+from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
 
 @dataclass(frozen=True, eq=False)
-class OracleWeighted:
+class OracleWeighted(MeanChange[Floats]):
     """FedAvg whose local steps are scaled by the true 1 / (N pi_i). Its state is nu, shape (N,).
 
     Parameters
@@ -44,8 +43,8 @@ class OracleWeighted:
         When the source that was asked for is not there.
     """
 
-    pi: NDArray[np.float64] | None = None
-    frequency: NDArray[np.float64] | None = None
+    pi: Floats | None = None
+    frequency: Floats | None = None
     source: Literal["theory", "log"] = "theory"
 
     def __post_init__(self) -> None:
@@ -57,27 +56,17 @@ class OracleWeighted:
         if self.source == "log" and self.frequency is None:
             raise LearningError("the frequencies of the log were not given")
 
-    def init(self, clients: int, _dimension: int) -> NDArray[np.float64]:
+    def init(self, clients: int, _dimension: int) -> Floats:
         """Return nu."""
         known = self.pi if self.source == "theory" else self.frequency
         if known is None or known.shape != (clients,):
             raise LearningError(f"expected {clients} frequencies, got {0 if known is None else len(known)}")
         return inverse_frequency(known)
 
-    def prepare(self, nu: NDArray[np.float64], cohort: Cohort) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def prepare(self, nu: Floats, cohort: Cohort) -> tuple[Floats, Floats]:
         """Return nu_i of the cohort's clients."""
         return nu, nu[cohort.clients]
 
-    def apply(
-        self,
-        nu: NDArray[np.float64],
-        model: NDArray[np.float64],
-        _cohort: Cohort,
-        deltas: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the model moved by the mean of the changes."""
-        return nu, model + deltas.mean(axis=0)
-
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+    def long_run(self, pi: Floats) -> LongRun:
         """Return pi, and steps that undo it."""
         return LongRun(pi, inverse_frequency(pi))

@@ -6,24 +6,19 @@ The state is a matrix of N x d numbers; a round touches the rows of its cohort o
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun
+from fedsim.common.arrays import Floats, Ints
+from fedsim.learning.optimizers.optimizer import LongRun, PlainSteps
 
 
 @dataclass(slots=True)
 class Remembered:
     """The last change of each client, shape (N, d), zero before its first, and their mean, shape (d,)."""
 
-    changes: NDArray[np.float64]
-    mean: NDArray[np.float64]
+    changes: Floats
+    mean: Floats
 
-    @classmethod
-    def nothing(cls, clients: int, dimension: int) -> "Remembered":
-        """Return a memory in which nobody has done anything."""
-        return cls(np.zeros((clients, dimension)), np.zeros(dimension))
-
-    def keep(self, clients: NDArray[np.int64], deltas: NDArray[np.float64]) -> None:
+    def keep(self, clients: Ints, deltas: Floats) -> None:
         """Replace the changes of these clients; the mean follows at the cost of the cohort, not of everyone."""
         before = self.changes[clients]
         self.changes[clients] = deltas
@@ -33,7 +28,7 @@ class Remembered:
             self.mean = self.mean + (deltas - before).sum(axis=0) / len(self.changes)
 
 
-class RemembersChanges:
+class RemembersChanges(PlainSteps[Remembered]):
     """What optimizers share whose state is `Remembered`: all but the step."""
 
     def memory(self, clients: int, dimension: int) -> int:
@@ -41,13 +36,9 @@ class RemembersChanges:
         return 8 * clients * dimension
 
     def init(self, clients: int, dimension: int) -> Remembered:
-        """Return an empty memory."""
-        return Remembered.nothing(clients, dimension)
+        """Return a memory in which nobody has done anything."""
+        return Remembered(np.zeros((clients, dimension)), np.zeros(dimension))
 
-    def prepare(self, state: Remembered, cohort: Cohort) -> tuple[Remembered, NDArray[np.float64]]:
-        """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
-
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun:
+    def long_run(self, pi: Floats) -> LongRun:
         """Return even weights for everyone who takes part; what is remembered of the others stays zero."""
         return LongRun((pi > 0) / len(pi), np.ones(len(pi)))

@@ -1,4 +1,4 @@
-"""Learning problems: the protocol in `base`, then one module for each problem.
+"""Learning problems: the protocol in `problem`, then one module for each problem.
 
 To add one, write the class in a module of its own and name it in `PROBLEMS`; its dataclass fields are its
 options.
@@ -8,11 +8,7 @@ from typing import Final
 
 from fedsim.common.registry import Registry
 from fedsim.learning.failures import LearningError
-from fedsim.learning.problems.problem import Problem, Sampled, Solved
-from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.learning.problems.robust_regression import RobustRegression
-from fedsim.learning.problems.softmax_regression import SoftmaxRegression
-from fedsim.learning.problems.torch_module import TorchModule
+from fedsim.learning.problems.problem import Problem
 
 PROBLEMS: Final = Registry[Problem](
     "a problem",
@@ -27,14 +23,3 @@ PROBLEMS: Final = Registry[Problem](
     offered=("folder",),
     error=LearningError,
 )
-
-__all__ = [
-    "PROBLEMS",
-    "Problem",
-    "Quadratic",
-    "RobustRegression",
-    "Sampled",
-    "SoftmaxRegression",
-    "Solved",
-    "TorchModule",
-]

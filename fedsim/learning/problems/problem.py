@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
+from fedsim.common.arrays import Floats, Ints
 
-Gradients: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Gradients: TypeAlias = Callable[[Floats], Floats]
 """Gradients, shape (M, d), at models of that shape."""
 
 
@@ -29,10 +28,10 @@ class Problem(Protocol):
     def dimension(self) -> int:
         """d, the number of parameters of a model."""
 
-    def initial(self) -> NDArray[np.float64]:
+    def initial(self) -> Floats:
         """Return the model at which every optimizer starts, shape (d,)."""
 
-    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64], /) -> NDArray[np.float64]:
+    def gradients(self, clients: Ints, models: Floats, /) -> Floats:
         """Return the gradient of each client's own objective at that client's own model.
 
         Parameters
@@ -48,7 +47,7 @@ class Problem(Protocol):
         Row b is the gradient of f_i at ``models[b]`` for i = ``clients[b]``, shape (B, d).
         """
 
-    def evaluate(self, model: NDArray[np.float64], /) -> Mapping[str, float]:
+    def evaluate(self, model: Floats, /) -> Mapping[str, float]:
         """Return the value of a model, shape (d,), for the whole federation.
 
         At least ``loss``, F(model), and ``grad_norm``, the Euclidean norm of its gradient. Every further
@@ -64,7 +63,7 @@ class Sampled(Problem, Protocol):
     def samples(self) -> int:
         """n, how many samples a client has."""
 
-    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None, /) -> Gradients:
+    def select(self, clients: Ints, samples: Ints | None = None, /) -> Gradients:
         """Return the gradients of these clients as a function of their models alone.
 
         What the local steps of a round have in common is done here once.
@@ -84,24 +83,16 @@ class Solved(Problem, Protocol):
     """A problem whose optimum is known, and where every optimizer comes to rest."""
 
     @property
-    def optimum(self) -> NDArray[np.float64]:
+    def optimum(self) -> Floats:
         """The minimiser of F, shape (d,)."""
 
-    def rest(
-        self,
-        weights: NDArray[np.float64],
-        scales: NDArray[np.float64],
-        /,
-        *,
-        local_steps: int,
-        step_size: float,
-    ) -> NDArray[np.float64]:
-        """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,).
+    def rest(self, weights: Floats, scales: Floats, /, *, local_steps: int, step_size: float) -> Floats:
+        """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,); where all are, the initial one.
 
         Parameters
         ----------
         weights, scales
-            w_i and s_i of each client, shape (N,); see `fedsim.learning.optimizers.LongRun`.
+            w_i and s_i of each client, shape (N,); see `fedsim.learning.optimizers.optimizer.LongRun`.
         local_steps, step_size
             K and alpha.
         """

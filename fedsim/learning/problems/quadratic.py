@@ -27,9 +27,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 
 # Where each family of draws begins among a client's indices, and where those of clusters begin among clients.
@@ -69,9 +69,9 @@ class Quadratic:
     cluster_spread: Annotated[float, Field(ge=0)] = 0.0
     curvature_spread: Annotated[float, Field(ge=0)] = 0.0
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
-    centres: NDArray[np.float64] = field(init=False, repr=False)
-    curvatures: NDArray[np.float64] = field(init=False, repr=False)
-    optimum: NDArray[np.float64] = field(init=False, repr=False)
+    centres: Floats = field(init=False, repr=False)
+    curvatures: Floats = field(init=False, repr=False)
+    optimum: Floats = field(init=False, repr=False)
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
@@ -90,16 +90,16 @@ class Quadratic:
         self._curvature = self.curvatures.mean(axis=0)
         self._least = float((self.curvatures * (self.optimum - self.centres) ** 2).sum(axis=1).mean() / 2)
 
-    def initial(self) -> NDArray[np.float64]:
+    def initial(self) -> Floats:
         """Return the origin."""
         return np.zeros(self.dimension)
 
-    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, clients: Ints, models: Floats) -> Floats:
         """Return h_i (x - c_i) of each client at its model."""
-        slopes: NDArray[np.float64] = self.curvatures[clients] * (models - self.centres[clients])
+        slopes: Floats = self.curvatures[clients] * (models - self.centres[clients])
         return slopes
 
-    def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
+    def evaluate(self, model: Floats) -> Mapping[str, float]:
         """Return ``loss``, ``grad_norm``, and ``distance``, that from the optimum; the same work for any N."""
         away = model - self.optimum
         return {
@@ -108,14 +108,9 @@ class Quadratic:
             "distance": float(np.linalg.norm(away)),
         }
 
-    def rest(
-        self,
-        weights: NDArray[np.float64],
-        scales: NDArray[np.float64],
-        *,
-        local_steps: int,
-        step_size: float,
-    ) -> NDArray[np.float64]:
-        """Return x_rest: the model at which sum_i w_i Delta_i(x; s_i) = 0."""
-        moved = 1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps
-        return np.average(self.centres, axis=0, weights=weights[:, None] * moved)
+    def rest(self, weights: Floats, scales: Floats, *, local_steps: int, step_size: float) -> Floats:
+        """Return x_rest, and the initial model in coordinates in which nobody moves anything."""
+        pull = weights[:, None] * (1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps)
+        total, rest = pull.sum(axis=0), self.initial()
+        np.divide((self.centres * pull).sum(axis=0), total, out=rest, where=total != 0.0)
+        return rest

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
@@ -70,8 +70,8 @@ class RobustRegression:
     dimension: Annotated[int, Field(ge=1)] = 20
     samples: Annotated[int, Field(ge=1)] = 100
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
-    features: NDArray[np.float64] = field(init=False, repr=False)
-    targets: NDArray[np.float64] = field(init=False, repr=False)
+    features: Floats = field(init=False, repr=False)
+    targets: Floats = field(init=False, repr=False)
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
@@ -92,7 +92,7 @@ class RobustRegression:
             block = np.arange(start, min(start + _BLOCK, self.clients))
             self.features[block], self.targets[block] = self._draw(block)
 
-    def _draw(self, clients: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _draw(self, clients: Ints) -> tuple[Floats, Floats]:
         normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
         samples, coordinates, client = np.arange(self.samples), np.arange(self.dimension), clients[:, None]
         alpha = 10.0 * normals(_FEDERATION, 0)
@@ -104,15 +104,15 @@ class RobustRegression:
         noise = 0.5 * normals(client, _NOISE + samples)
         return features, (features @ theta[..., None])[..., 0] + noise
 
-    def initial(self) -> NDArray[np.float64]:
+    def initial(self) -> Floats:
         """Return the origin."""
         return np.zeros(self.dimension)
 
-    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, clients: Ints, models: Floats) -> Floats:
         """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d); leading axes broadcast."""
         return self.select(clients)(models)
 
-    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None) -> Gradients:
+    def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         """Return the gradients of these clients, over these samples, as a function of their models.
 
         grad f_i(x) = (1/n) sum_j r_ij / (1 + r_ij^2 / 2) A_ij with the residual r_ij = <A_ij, x> + b_ij.
@@ -121,15 +121,15 @@ class RobustRegression:
         features, targets = self.features[chosen], self.targets[chosen]
         transposed, count = features.swapaxes(-1, -2), targets.shape[-1]
 
-        def gradients(models: NDArray[np.float64]) -> NDArray[np.float64]:
+        def gradients(models: Floats) -> Floats:
             residuals = (features @ models[..., None])[..., 0] + targets
             pull = residuals / (1.0 + 0.5 * residuals * residuals)
-            slopes: NDArray[np.float64] = (transposed @ pull[..., None])[..., 0] / count
+            slopes: Floats = (transposed @ pull[..., None])[..., 0] / count
             return slopes
 
         return gradients
 
-    def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
+    def evaluate(self, model: Floats) -> Mapping[str, float]:
         """Return ``loss``, F(model), and ``grad_norm``, the norm of its gradient."""
         residuals = self.features @ model + self.targets
         halves = 0.5 * residuals * residuals

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import logsumexp
 
-from fedsim.learning.data import Data, Digits, DirichletPartition, Partition, federated, missing_extras
+from fedsim.common.arrays import Floats, Ints
+from fedsim.learning.data.choice import Data, Digits, DirichletPartition, Partition, federated, missing_extras
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
@@ -82,30 +82,30 @@ class SoftmaxRegression:
         """n, the samples of each client."""
         return int(self._members.shape[1])
 
-    def initial(self) -> NDArray[np.float64]:
+    def initial(self) -> Floats:
         """Return W = 0: all classes are alike."""
         return np.zeros(self.dimension)
 
-    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, clients: Ints, models: Floats) -> Floats:
         """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d)."""
         return self.select(clients)(models)
 
-    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None) -> Gradients:
+    def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         """Return the gradients of these clients, over these samples, as a function of their models."""
         own = self._members[clients]
         chosen = own if samples is None else np.take_along_axis(own, samples, axis=1)
         inputs, targets = self._inputs[chosen], self._targets[chosen]
         transposed = inputs.swapaxes(-1, -2) / inputs.shape[-2]
 
-        def gradients(models: NDArray[np.float64]) -> NDArray[np.float64]:
+        def gradients(models: Floats) -> Floats:
             weights = models.reshape(len(models), -1, self.classes)
             slopes = transposed @ (_probabilities(inputs @ weights) - targets) + self.l2 * weights
-            flat: NDArray[np.float64] = slopes.reshape(models.shape)
+            flat: Floats = slopes.reshape(models.shape)
             return flat
 
         return gradients
 
-    def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
+    def evaluate(self, model: Floats) -> Mapping[str, float]:
         """Return ``loss`` and ``grad_norm`` of F, and ``accuracy`` on the test samples."""
         weights = model.reshape(-1, self.classes)
         chosen = self._members.ravel()
@@ -121,12 +121,12 @@ class SoftmaxRegression:
         }
 
 
-def _with_one(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _with_one(inputs: Floats) -> Floats:
     flat = inputs.reshape(len(inputs), -1)
     return np.concatenate([flat, np.ones((len(flat), 1))], axis=1)
 
 
-def _probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def _probabilities(logits: Floats) -> Floats:
     scaled = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: NDArray[np.float64] = scaled / scaled.sum(axis=-1, keepdims=True)
+    shares: Floats = scaled / scaled.sum(axis=-1, keepdims=True)
     return shares

@@ -18,17 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning.data import (
+from fedsim.common.registry import Findings
+from fedsim.learning.data.choice import (
     Data,
     Digits,
     DirichletPartition,
-    Federated,
     Partition,
     federated,
     missing_extras,
     not_installed,
 )
+from fedsim.learning.data.dataset import Federated
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
@@ -38,7 +40,7 @@ MLP = "mlp"
 _INITIAL = 2**63 - 1
 
 
-def _check_options(options: Mapping[str, object]) -> list[tuple[tuple[str | int, ...], str]]:
+def _check_options(options: Mapping[str, object]) -> Findings:
     findings = [*not_installed("torch", "PyTorch", "torch", ("kind",)), *missing_extras(options)]
     module = str(options.get("module", MLP))
     if module != MLP and ":" not in module:
@@ -149,18 +151,18 @@ class TorchModule:
         """n, the samples of each client."""
         return int(self._members.shape[1])
 
-    def initial(self) -> NDArray[np.float64]:
+    def initial(self) -> Floats:
         """Return the parameters that the module was made with."""
         import torch
 
         flat = torch.cat([parameter.detach().reshape(-1) for parameter in self._module.parameters()])
         return np.asarray(flat.to("cpu", torch.float64).numpy())
 
-    def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, clients: Ints, models: Floats) -> Floats:
         """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d)."""
         return self.select(clients)(models)
 
-    def select(self, clients: NDArray[np.int64], samples: NDArray[np.int64] | None = None) -> Gradients:
+    def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         """Return the gradients of these clients, over these samples, as a function of their models."""
         import torch
 
@@ -169,13 +171,13 @@ class TorchModule:
             chosen = chosen.gather(1, torch.as_tensor(samples, device=self._device))
         inputs, targets = self._inputs[chosen], self._targets[chosen]
 
-        def gradients(models: NDArray[np.float64]) -> NDArray[np.float64]:
+        def gradients(models: Floats) -> Floats:
             slopes = self._each(self._numbers(models), inputs, targets)
             return np.asarray(slopes.detach().to("cpu", torch.float64).numpy())
 
         return gradients
 
-    def evaluate(self, model: NDArray[np.float64]) -> Mapping[str, float]:
+    def evaluate(self, model: Floats) -> Mapping[str, float]:
         """Return ``loss`` and ``grad_norm`` of F and, where targets are labels, ``accuracy`` on the test samples."""
         import torch
 
@@ -199,7 +201,7 @@ class TorchModule:
         parameters = {name: part.view(shape) for (name, shape), part in zip(self._shapes, parts, strict=True)}
         return torch.func.functional_call(self._module, {**parameters, **self._buffers}, (inputs,))
 
-    def _numbers(self, values: NDArray[np.float64]) -> Any:
+    def _numbers(self, values: Floats) -> Any:
         import torch
 
         return torch.as_tensor(values, dtype=self._dtype, device=self._device)

@@ -1,13 +1,10 @@
-"""Server updates, which go with every optimizer: the protocol in `base`, then one module for each rule."""
+"""Server updates, which go with every optimizer: the protocol in `server_update`, then one module for each rule."""
 
 from typing import Final
 
 from fedsim.common.registry import Registry
 from fedsim.learning.failures import LearningError
-from fedsim.learning.server_updates.adam import Adam
-from fedsim.learning.server_updates.momentum import Momentum
-from fedsim.learning.server_updates.server_update import Composed, ServerUpdate
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates.server_update import ServerUpdate
 
 SERVER_UPDATES: Final = Registry[ServerUpdate](
     "a server update",
@@ -19,5 +16,3 @@ SERVER_UPDATES: Final = Registry[ServerUpdate](
     },
     error=LearningError,
 )
-
-__all__ = ["SERVER_UPDATES", "Adam", "Composed", "Momentum", "ServerUpdate", "Sgd"]

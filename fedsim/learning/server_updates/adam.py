@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+from fedsim.common.arrays import Floats
+
+Moments = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Adam:
         """Return the moments of a server at rest."""
         return np.zeros(dimension), np.full(dimension, self.tau**2)
 
-    def step(self, state: Moments, direction: NDArray[np.float64]) -> tuple[Moments, NDArray[np.float64]]:
+    def step(self, state: Moments, direction: Floats) -> tuple[Moments, Floats]:
         """Return the moments, and the step."""
         first = self.beta_1 * state[0] + (1.0 - self.beta_1) * direction
         second = self.beta_2 * state[1] + (1.0 - self.beta_2) * direction**2

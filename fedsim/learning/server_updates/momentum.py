@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
+
+from fedsim.common.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,11 @@ class Momentum:
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     step_size: Annotated[float, Field(gt=0)] = 1.0
 
-    def init(self, dimension: int) -> NDArray[np.float64]:
+    def init(self, dimension: int) -> Floats:
         """Return a server at rest."""
         return np.zeros(dimension)
 
-    def step(
-        self, velocity: NDArray[np.float64], direction: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def step(self, velocity: Floats, direction: Floats) -> tuple[Floats, Floats]:
         """Return m, and eta m."""
         velocity = self.beta * velocity + direction
         return velocity, self.step_size * velocity

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LongRun, Optimizer, Remembering
 
 
@@ -22,7 +20,7 @@ class ServerUpdate(Protocol):
     def init(self, dimension: int, /) -> Any:
         """Return the state before the first round."""
 
-    def step(self, state: Any, direction: NDArray[np.float64], /) -> tuple[Any, NDArray[np.float64]]:
+    def step(self, state: Any, direction: Floats, /) -> tuple[Any, Floats]:
         """Return the state, and the change of the model, shape (d,)."""
 
 
@@ -37,14 +35,14 @@ class Composed:
         """Return the states of both."""
         return self.optimizer.init(clients, dimension), self.server.init(dimension)
 
-    def prepare(self, state: tuple[Any, Any], cohort: Cohort) -> tuple[tuple[Any, Any], NDArray[np.float64]]:
+    def prepare(self, state: tuple[Any, Any], cohort: Cohort) -> tuple[tuple[Any, Any], Floats]:
         """Ask the optimizer for its scales."""
         own, scales = self.optimizer.prepare(state[0], cohort)
         return (own, state[1]), scales
 
     def apply(
-        self, state: tuple[Any, Any], model: NDArray[np.float64], cohort: Cohort, deltas: NDArray[np.float64]
-    ) -> tuple[tuple[Any, Any], NDArray[np.float64]]:
+        self, state: tuple[Any, Any], model: Floats, cohort: Cohort, deltas: Floats
+    ) -> tuple[tuple[Any, Any], Floats]:
         """Return the model moved as the server update makes of the optimizer's direction."""
         own, wanted = self.optimizer.apply(state[0], model, cohort, deltas)
         of_server, change = self.server.step(state[1], wanted - model)
@@ -54,7 +52,7 @@ class Composed:
         """Return the optimizer's own; the server update needs a few vectors."""
         return self.optimizer.memory(clients, dimension) if isinstance(self.optimizer, Remembering) else 0
 
-    def long_run(self, pi: NDArray[np.float64]) -> LongRun | None:
+    def long_run(self, pi: Floats) -> LongRun | None:
         """Return the optimizer's own, None where it cannot say, or where the server update may shift it."""
         return (
             self.optimizer.long_run(pi)

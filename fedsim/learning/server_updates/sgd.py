@@ -8,9 +8,9 @@ Reddi et al., *Adaptive Federated Optimization*, ICLR 2021, arXiv:2003.00295, Al
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
+
+from fedsim.common.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ class Sgd:
     def init(self, _dimension: int) -> None:
         """Return None."""
 
-    def step(self, state: None, direction: NDArray[np.float64]) -> tuple[None, NDArray[np.float64]]:
+    def step(self, state: None, direction: Floats) -> tuple[None, Floats]:
         """Return eta v."""
         return state, self.step_size * direction

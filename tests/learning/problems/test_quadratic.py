@@ -79,6 +79,14 @@ def test_rest_is_where_the_weighted_changes_cancel(seed: int, local_steps: int, 
     np.testing.assert_allclose(weights @ deltas, 0.0, atol=1e-12)
 
 
+def test_who_moves_nothing_rests_at_the_start() -> None:
+    """Weights of nobody; and steps of length 2 with one curvature, of which two cancel."""
+    problem, none, one = spread(5, 0), np.zeros(5), np.ones(5)
+    np.testing.assert_array_equal(problem.rest(none, one, local_steps=2, step_size=0.1), problem.initial())
+    back_and_forth = spread(5, 0, curvature=0.0).rest(one / 5, one, local_steps=2, step_size=2.0)
+    np.testing.assert_array_equal(back_and_forth, problem.initial())
+
+
 def test_fedavg_settles_where_it_was_foreseen() -> None:
     """One curvature: the mean model is exactly the weighted mean of the centres, up to noise; debiasing removes it.
 
