@@ -126,10 +126,9 @@ def _run(
     else:
         tell("the simulation is over; going on with what follows")
         ended_s = journal.ended_s
-    log = stored_log(directory, ended_s)
-    tables, metrics = evaluate(scenario, population, log, 0, report)
+    outcome = evaluate(scenario, population, stored_log(directory, ended_s), 0, report)
     origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    write_run(directory, scenario, 0, tables, metrics, ended_s, origin, there=TABLES)
+    write_run(directory, outcome, origin, there=TABLES)
 
 
 def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import polars as pl
 
@@ -12,25 +12,10 @@ from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite, read_object
 from fedsim.experiment.changes import Change, changes
+from fedsim.experiment.result import Result
 from fedsim.experiment.run_directory import MANIFEST, METRICS
-from fedsim.scenario import Scenario
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """What is compared of a `fedsim.Result`."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """What was run."""
-        ...
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Figures by name."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +47,7 @@ class Comparison:
     notes: list[str]
 
 
-def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: float = 0.95) -> Comparison:
+def compare(a: str | Path | Result, b: str | Path | Result, *, confidence: float = 0.95) -> Comparison:
     """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
 
     Raises
@@ -103,7 +88,7 @@ def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: f
     return Comparison(configuration, differences(pairs, confidence), notes)
 
 
-def read_side(name: str | Path | Measured) -> Side:
+def read_side(name: str | Path | Result) -> Side:
     """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result.
 
     Raises
@@ -111,7 +96,7 @@ def read_side(name: str | Path | Measured) -> Side:
     RunError
         If it is none of these.
     """
-    if isinstance(name, Measured):
+    if isinstance(name, Result):
         scenario = name.scenario
         return Side(scenario.name, scenario.model_dump(mode="json"), _figures(scenario.seed, finite(name.metrics)))
     folder = path_of("what is compared", name, "a result, or a run or sweep directory")
