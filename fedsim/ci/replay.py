@@ -188,10 +188,10 @@ def conclude(
     """Judge the runs of one file, and write its lock file if that is asked for; `lock` is what it held, if known."""
     failures = [answer for answer in answers if isinstance(answer, Failure)]
     runs = [answer for answer in answers if isinstance(answer, Measured)]
-    wall_s = sum(run.wall_s for run in runs)
+    outcome = partial(FileOutcome, file, wall_s=sum(run.wall_s for run in runs), updated=update, locked=locked)
     if failures:
         lines = dict.fromkeys(line for failure in failures for line in failure.lines)
-        return FileOutcome(file, failures[0].status, (), (), tuple(lines), wall_s, update, locked)
+        return outcome(failures[0].status, errors=tuple(lines))
     judgements = judge(scenario, [run.metrics for run in runs])
     path, platform = lock_path(file), platform_key()
     try:
@@ -202,13 +202,13 @@ def conclude(
         if update and (lock or new) and lock_text(new) != lock_text(lock):
             write_lock(path, new)
     except LockError as error:
-        return FileOutcome(file, "lock", judgements, (), (str(error),), wall_s, update, locked)
+        return outcome("lock", judgements, errors=(str(error),))
     except RunError as error:
-        return FileOutcome(file, "bad", judgements, (), (f"{path}: error: {error}",), wall_s, update, locked)
+        return outcome("bad", judgements, errors=(f"{path}: error: {error}",))
     reached: set[Status] = {"pass"}
     reached |= {"warn" if each.status == "warn" else "fail" for each in judgements if each.status in {"warn", "fail"}}
     reached |= {each.outcome(update=update, locked=locked) for each in found}
-    return FileOutcome(file, gravest(reached), judgements, found, (), wall_s, update, locked)
+    return outcome(gravest(reached), judgements, found)
 
 
 def gravest(statuses: set[Status]) -> Status:
@@ -257,12 +257,13 @@ def _load(file: Path, may: Permissions) -> Scenario | Failure:
 def _orphaned(path: Path, *, update: bool, locked: bool) -> FileOutcome:
     place, note = f"{path}:1:1", "no scenario file of that name is beside it"
     found = LockedValue("lock", str(path), "unused", None, None, None, place, note)
+    outcome = partial(FileOutcome, path, updated=update, locked=locked)
     if update:
         try:
             write_lock(path, {})
         except RunError as error:
-            return FileOutcome(path, "bad", errors=(f"{path}: error: {error}",), updated=update, locked=locked)
-    return FileOutcome(path, found.outcome(update=update, locked=locked), (), (found,), (), 0.0, update, locked)
+            return outcome("bad", errors=(f"{path}: error: {error}",))
+    return outcome(found.outcome(update=update, locked=locked), comparisons=(found,))
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.sweep import Swept
 
 CRASHED = 3
 
@@ -129,7 +128,16 @@ def sweep(
     if compact:
         store.compact(directory)
     if as_json:
-        say_json(_as_data(swept))
+        say_json(
+            {
+                "directory": str(swept.directory),
+                "runs": swept.runs,
+                "complete": swept.runs - len(swept.crashed),
+                "kept": swept.kept,
+                "crashed": [{**vars(run), "error": error} for run, error in swept.crashed.items()],
+                "wall_time_s": round(swept.seconds, 3),
+            }
+        )
     else:
         _show(directory)
         done = swept.runs - len(swept.crashed)
@@ -241,17 +249,6 @@ def _table(apart: "pl.DataFrame", tell: Callable[[str], None] = say) -> None:
             f"{row['metric']:<{width}}  {row['baseline_mean']:>11.6g}  {row['mean']:>11.6g}  "
             f"{row['difference']:>+11.5g}  {between:^25}  {row['seeds']:>5}  {values}".rstrip()
         )
-
-
-def _as_data(swept: "Swept") -> dict[str, Any]:
-    return {
-        "directory": str(swept.directory),
-        "runs": swept.runs,
-        "complete": swept.runs - len(swept.crashed),
-        "kept": swept.kept,
-        "crashed": [{**vars(run), "error": error} for run, error in swept.crashed.items()],
-        "wall_time_s": round(swept.seconds, 3),
-    }
 
 
 def _values(values: dict[str, Any]) -> str:

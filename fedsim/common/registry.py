@@ -163,8 +163,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         with self.blame(where):
             built = cls(**values, **{name: x for name, x in given.items() if name in self._given or name in accepted})
             # Touching them inside the block: a property may fail as well as be missing.
-            for name in _attributes(self.protocol):
-                getattr(built, name)
+            for name, member in vars(self.protocol).items():
+                if isinstance(member, property):
+                    getattr(built, name)
         return built
 
     @contextmanager
@@ -239,10 +240,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return self._complete(getattr(module, class_name), kind)
 
     def _loaded(self, name: str) -> type[T]:
-        try:
-            entry = _entry_points()[name]
-        except KeyError:
-            raise KeyError(name) from None
+        entry = _entry_points()[name]
         try:
             found = entry.load()
         except Exception as error:
@@ -255,7 +253,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         """Return the class, if it has all that this role needs."""
         if not isinstance(cls, type):
             raise self.error(f"{kind!r} must be a class, got {cls!r}")
-        if missing := [name for name in _methods(self.protocol) if not callable(getattr(cls, name, None))]:
+        methods = [name for name, member in vars(self.protocol).items() if name[0] != "_" and callable(member)]
+        if missing := [name for name in methods if not callable(getattr(cls, name, None))]:
             raise self.error(
                 f"{kind!r} cannot be the {self.noun}: it lacks {_listing('the methods', missing)}; "
                 f"see {self.protocol.__module__}.{self.protocol.__name__}"
@@ -284,14 +283,6 @@ def _entry_points() -> Mapping[str, Any]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=GROUP)}
-
-
-def _methods(protocol: type) -> list[str]:
-    return [name for name, member in vars(protocol).items() if name[0] != "_" and callable(member)]
-
-
-def _attributes(protocol: type) -> list[str]:
-    return [name for name, member in vars(protocol).items() if isinstance(member, property)]
 
 
 def _checks(cls: type) -> dict[str, Callable[[object], object]]:

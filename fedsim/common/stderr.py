@@ -5,7 +5,6 @@ import io
 import os
 import sys
 import threading
-import time
 from collections import deque
 
 _MOST = 1 << 20  # bytes that wait for a reader; beyond them, what comes is left out
@@ -30,7 +29,7 @@ class PatientStream(io.TextIOBase):
     def __init__(self, descriptor: int, encoding: str) -> None:
         self._descriptor, self._encoding = descriptor, encoding
         self._pieces: deque[bytes] = deque()
-        self._waiting, self._written = 0, 0
+        self._waiting = 0
         self._changed = threading.Condition()
         self._process = os.getpid()
         threading.Thread(target=self._write_on, name="stderr", daemon=True).start()
@@ -70,11 +69,9 @@ class PatientStream(io.TextIOBase):
         if os.getpid() != self._process:
             return
         with self._changed:
-            written, until = self._written, time.monotonic() + _PATIENCE_S
-            while self._waiting and time.monotonic() < until:
-                self._changed.wait(0.1)
-                if self._written > written:
-                    written, until = self._written, time.monotonic() + _PATIENCE_S
+            progress = True
+            while (before := self._waiting) and progress:
+                progress = self._changed.wait_for(lambda: self._waiting < before, _PATIENCE_S)
 
     def _write_on(self) -> None:
         while True:
@@ -87,7 +84,7 @@ class PatientStream(io.TextIOBase):
                     size = os.write(self._descriptor, left[:512])
                     left = left[size:]
                     with self._changed:
-                        self._waiting, self._written = self._waiting - size, self._written + size
+                        self._waiting -= size
                         self._changed.notify_all()
             except OSError:  # the reader has gone
                 with self._changed:

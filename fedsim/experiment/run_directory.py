@@ -165,7 +165,8 @@ def open_run_directory(directory: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / "manifest.json"
-        if any(folder.iterdir()) and not manifest.exists() and not _only_leftovers(folder):
+        left = {METRICS, "report.html", "figures", ".parquet", ".partial"}  # by a run that was killed
+        if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
         manifest.unlink(missing_ok=True)
         if (folder / UNFINISHED).is_dir():
@@ -176,12 +177,6 @@ def open_run_directory(directory: str | Path) -> Path:
     except OSError as error:
         raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
     return folder
-
-
-def _only_leftovers(folder: Path) -> bool:
-    """Say whether a folder holds nothing but what a run that was killed left behind."""
-    ours = {"metrics.json", "report.html", "figures"}
-    return all(path.name in ours or path.suffix in {".parquet", ".partial"} for path in folder.iterdir())
 
 
 def _short(value: Any) -> str:
