@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from traceback import extract_tb
 from typing import Literal
 
 from fedsim.ci.drift import LockedValue, compare, unused, updated
@@ -274,8 +275,5 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _where(error: Exception) -> str:
     """Say what was raised and where, in a line."""
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    place = f" ({step.tb_frame.f_code.co_filename}:{step.tb_lineno})" if step is not None else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{place}"
+    step = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({step.filename}:{step.lineno})"

@@ -133,16 +133,11 @@ def _figures(seed: int, metrics: Mapping[str, float | None]) -> pl.DataFrame:
 
 def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
     """Add the parameters as JSON, since 4 in one sweep may be 4.0 in the other for the sake of another value."""
-    there = figures.filter(pl.col("value").is_not_null())
-    keys = [
-        pl.Series(f"key:{name}", [json.dumps(_number(value)) for value in there[name]], dtype=pl.String)
-        for name in shared
-    ]
+    there, keys = figures.filter(pl.col("value").is_not_null()), []
+    for name in shared:
+        written = [json.dumps(float(value) if type(value) is int else value) for value in there[name]]
+        keys.append(pl.Series(f"key:{name}", written, dtype=pl.String))
     return there.with_columns(*keys)
-
-
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _listed(names: list[str]) -> str:
