@@ -142,11 +142,11 @@ def replay(
     permissions
         What the scenarios are allowed.
     """
-    loaded = [_load(file, permissions) for file in files]
-    jobs = [job for file, scenario in zip(files, loaded, strict=True) for job in _jobs(file, scenario)]
+    loaded = {file: _load(file, permissions) for file in files}
+    jobs = [job for file, scenario in loaded.items() for job in _jobs(file, scenario)]
     measured: dict[str, dict[int, Measured | Failure]] = {str(file): {} for file in files}
     with closing(_measure_all(jobs, workers)) as answers:
-        for file, scenario in zip(files, loaded, strict=True):
+        for file, scenario in loaded.items():
             if isinstance(scenario, Failure):
                 yield FileOutcome(file, scenario.status, errors=scenario.lines, updated=update, locked=locked)
                 continue

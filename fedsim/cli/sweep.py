@@ -1,13 +1,14 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, ScenarioFile, load
+from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, load
 from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 CRASHED = 3
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. sweep.seeds=5; repeatable."),
-]
 Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the sweep count up from it.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
 Workers = Annotated[
@@ -164,8 +161,6 @@ def compare(
     ] = None,
 ) -> None:
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
-    from fnmatch import fnmatchcase
-
     import polars as pl
 
     from fedsim.sweeps.compare import compare as compared
@@ -175,7 +170,7 @@ def compare(
     found = compared(a, b, confidence=confidence)
     metrics = found.metrics
     if metric:
-        names = [name for name in metrics["metric"].unique() if any(fnmatchcase(name, each) for each in metric)]
+        names = _matching(metrics["metric"].unique(), metric)
         if not names:
             raise typer.BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
         metrics = metrics.filter(pl.col("metric").is_in(names))
@@ -215,24 +210,22 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
 
 def _show(directory: Path) -> None:
     """Show how some figures differ from those of the first point."""
-    from fnmatch import fnmatchcase
-
     import polars as pl
 
     from fedsim.sweeps.results import paired, read_results
 
     frame = read_results(directory)
-    names = [
-        name
-        for name in frame["metric"].drop_nulls().unique(maintain_order=True)
-        if any(fnmatchcase(name, each) for each in _SHOWN)
-    ]
+    names = _matching(frame["metric"].drop_nulls().unique(maintain_order=True), _SHOWN)
     apart = paired(frame, metrics=names)
     apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
     if len(apart):
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
         _table(apart.sort(order, "point", maintain_order=True), complain)
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _table(apart: "pl.DataFrame", tell: Callable[[str], None] = say) -> None:

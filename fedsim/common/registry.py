@@ -10,7 +10,7 @@ a static method ``check_options``, which takes the options and returns pairs (pa
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
@@ -201,13 +201,13 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             findings.append((("kind",), f"the constructor of {kind!r} must accept {wanted}"))
         provided = self._given | self._offered
         known = [name for name in named if name not in provided]
-        checks = _checks(cls)
+        hints = _hints(cls)
         values: dict[str, object] = {}
         for name, value in options.items():
             if name in provided & named.keys() or name in self._given:
                 findings.append(((name,), f"{name!r} is not an option: the scenario gives it to every {self.noun}"))
             elif name in known:
-                values[name] = _checked(name, value, checks.get(name), findings)
+                values[name] = _checked(name, value, hints, findings)
             elif open_ended:
                 values[name] = value
             else:
@@ -241,12 +241,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
     def _loaded(self, name: str) -> type[T]:
         entry = _entry_points()[name]
-        try:
+        with self.blame(f"the plugin {name!r} ({entry.value}) cannot be loaded"):
             found = entry.load()
-        except Exception as error:
-            raise self.error(
-                f"the plugin {name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
-            ) from error
         return self._complete(found, name)
 
     def _complete(self, cls: object, kind: str) -> type[T]:
@@ -285,37 +281,29 @@ def _entry_points() -> Mapping[str, Any]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _checks(cls: type) -> dict[str, Callable[[object], object]]:
-    """Return a strict validator for each annotated argument of the constructor.
+def _hints(cls: type) -> dict[str, Any]:
+    """Return the annotations of the constructor; none, if one of them cannot be resolved."""
+    try:
+        return get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
+    except (NameError, TypeError):
+        return {}
 
-    An annotation that cannot be resolved, or that pydantic has no validator for, is not checked: what is
-    wrong then shows when the object is built.
+
+def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findings) -> object:
+    """Return the option as its type wants it; add what is wrong with it to `findings`.
+
+    An option without an annotation, or with one that pydantic has no validator for, is not checked: what is wrong with
+    it then shows when the object is built.
     """
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
 
     try:
-        hints = get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
-    except (NameError, TypeError):
-        return {}
-    checks: dict[str, Callable[[object], object]] = {}
-    for name, hint in hints.items():
-        try:
-            adapter = TypeAdapter(hint)
-        except (PydanticUserError, NameError):
-            continue
-        checks[name] = partial(adapter.validate_python, strict=True)
-    return checks
-
-
-def _checked(name: str, value: object, check: Callable[[object], object] | None, findings: Findings) -> object:
-    """Return the option as its type wants it; add what is wrong with it to `findings`."""
-    from pydantic import ValidationError
-
-    if check is None:
+        adapter: TypeAdapter[object] = TypeAdapter(hints.get(name, Any))
+    except (PydanticUserError, NameError):
         return value
     try:
-        return check(value)
+        return adapter.validate_python(value, strict=True)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path = (name, *_within(value, detail["loc"]))

@@ -150,7 +150,7 @@ def _plan_frame(sweep: Mapping[str, Any], parameters: Sequence[str]) -> pl.DataF
         runs, types = sweep["runs"], {"run_id": pl.String, "point": pl.Int64, "seed": pl.Int64}
         columns = {name: pl.Series([run[name] for run in runs], dtype=dtype) for name, dtype in types.items()}
         columns |= {path: _column([values[run["point"]][path] for run in runs]) for path in parameters}
-        return pl.DataFrame(columns).with_columns(order=pl.int_range(pl.len()).min().over("seed"))
+        return pl.DataFrame(columns).with_row_index("order").with_columns(pl.col("order").min().over("seed"))
     except (KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{store.SWEEP_FILE} is not that of a sweep: {type(error).__name__}: {error}") from None
 
