@@ -2,12 +2,11 @@
 
 from fedsim.analysis.metrics import METRICS, describe, listed, measure
 from fedsim.analysis.metrics.metric import Measurement, Metric
-from fedsim.analysis.metrics.view import GroupOf, LogView, Setting
+from fedsim.analysis.metrics.view import LogView, Setting
 from fedsim.analysis.participation import clients_table
 
 __all__ = [
     "METRICS",
-    "GroupOf",
     "LogView",
     "Measurement",
     "Metric",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedsim.ci.findings import Finding
 
-_PLACE = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?(?::(?P<column>\d+))?", re.DOTALL)
+_PLACE = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?(?::(?P<col>\d+))?", re.DOTALL)
 
 
 def annotations(found: Iterable[Finding]) -> list[str]:
@@ -17,11 +17,8 @@ def annotations(found: Iterable[Finding]) -> list[str]:
 
 def _annotation(finding: Finding) -> str:
     match = _PLACE.fullmatch(finding.place)
-    parts = {"file": finding.place, "line": None, "col": None}
-    if match is not None:
-        parts = {"file": match["file"], "line": match["line"], "col": match["column"]}
-    parts["file"] = _from_workspace(str(parts["file"]))
-    parts["title"] = finding.name or "fedsim"
+    parts = match.groupdict() if match is not None else {"file": finding.place}
+    parts |= {"file": _from_workspace(parts["file"]), "title": finding.name or "fedsim"}
     properties = ",".join(f"{name}={_property(value)}" for name, value in parts.items() if value)
     return f"::{finding.level} {properties}::{_message(finding.text)}"
 

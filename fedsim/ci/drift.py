@@ -155,8 +155,8 @@ def updated(scenario: Scenario, lock: Lock, platform: str, found: Sequence[Locke
     names, tables = {figure.name for figure in drift.figures}, set(drift.fingerprint)
     kept = {
         name: Entry(
-            {metric: value for metric, value in entry.figures.items() if metric in names},
-            {table: value for table, value in entry.fingerprints.items() if table in tables},
+            figures={metric: value for metric, value in entry.figures.items() if metric in names},
+            fingerprints={table: value for table, value in entry.fingerprints.items() if table in tables},
         )
         for name, entry in lock.items()
     }
@@ -167,7 +167,7 @@ def updated(scenario: Scenario, lock: Lock, platform: str, found: Sequence[Locke
             figures[each.name] = each.new
         elif isinstance(each.new, str):
             fingerprints[each.name] = each.new
-    return kept | {platform: Entry(figures, fingerprints)}
+    return kept | {platform: Entry(figures=figures, fingerprints=fingerprints)}
 
 
 def _known(locked: Mapping[str, V], platform: str) -> tuple[list[V], str]:

@@ -1,37 +1,39 @@
 """The lock file: what figures and tables were when a person last looked, for several platforms side by side."""
 
 import json
-import math
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from fedsim.common.errors import FedsimError, RunError
 from fedsim.common.files import write_text
 from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
-_FORMAT = 1
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class LockError(FedsimError):
     """A lock file that cannot be read; the message begins with its place."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(BaseModel, extra="forbid", frozen=True):
     """What is locked for one platform: figures by the name of the metric, fingerprints by that of the table."""
 
-    figures: Mapping[str, float] = field(default_factory=dict)
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    figures: dict[str, FiniteFloat] = {}
+    fingerprints: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = {}
 
 
 Lock = Mapping[str, Entry]
 """Entries by platform."""
+
+
+class _Written(BaseModel, extra="forbid"):
+    format: Literal[1]
+    platforms: dict[str, Entry]
 
 
 def lock_path(scenario_file: Path) -> Path:
@@ -91,8 +93,8 @@ def read_lock(path: Path, permissions: Permissions = NOTHING) -> Lock:
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
         raise LockError(f"{path}:1:1: error: is not JSON: {error}") from None
     try:
-        return _entries(data)
-    except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
+        return _Written.model_validate(data, strict=True).platforms
+    except ValidationError:
         message = "is not a lock file that this version understands; remove it and replay with --update"
         raise LockError(f"{path}:1:1: error: {message}") from None
 
@@ -117,23 +119,5 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 def lock_text(lock: Lock) -> str:
     """Return the content of a lock file."""
-    entries = {
-        name: {"figures": dict(entry.figures), "fingerprints": dict(entry.fingerprints)} for name, entry in lock.items()
-    }
-    return json.dumps({"format": _FORMAT, "platforms": entries}, indent=2, sort_keys=True, allow_nan=False) + "\n"
-
-
-def _entries(data: Any) -> dict[str, Entry]:
-    if data["format"] != _FORMAT or not set(data) <= {"format", "platforms"}:
-        raise ValueError(data["format"])
-    lock: dict[str, Entry] = {}
-    for name, written in data["platforms"].items():
-        if not set(written) <= {"figures", "fingerprints"}:
-            raise ValueError(name)
-        figures, fingerprints = written.get("figures", {}), written.get("fingerprints", {})
-        if not all(isinstance(value, int | float) and math.isfinite(value) for value in figures.values()):
-            raise ValueError(name)
-        if not all(_SHA256.fullmatch(value) for value in fingerprints.values()):
-            raise ValueError(name)
-        lock[name] = Entry({metric: float(value) for metric, value in figures.items()}, dict(fingerprints))
-    return lock
+    entries = {name: entry.model_dump() for name, entry in lock.items()}
+    return json.dumps({"format": 1, "platforms": entries}, indent=2, sort_keys=True, allow_nan=False) + "\n"

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
-    from fedsim.ci.findings import Finding
     from fedsim.ci.lock import Lock
     from fedsim.ci.replay import FileOutcome
     from fedsim.scenario import Scenario
@@ -72,7 +72,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 class ScenarioFile(pytest.File):
     """A scenario file: run once in each process that has an item of it, when the first of them is run."""
 
-    _outcome: "FileOutcome | None" = None
     _lock: "Lock | None" = None
 
     @property
@@ -137,30 +136,25 @@ class ScenarioFile(pytest.File):
     def _allowed(self, name: str) -> bool:
         return bool(self.config.getoption(f"--fedsim-{name}") or self.config.getini(f"fedsim_{name.replace('-', '_')}"))
 
+    @cached_property
     def outcome(self) -> "FileOutcome":
-        """Run the scenario, the first time, and return what came of it."""
-        if self._outcome is None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what the test run makes of warnings is about its own code
-                self._outcome = self._replayed()
-        return self._outcome
-
-    def _replayed(self) -> "FileOutcome":
+        """What comes of running the scenario, the first time that somebody asks."""
         from fedsim.ci.commands import in_ci
         from fedsim.ci.replay import FileOutcome, Job, conclude, measure
         from fedsim.common.errors import ScenarioError
 
-        file = self.shown_path
-        try:
-            scenario = self._loaded()
-        except ScenarioError as error:
-            return FileOutcome(file, "bad", errors=tuple(map(str, error.mistakes)))
-        update = bool(self.config.getoption("--fedsim-update"))
-        tables = tuple(scenario.drift.fingerprint) if scenario.drift is not None else ()
-        may = scenario.permissions
-        answers = [measure(Job(str(file), number, tables, may)) for number in range(scenario.replicates)]
+        file, update = self.shown_path, bool(self.config.getoption("--fedsim-update"))
         locked = in_ci() and not update
-        return conclude(file, scenario, answers, update=update, locked=locked, lock=self._lock)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the test run makes of warnings is about its own code
+            try:
+                scenario = self._loaded()
+            except ScenarioError as error:
+                return FileOutcome(file, "bad", errors=tuple(map(str, error.mistakes)))
+            tables = tuple(scenario.drift.fingerprint) if scenario.drift is not None else ()
+            jobs = (Job(str(file), number, tables, scenario.permissions) for number in range(scenario.replicates))
+            answers = [measure(job) for job in jobs]
+            return conclude(file, scenario, answers, update=update, locked=locked, lock=self._lock)
 
 
 class ScenarioItem(pytest.Item):
@@ -179,15 +173,13 @@ class ScenarioItem(pytest.Item):
         """Judge it."""
         from fedsim.ci.findings import findings
 
-        outcome = self.parent.outcome()
+        outcome = self.parent.outcome
         found = findings(outcome)
         if outcome.errors:
             raise ExpectationMissedError("\n".join(finding.line for finding in found if finding.level == "error"))
-        if self._index < len(found):
-            self._judge(found[self._index], outcome)
-
-    def _judge(self, finding: "Finding", outcome: "FileOutcome") -> None:
-        position = self._index - len(outcome.judgements)
+        if self._index >= len(found):
+            return
+        finding, position = found[self._index], self._index - len(outcome.judgements)
         if outcome.updated and position >= 0:
             each = outcome.comparisons[position]
             text = f"{outcome.file}: {each.action:<6}  {finding.name}  {each.values}"

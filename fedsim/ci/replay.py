@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from traceback import extract_tb
 from typing import Literal
 
 from fedsim.ci.drift import LockedValue, compare, unused, updated
@@ -141,11 +142,11 @@ def replay(
     permissions
         What the scenarios are allowed.
     """
-    loaded = [_load(file, permissions) for file in files]
-    jobs = [job for file, scenario in zip(files, loaded, strict=True) for job in _jobs(file, scenario)]
+    loaded = {file: _load(file, permissions) for file in files}
+    jobs = [job for file, scenario in loaded.items() for job in _jobs(file, scenario)]
     measured: dict[str, dict[int, Measured | Failure]] = {str(file): {} for file in files}
     with closing(_measure_all(jobs, workers)) as answers:
-        for file, scenario in zip(files, loaded, strict=True):
+        for file, scenario in loaded.items():
             if isinstance(scenario, Failure):
                 yield FileOutcome(file, scenario.status, errors=scenario.lines, updated=update, locked=locked)
                 continue
@@ -188,10 +189,10 @@ def conclude(
     """Judge the runs of one file, and write its lock file if that is asked for; `lock` is what it held, if known."""
     failures = [answer for answer in answers if isinstance(answer, Failure)]
     runs = [answer for answer in answers if isinstance(answer, Measured)]
-    wall_s = sum(run.wall_s for run in runs)
+    outcome = partial(FileOutcome, file, wall_s=sum(run.wall_s for run in runs), updated=update, locked=locked)
     if failures:
         lines = dict.fromkeys(line for failure in failures for line in failure.lines)
-        return FileOutcome(file, failures[0].status, (), (), tuple(lines), wall_s, update, locked)
+        return outcome(failures[0].status, errors=tuple(lines))
     judgements = judge(scenario, [run.metrics for run in runs])
     path, platform = lock_path(file), platform_key()
     try:
@@ -202,13 +203,13 @@ def conclude(
         if update and (lock or new) and lock_text(new) != lock_text(lock):
             write_lock(path, new)
     except LockError as error:
-        return FileOutcome(file, "lock", judgements, (), (str(error),), wall_s, update, locked)
+        return outcome("lock", judgements, errors=(str(error),))
     except RunError as error:
-        return FileOutcome(file, "bad", judgements, (), (f"{path}: error: {error}",), wall_s, update, locked)
+        return outcome("bad", judgements, errors=(f"{path}: error: {error}",))
     reached: set[Status] = {"pass"}
     reached |= {"warn" if each.status == "warn" else "fail" for each in judgements if each.status in {"warn", "fail"}}
     reached |= {each.outcome(update=update, locked=locked) for each in found}
-    return FileOutcome(file, gravest(reached), judgements, found, (), wall_s, update, locked)
+    return outcome(gravest(reached), judgements, found)
 
 
 def gravest(statuses: set[Status]) -> Status:
@@ -257,12 +258,13 @@ def _load(file: Path, may: Permissions) -> Scenario | Failure:
 def _orphaned(path: Path, *, update: bool, locked: bool) -> FileOutcome:
     place, note = f"{path}:1:1", "no scenario file of that name is beside it"
     found = LockedValue("lock", str(path), "unused", None, None, None, place, note)
+    outcome = partial(FileOutcome, path, updated=update, locked=locked)
     if update:
         try:
             write_lock(path, {})
         except RunError as error:
-            return FileOutcome(path, "bad", errors=(f"{path}: error: {error}",), updated=update, locked=locked)
-    return FileOutcome(path, found.outcome(update=update, locked=locked), (), (found,), (), 0.0, update, locked)
+            return outcome("bad", errors=(f"{path}: error: {error}",))
+    return outcome(found.outcome(update=update, locked=locked), comparisons=(found,))
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -273,8 +275,5 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _where(error: Exception) -> str:
     """Say what was raised and where, in a line."""
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    place = f" ({step.tb_frame.f_code.co_filename}:{step.tb_lineno})" if step is not None else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}{place}"
+    step = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({step.filename}:{step.lineno})"

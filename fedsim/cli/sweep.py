@@ -1,27 +1,23 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, ScenarioFile, load
+from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, load
 from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
     import polars as pl
 
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.sweep import Swept
 
 CRASHED = 3
 
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. sweep.seeds=5; repeatable."),
-]
 Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the sweep count up from it.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
 Workers = Annotated[
@@ -129,7 +125,16 @@ def sweep(
     if compact:
         store.compact(directory)
     if as_json:
-        say_json(_as_data(swept))
+        say_json(
+            {
+                "directory": str(swept.directory),
+                "runs": swept.runs,
+                "complete": swept.runs - len(swept.crashed),
+                "kept": swept.kept,
+                "crashed": [{**vars(run), "error": error} for run, error in swept.crashed.items()],
+                "wall_time_s": round(swept.seconds, 3),
+            }
+        )
     else:
         _show(directory)
         done = swept.runs - len(swept.crashed)
@@ -156,8 +161,6 @@ def compare(
     ] = None,
 ) -> None:
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
-    from fnmatch import fnmatchcase
-
     import polars as pl
 
     from fedsim.sweeps.compare import compare as compared
@@ -167,7 +170,7 @@ def compare(
     found = compared(a, b, confidence=confidence)
     metrics = found.metrics
     if metric:
-        names = [name for name in metrics["metric"].unique() if any(fnmatchcase(name, each) for each in metric)]
+        names = _matching(metrics["metric"].unique(), metric)
         if not names:
             raise typer.BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
         metrics = metrics.filter(pl.col("metric").is_in(names))
@@ -207,24 +210,22 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
 
 def _show(directory: Path) -> None:
     """Show how some figures differ from those of the first point."""
-    from fnmatch import fnmatchcase
-
     import polars as pl
 
     from fedsim.sweeps.results import paired, read_results
 
     frame = read_results(directory)
-    names = [
-        name
-        for name in frame["metric"].drop_nulls().unique(maintain_order=True)
-        if any(fnmatchcase(name, each) for each in _SHOWN)
-    ]
+    names = _matching(frame["metric"].drop_nulls().unique(maintain_order=True), _SHOWN)
     apart = paired(frame, metrics=names)
     apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
     if len(apart):
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
         _table(apart.sort(order, "point", maintain_order=True), complain)
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _table(apart: "pl.DataFrame", tell: Callable[[str], None] = say) -> None:
@@ -241,17 +242,6 @@ def _table(apart: "pl.DataFrame", tell: Callable[[str], None] = say) -> None:
             f"{row['metric']:<{width}}  {row['baseline_mean']:>11.6g}  {row['mean']:>11.6g}  "
             f"{row['difference']:>+11.5g}  {between:^25}  {row['seeds']:>5}  {values}".rstrip()
         )
-
-
-def _as_data(swept: "Swept") -> dict[str, Any]:
-    return {
-        "directory": str(swept.directory),
-        "runs": swept.runs,
-        "complete": swept.runs - len(swept.crashed),
-        "kept": swept.kept,
-        "crashed": [{**vars(run), "error": error} for run, error in swept.crashed.items()],
-        "wall_time_s": round(swept.seconds, 3),
-    }
 
 
 def _values(values: dict[str, Any]) -> str:

@@ -1,17 +1,6 @@
 """The errors that fedsim raises for a person to read, and how a mistake is shown.
 
-::
-
-    FedsimError
-    |- ScenarioError     the scenario file (or an override) is wrong: one `Mistake` or several
-    |- StalledError      the federation can never make progress again
-    |- ChainError        a question to the theory that has no answer, or none by the method asked for
-    |- PluginError       something that a person brought (a law, a model, a metric, ...) that is incomplete or fails
-    |- LearningError     a problem or an optimizer that fails (in `fedsim.learning`)
-    |- RunError          a run directory that cannot be written or read
-    `- SweepError        a sweep that cannot go on
-
-Every one of them is shown by the command line without a traceback.
+Each is a `FedsimError`, `LearningError` of `fedsim.learning` included; the command line shows it without a traceback.
 """
 
 from collections.abc import Sequence
@@ -57,7 +46,7 @@ class Mistake:
 
 
 class ScenarioError(FedsimError):
-    """The scenario is wrong; `mistakes` holds every one that was found."""
+    """The scenario file, or an override, is wrong; `mistakes` holds every one that was found."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -73,7 +62,7 @@ class ChainError(FedsimError):
 
 
 class PluginError(FedsimError):
-    """Something that a person brought that is incomplete, or fails; the message says what and how."""
+    """Something that a person brought (a law, a model, a metric, ...) that is incomplete or fails; told with how."""
 
 
 class RunError(FedsimError):

@@ -67,12 +67,6 @@ class _Task:
     tenth: int
     said: float
 
-    def left_s(self, share: float, now: float) -> float | None:
-        """Return the seconds that it will take still at the pace so far; None where that is not known yet."""
-        if share >= 1.0 or share <= self.first or now - self.began < _SOON:
-            return None
-        return (1.0 - share) * (now - self.began) / (share - self.first)
-
 
 def _lines() -> Report:
     tasks: dict[str, _Task] = {}
@@ -82,8 +76,11 @@ def _lines() -> Report:
         task = tasks.setdefault(what, _Task(now, share, -1, now))
         if tenth > task.tenth or now - task.said >= _SECONDS_BETWEEN_LINES:
             task.tenth, task.said = tenth, now
-            left_s = task.left_s(share, now)
-            parts = [f"{share:.0%}", beside, "" if left_s is None else f"{readable(max(left_s, 1.0))} left"]
+            left = ""
+            if task.first < share < 1.0 and now - task.began >= _SOON:
+                left_s = (1.0 - share) * (now - task.began) / (share - task.first)
+                left = f"{readable(max(left_s, 1.0))} left"
+            parts = [f"{share:.0%}", beside, left]
             sys.stderr.write(f"{what}: {', '.join(part for part in parts if part)}\n")
 
     return report

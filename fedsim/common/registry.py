@@ -10,7 +10,7 @@ a static method ``check_options``, which takes the options and returns pairs (pa
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
@@ -164,8 +164,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         with self.blame(where):
             built = cls(**values, **{name: x for name, x in given.items() if name in self._given or name in accepted})
             # Touching them inside the block: a property may fail as well as be missing.
-            for name in _attributes(self.protocol):
-                getattr(built, name)
+            for name, member in vars(self.protocol).items():
+                if isinstance(member, property):
+                    getattr(built, name)
         return built
 
     @contextmanager
@@ -201,13 +202,13 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             findings.append((("kind",), f"the constructor of {kind!r} must accept {wanted}"))
         provided = self._given | self._offered
         known = [name for name in named if name not in provided]
-        checks = _checks(cls)
+        hints = _hints(cls)
         values: dict[str, object] = {}
         for name, value in options.items():
             if name in provided & named.keys() or name in self._given:
                 findings.append(((name,), f"{name!r} is not an option: the scenario gives it to every {self.noun}"))
             elif name in known:
-                values[name] = _checked(name, value, checks.get(name), findings)
+                values[name] = _checked(name, value, hints, findings)
             elif open_ended:
                 values[name] = value
             else:
@@ -240,23 +241,17 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return self._complete(getattr(module, class_name), kind)
 
     def _loaded(self, name: str) -> type[T]:
-        try:
-            entry = _entry_points()[name]
-        except KeyError:
-            raise KeyError(name) from None
-        try:
+        entry = _entry_points()[name]
+        with self.blame(f"the plugin {name!r} ({entry.value}) cannot be loaded"):
             found = entry.load()
-        except Exception as error:
-            raise self.error(
-                f"the plugin {name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
-            ) from error
         return self._complete(found, name)
 
     def _complete(self, cls: object, kind: str) -> type[T]:
         """Return the class, if it has all that this role needs."""
         if not isinstance(cls, type):
             raise self.error(f"{kind!r} must be a class, got {cls!r}")
-        if missing := [name for name in _methods(self.protocol) if not callable(getattr(cls, name, None))]:
+        methods = [name for name, member in vars(self.protocol).items() if name[0] != "_" and callable(member)]
+        if missing := [name for name in methods if not callable(getattr(cls, name, None))]:
             raise self.error(
                 f"{kind!r} cannot be the {self.noun}: it lacks {_listing('the methods', missing)}; "
                 f"see {self.protocol.__module__}.{self.protocol.__name__}"
@@ -287,45 +282,29 @@ def _entry_points() -> Mapping[str, Any]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _methods(protocol: type) -> list[str]:
-    return [name for name, member in vars(protocol).items() if name[0] != "_" and callable(member)]
+def _hints(cls: type) -> dict[str, Any]:
+    """Return the annotations of the constructor; none, if one of them cannot be resolved."""
+    try:
+        return get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
+    except (NameError, TypeError):
+        return {}
 
 
-def _attributes(protocol: type) -> list[str]:
-    return [name for name, member in vars(protocol).items() if isinstance(member, property)]
+def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findings) -> object:
+    """Return the option as its type wants it; add what is wrong with it to `findings`.
 
-
-def _checks(cls: type) -> dict[str, Callable[[object], object]]:
-    """Return a strict validator for each annotated argument of the constructor.
-
-    An annotation that cannot be resolved, or that pydantic has no validator for, is not checked: what is
-    wrong then shows when the object is built.
+    An option without an annotation, or with one that pydantic has no validator for, is not checked: what is wrong with
+    it then shows when the object is built.
     """
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
 
     try:
-        hints = get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
-    except (NameError, TypeError):
-        return {}
-    checks: dict[str, Callable[[object], object]] = {}
-    for name, hint in hints.items():
-        try:
-            adapter = TypeAdapter(hint)
-        except (PydanticUserError, NameError):
-            continue
-        checks[name] = partial(adapter.validate_python, strict=True, context=IN_A_FILE)
-    return checks
-
-
-def _checked(name: str, value: object, check: Callable[[object], object] | None, findings: Findings) -> object:
-    """Return the option as its type wants it; add what is wrong with it to `findings`."""
-    from pydantic import ValidationError
-
-    if check is None:
+        adapter: TypeAdapter[object] = TypeAdapter(hints.get(name, Any))
+    except (PydanticUserError, NameError):
         return value
     try:
-        return check(value)
+        return adapter.validate_python(value, strict=True, context=IN_A_FILE)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path = (name, *_within(value, detail["loc"]))

@@ -5,15 +5,15 @@ import io
 import os
 import sys
 import threading
-import time
 from collections import deque
+from typing import Any
 
 _MOST = 1 << 20  # bytes that wait for a reader; beyond them, what comes is left out
 _PATIENCE_S = 3.0  # how long a process that ends waits for somebody to read on
 
 
-class PatientStream(io.TextIOBase):
-    """Text for a pipe or a terminal, written by a thread of its own.
+class PatientPipe(io.FileIO):
+    """A pipe or a terminal, written by a thread of its own.
 
     A pipe or a terminal that nobody reads is full after some kilobytes, and a plain write then waits for ever. Here a
     write only adds to what the thread has to do: up to 1 MiB waits, and what comes beyond that is left out. `drain`
@@ -22,59 +22,38 @@ class PatientStream(io.TextIOBase):
     Parameters
     ----------
     descriptor
-        Of the pipe or terminal.
-    encoding
-        Of the text; what it cannot express is shown as an escape.
+        Of the pipe or terminal; it stays open.
     """
 
-    def __init__(self, descriptor: int, encoding: str) -> None:
-        self._descriptor, self._encoding = descriptor, encoding
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, "wb", closefd=False)
+        self._descriptor = descriptor
         self._pieces: deque[bytes] = deque()
-        self._waiting, self._written = 0, 0
+        self._waiting = 0
         self._changed = threading.Condition()
         self._process = os.getpid()
         threading.Thread(target=self._write_on, name="stderr", daemon=True).start()
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Name of the encoding."""
-        return self._encoding
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        return self._descriptor
-
-    def isatty(self) -> bool:
-        """Say whether it is a terminal."""
-        return os.isatty(self._descriptor)
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def write(self, text: str) -> int:
-        """Hand text over, and go on."""
-        data = text.encode(self._encoding, "backslashreplace")
+    def write(self, content: Any, /) -> int:
+        """Hand bytes over, and go on."""
+        data = bytes(content)
         if os.getpid() != self._process:  # a forked child has no such thread
-            os.write(self._descriptor, data)
-            return len(text)
+            return os.write(self._descriptor, data)
         with self._changed:
             if self._waiting + len(data) <= _MOST:
                 self._pieces.append(data)
                 self._waiting += len(data)
                 self._changed.notify_all()
-        return len(text)
+        return len(data)
 
     def drain(self) -> None:
         """Wait until all is written, or for some seconds in which nobody reads."""
         if os.getpid() != self._process:
             return
         with self._changed:
-            written, until = self._written, time.monotonic() + _PATIENCE_S
-            while self._waiting and time.monotonic() < until:
-                self._changed.wait(0.1)
-                if self._written > written:
-                    written, until = self._written, time.monotonic() + _PATIENCE_S
+            progress = True
+            while (before := self._waiting) and progress:
+                progress = self._changed.wait_for(lambda: self._waiting < before, _PATIENCE_S)
 
     def _write_on(self) -> None:
         while True:
@@ -87,7 +66,7 @@ class PatientStream(io.TextIOBase):
                     size = os.write(self._descriptor, left[:512])
                     left = left[size:]
                     with self._changed:
-                        self._waiting, self._written = self._waiting - size, self._written + size
+                        self._waiting -= size
                         self._changed.notify_all()
             except OSError:  # the reader has gone
                 with self._changed:
@@ -96,13 +75,13 @@ class PatientStream(io.TextIOBase):
 
 
 def never_wait_on_stderr() -> None:
-    """Let this process's stderr be a `PatientStream`, unless it is a file, which never keeps anybody waiting."""
+    """Let this process's stderr be a `PatientPipe`, unless it is a file, which never keeps anybody waiting."""
     try:
         descriptor = sys.stderr.fileno()
         if os.path.isfile(descriptor):  # noqa: PTH113  of a descriptor
             return
     except (AttributeError, OSError, ValueError):  # closed, or one that a program has put there
         return
-    stream = PatientStream(descriptor, sys.stderr.encoding)
-    sys.stderr = stream
-    atexit.register(stream.drain)
+    pipe = PatientPipe(descriptor)
+    sys.stderr = io.TextIOWrapper(pipe, sys.stderr.encoding, "backslashreplace", write_through=True)
+    atexit.register(pipe.drain)

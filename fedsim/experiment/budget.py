@@ -54,8 +54,7 @@ def check_log(scenario: Scenario) -> None:
     sessions = server.buffer if isinstance(server, BufferedServer) else server.wanted
     rows = _round_count(scenario) * min(sessions, scenario.devices)
     log = Need(_stop(scenario), f"a log of about {rows:,.0f} participations", ROW_BYTES * rows)
-    mistakes = refusals(scenario, [log, *_rounds(scenario)])
-    if mistakes:
+    if mistakes := refusals(scenario, [log, *_rounds(scenario)]):
         raise ScenarioError(mistakes)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim import theory
 from fedsim.common.arguments import whole
@@ -121,7 +120,10 @@ def _more(
             "method": fluctuation.method,
             "variance": fluctuation.variance.tolist(),
             "precision": precision,
-            "rounds_needed": _whole(theory.rounds_needed(fluctuation, precision)),
+            "rounds_needed": [
+                int(each) if np.isfinite(each) else None  # there is a client of which no number of rounds is enough
+                for each in theory.rounds_needed(fluctuation, precision).tolist()
+            ],
         }
     if convergence is not None:
         found = theory.convergence(*question, rounds=convergence, seed=seed, limit=result)
@@ -133,19 +135,8 @@ def _more(
             "noise_floor": None if found.noise_floor is None else found.noise_floor.tolist(),
         }
     if mixing:
-        speed = theory.mixing(*question)
         more["mixing"] = {
             "quantity": "TV distance between the law of the chain's state and its stationary law, from the worst start",
-            "mixing_time": speed.mixing_time,
-            "level": speed.level,
-            "spectral_gap": speed.spectral_gap,
-            "period": speed.period,
-            "recurrent_classes": speed.recurrent_classes,
-            "states": speed.states,
+            **vars(theory.mixing(*question)),
         }
     return more
-
-
-def _whole(rounds: NDArray[np.float64]) -> list[int | None]:
-    """Return rounds as integers; null for a client of which no number of rounds is enough."""
-    return [int(value) if np.isfinite(value) else None for value in rounds.tolist()]

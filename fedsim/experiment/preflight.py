@@ -3,6 +3,7 @@
 from fedsim.analysis.metrics.own import check_own
 from fedsim.availability import open_models
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.registry import Findings
 from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
@@ -57,12 +58,8 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
         return []
     from fedsim.learning import check_optimizer, check_problem
 
-    found: list[tuple[KeyPath, str]] = []
-    problem: KeyPath = ("learning", "problem")
-    found += [
-        (problem + path, message) for path, message in check_problem(learning.problem.kind, learning.problem.options)
+    checked: list[tuple[KeyPath, Findings]] = [
+        (("problem",), check_problem(learning.problem.kind, learning.problem.options)),
+        *((("optimizers", i), check_optimizer(each.kind, each.options)) for i, each in enumerate(learning.optimizers)),
     ]
-    for index, optimizer in enumerate(learning.optimizers):
-        place: KeyPath = ("learning", "optimizers", index)
-        found += [(place + path, message) for path, message in check_optimizer(optimizer.kind, optimizer.options)]
-    return [scenario.mistake(path, message) for path, message in found]
+    return [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]

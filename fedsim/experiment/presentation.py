@@ -13,12 +13,8 @@ def write_report(
 ) -> Path:
     """Write the report of a run directory: into it, figures included, or as one page elsewhere; return the page.
 
-    Charts of the scenario's own are drawn if `plugins` may run; `tell` is told which of them failed, and why.
-
-    Raises
-    ------
-    RunError
-        If the directory cannot be read, or the page not written.
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` is told which of them failed, and why. Errors
+    are those of `fedsim.report.write_report`.
     """
     from fedsim import report
 
@@ -26,13 +22,7 @@ def write_report(
 
 
 def notebook_html(directory: Path) -> str:
-    """Return what a notebook shows of a run directory: the answer, key figures, and who took part.
-
-    Raises
-    ------
-    RunError
-        If the directory cannot be read.
-    """
+    """Return what a notebook shows of a run directory, as `fedsim.report.notebook.notebook_html` does."""
     from fedsim.report.notebook import notebook_html
 
     return notebook_html(directory)

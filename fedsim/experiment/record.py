@@ -23,7 +23,6 @@ from fedsim.experiment.run_directory import (
     write_run,
 )
 from fedsim.log.journal import STATE, TABLES, Journal, stored_log
-from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
 
@@ -73,10 +72,8 @@ def record(
         For the manifest; its wall time is put in.
     resume
         Go on with a run of the same scenario that the directory holds, if it holds one.
-    report
-        Told what is being done, and how much of it is done.
-    tell
-        Told what a person should know.
+    report, tell
+        Told how much is done, as by `fedsim.simulate`, and what a person should know.
 
     Raises
     ------
@@ -100,36 +97,22 @@ def record(
         open_run_directory(directory)
     journal = Journal(unfinished)
     write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
-    _run(scenario, population, directory, journal, provenance, report, tell)
-    return _report(directory, scenario, report, tell)
-
-
-def _run(
-    scenario: Scenario,
-    population: Population,
-    directory: Path,
-    journal: Journal,
-    provenance: Provenance,
-    report: Report,
-    tell: Tell,
-) -> None:
-    """Simulate what is left, and write all files but the report."""
     if journal.ended_s is None:
         if journal.state is not None:
             tell(f"going on at round {int(journal.state['number']):,}")
         try:
             ended_s = simulate_into(journal, scenario, population, 0, telling(scenario, report))
         except StalledError:
-            shutil.rmtree(directory / UNFINISHED)  # it would stall there again
+            shutil.rmtree(unfinished)  # it would stall there again
             raise
         journal.close(directory, ended_s)
     else:
         tell("the simulation is over; going on with what follows")
         ended_s = journal.ended_s
-    log = stored_log(directory, ended_s)
-    tables, metrics = evaluate(scenario, population, log, 0, report)
+    outcome = evaluate(scenario, population, stored_log(directory, ended_s), 0, report)
     origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    write_run(directory, scenario, 0, tables, metrics, ended_s, origin, there=TABLES)
+    write_run(directory, outcome, origin, there=TABLES)
+    return _report(directory, scenario, report, tell)
 
 
 def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:
@@ -144,7 +127,6 @@ def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:
     manifest = directory / MANIFEST
-    if not manifest.exists():
-        return False
-    check_identity(directory, manifest, identity(scenario, 0))
-    return True
+    if manifest.exists():
+        check_identity(directory, manifest, identity(scenario, 0))
+    return manifest.exists()

@@ -36,7 +36,18 @@ def unbiased(
     if isinstance(scenario.server, BufferedServer):
         draws = stream(scenario.seed, replicate, Purpose.REFERENCE)
         return log.rounds, uniform_clients(log.participations.lazy().collect(), len(population), draws)
-    twin = simulate_log(*_twin(scenario, population), replicate)
+    # A group is chosen whole in the twin too: choosing clients one by one would also change the noise of training.
+    own = scenario.server.selection
+    selection = own if own.kind == "groups" else Selection(kind="uniform")
+    server = scenario.server.model_copy(update={"selection": selection})
+    records = scenario.records.model_copy(update={"gauges": None})
+    free = replace(
+        population,
+        weight=np.full_like(population.weight, 1.0 / len(population)),
+        separation=np.zeros_like(population.separation),
+        cooldown_s=np.zeros_like(population.cooldown_s),
+    )
+    twin = simulate_log(scenario.model_copy(update={"server": server, "records": records}), free, replicate)
     return twin.rounds, twin.participations
 
 
@@ -67,18 +78,3 @@ def uniform_clients(participations: pl.DataFrame, clients: int, draws: Stream) -
                 chosen = int(draws.uniforms(row, attempt)[0] * clients)
         free_s[chosen], proposed[row] = ended_s[row], chosen
     return participations.with_columns(client=pl.Series(proposed, dtype=pl.Int64))
-
-
-def _twin(scenario: Scenario, population: Population) -> tuple[Scenario, Population]:
-    # A group is chosen whole in the twin too: choosing clients one by one would also change the noise of training.
-    own = scenario.server.selection
-    selection = own if own.kind == "groups" else Selection(kind="uniform")
-    server = scenario.server.model_copy(update={"selection": selection})
-    records = scenario.records.model_copy(update={"gauges": None})
-    free = replace(
-        population,
-        weight=np.full_like(population.weight, 1.0 / len(population)),
-        separation=np.zeros_like(population.separation),
-        cooldown_s=np.zeros_like(population.cooldown_s),
-    )
-    return scenario.model_copy(update={"server": server, "records": records}), free

@@ -9,36 +9,19 @@ import polars as pl
 from fedsim.common.arguments import path_of, shown
 from fedsim.common.progress import readable
 from fedsim.experiment.key_figures import key_figures
+from fedsim.experiment.outcome import Outcome
 from fedsim.experiment.presentation import notebook_html, write_report
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
-from fedsim.experiment.tables import Tables
 from fedsim.limits.verdict import Judgement, judge
-from fedsim.scenario import Scenario
 
 _MOST_SHOWN = 15
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Result(Tables):
-    """One run of a scenario: its tables (`fedsim.experiment.tables.Tables`) and figures.
+class Result(Outcome):
+    """One run of a scenario in memory: its tables and figures, as `fedsim.experiment.outcome.Outcome` names them."""
 
-    Attributes
-    ----------
-    scenario
-        What was run.
-    replicate
-        Which repetition.
-    metrics
-        Figures by name; `fedsim.analysis.describe` says what each means.
-    simulated_s
-        Simulated seconds from start to end.
-    """
-
-    scenario: Scenario
-    replicate: int
     participations: pl.DataFrame
-    metrics: dict[str, float]
-    simulated_s: float
 
     def __repr__(self) -> str:
         """Say in some lines what was run and the key figures; the figures are all in `metrics`."""
@@ -71,8 +54,7 @@ class Result(Tables):
             If it cannot be written, or holds files that are not a run's.
         """
         folder = open_run_directory(path_of("directory", directory, "the folder to write"))
-        origin = provenance or Provenance()
-        write_run(folder, self.scenario, self.replicate, self, self.metrics, self.simulated_s, origin)
+        write_run(folder, self, provenance or Provenance())
         return folder
 
     def report(self, path: str | Path) -> Path:

@@ -5,14 +5,14 @@ import time
 
 import numpy as np
 
-from fedsim.analysis import GroupOf, Setting, clients_table, measure
+from fedsim.analysis import Setting, clients_table, measure
 from fedsim.analysis.metrics.own import own_metrics
 from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
+from fedsim.experiment.outcome import Outcome
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
-from fedsim.experiment.tables import Tables
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
@@ -27,9 +27,9 @@ _SECONDS_BETWEEN = 0.1
 def setting_of(scenario: Scenario, population: Population) -> Setting:
     """Return what metrics need to know about a scenario and its population."""
     living = residence(population)
-    groups = [GroupOf(name, {}) for name in population.group_names]
+    groups: dict[str, dict[str, int]] = {name: {} for name in population.group_names}
     for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
-        groups[group].devices[population.zone_names[zone]] = int(count)
+        groups[population.group_names[group]][population.zone_names[zone]] = int(count)
     server = scenario.server
     places = server.concurrency if isinstance(server, BufferedServer) else None
     return Setting(server.wanted, scenario.start, groups, places)
@@ -62,8 +62,7 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
     population = preflight(scenario, replicate)
     check_log(scenario)
     log = simulate_log(scenario, population, replicate, telling(scenario, report))
-    tables, metrics = evaluate(scenario, population, log, replicate, report)
-    return Result(**vars(tables), scenario=scenario, replicate=replicate, metrics=metrics, simulated_s=log.ended_s)
+    return Result(**vars(evaluate(scenario, population, log, replicate, report)))
 
 
 def telling(scenario: Scenario, report: Report) -> Progress:
@@ -93,10 +92,8 @@ def telling(scenario: Scenario, report: Report) -> Progress:
 
 def evaluate(
     scenario: Scenario, population: Population, log: Recorded, replicate: int = 0, report: Report = silent
-) -> tuple[Tables, dict[str, float]]:
+) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
-
-    Returns the tables of the run, those of the log among them, and its metrics.
 
     Parameters and errors are those of `simulate`; the participations are read some rows at a time, but training keeps
     a few numbers of every report.
@@ -115,7 +112,11 @@ def evaluate(
 
         learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report, pi)
         metrics |= of_learning
-    tables = Tables(
+    return Outcome(
+        scenario=scenario,
+        replicate=replicate,
+        metrics=metrics,
+        simulated_s=log.ended_s,
         rounds=log.rounds,
         participations=log.participations,
         clients=clients,
@@ -124,4 +125,3 @@ def evaluate(
         transitions=transitions,
         convergence=convergence,
     )
-    return tables, metrics

@@ -19,7 +19,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import name_of_file, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.experiment.changes import changes
-from fedsim.experiment.tables import Tables
+from fedsim.experiment.outcome import Outcome
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
@@ -63,17 +63,7 @@ class Provenance:
         return shlex.join(["fedsim", verb, self.file, *options]) if self.file else ""
 
 
-def write_run(
-    folder: Path,
-    scenario: Scenario,
-    replicate: int,
-    tables: Tables,
-    metrics: Mapping[str, float],
-    simulated_s: float,
-    provenance: Provenance,
-    *,
-    there: Collection[str] = (),
-) -> None:
+def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: Collection[str] = ()) -> None:
     """Write tables, metrics, and last the manifest, which says that all is there.
 
     Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none.
@@ -82,12 +72,8 @@ def write_run(
     ----------
     folder
         A run directory that is ready.
-    scenario, replicate
-        What was run.
-    tables, metrics, simulated_s
-        What came of it.
-    provenance
-        How it came about.
+    outcome, provenance
+        What came of the run, and how it came about.
     there
         Names of the tables whose files are there already.
 
@@ -96,7 +82,7 @@ def write_run(
     RunError
         If something cannot be written.
     """
-    named = tables.by_name()
+    scenario, metrics, named = outcome.scenario, outcome.metrics, outcome.by_name()
     for name, table in named.items():
         if name not in there and isinstance(table, pl.DataFrame):
             write_table(folder / f"{name}.parquet", table)
@@ -105,17 +91,17 @@ def write_run(
     manifest = {
         "name": scenario.name,
         "scenario_file": provenance.file,
-        **identity(scenario, replicate),
+        **identity(scenario, outcome.replicate),
         "overrides": list(provenance.overrides),
         "seed": scenario.seed,
         "status": "complete",
         "platform": platform.platform(),
-        "verdict": [judgement.as_dict() for judgement in judge(scenario, [dict(metrics)])],
+        "verdict": [judgement.as_dict() for judgement in judge(scenario, [metrics])],
         **({"own_metrics": own} if own else {}),
         "fingerprints": {name: fingerprint(table) for name, table in named.items()},
         "command": provenance.command(),
         "wall_time_s": provenance.wall_time_s,
-        "simulated_s": simulated_s,
+        "simulated_s": outcome.simulated_s,
     }
     write_text(folder / MANIFEST, as_json(manifest))
 
@@ -179,7 +165,8 @@ def open_run_directory(directory: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         manifest = folder / "manifest.json"
-        if any(folder.iterdir()) and not manifest.exists() and not _only_leftovers(folder):
+        left = {METRICS, "report.html", "figures", ".parquet", ".partial"}  # by a run that was killed
+        if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
         manifest.unlink(missing_ok=True)
         if (folder / UNFINISHED).is_dir():
@@ -190,12 +177,6 @@ def open_run_directory(directory: str | Path) -> Path:
     except OSError as error:
         raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
     return folder
-
-
-def _only_leftovers(folder: Path) -> bool:
-    """Say whether a folder holds nothing but what a run that was killed left behind."""
-    ours = {"metrics.json", "report.html", "figures"}
-    return all(path.name in ours or path.suffix in {".parquet", ".partial"} for path in folder.iterdir())
 
 
 def _short(value: Any) -> str:

@@ -10,9 +10,9 @@ from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import read_table
 from fedsim.common.json_files import read_figures, read_object
+from fedsim.experiment.outcome import ALWAYS, AT_TIMES
 from fedsim.experiment.result import Result
 from fedsim.experiment.run_directory import MANIFEST, METRICS, UNFINISHED
-from fedsim.experiment.tables import ALWAYS, AT_TIMES
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document

@@ -1,6 +1,6 @@
 """Trains what a scenario asks for over the log of its run, and over its unbiased twin."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -27,10 +27,7 @@ from fedsim.learning import (
 from fedsim.log import Recorded
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.scenario.learning import (
-    Learning,
-    OptimizerChoice,
-)
+from fedsim.scenario.learning import Learning, OptimizerChoice
 from fedsim.scenario.server import BufferedServer
 
 REFERENCE_SUFFIX = "_uniform"
@@ -86,18 +83,24 @@ def train(
         twin = unbiased(scenario, population, log, replicate)
         courses.append(Course(*twin, {reference: _build(first, even, even)}, draws, buffer))
     longest = max(len(course.rounds) for course in courses)
+
+    def progress(done: int) -> None:
+        if done % 64 == 0 or done == longest:
+            report("training", done / longest)
+
     trained = replay_together(
         courses,
         work,
         evaluate_every=learning.evaluate_every,
-        progress=_share_of(longest, "training", report),
+        progress=progress,
         announce=lambda what: report(what, 0.0),
     )
     table = pl.concat([part.table for part in trained])
-    metrics = _metrics(table, reference)
+    metrics = summarise(table)
+    metrics |= _excess("loss", metrics, own, reference)
     for part in trained:
         metrics |= _of_models(problem, part)
-    metrics |= _excess_of_averages(metrics, own, reference)
+    metrics |= _excess("average_loss", metrics, own, reference)
     if learning.target_loss is not None:
         metrics |= to_target(trained[0].table, log.participations, learning.target_loss)
     last = work.step_size(max(0, len(log.rounds) - 1))
@@ -111,15 +114,6 @@ def _build(choice: OptimizerChoice, pi: NDArray[np.float64] | None, frequency: N
         return build_optimizer(choice.kind, choice.options, pi=pi, frequency=frequency)
     except LearningError as error:
         raise LearningError(f"learning.optimizers, {choice.label!r}: {error}") from None
-
-
-def _metrics(table: pl.DataFrame, reference: str | None) -> dict[str, float]:
-    metrics = summarise(table)
-    for name in table["optimizer"].unique(maintain_order=True):
-        if reference is not None and name != reference:
-            excess = metrics[f"learning.{name}.loss"] - metrics[f"learning.{reference}.loss"]
-            metrics[f"learning.{name}.excess_loss"] = excess
-    return metrics
 
 
 def _of_models(problem: Problem, trained: Trained) -> dict[str, float]:
@@ -136,24 +130,15 @@ def _of_models(problem: Problem, trained: Trained) -> dict[str, float]:
     return metrics
 
 
-def _excess_of_averages(metrics: Mapping[str, float], names: Iterable[str], reference: str | None) -> dict[str, float]:
-    losses = {name: metrics.get(f"learning.{name}.average_loss") for name in names}
-    uniform = metrics.get(f"learning.{reference}.average_loss")
-    return {
-        f"learning.{name}.average_excess_loss": loss - uniform
-        for name, loss in losses.items()
-        if loss is not None and uniform is not None
-    }
+def _excess(loss: str, metrics: Mapping[str, float], names: Iterable[str], reference: str | None) -> dict[str, float]:
+    """Return by how much a loss of each optimizer is above that of the reference, where both are known."""
+    uniform, excess = metrics.get(f"learning.{reference}.{loss}"), loss.replace("loss", "excess_loss")
+    if uniform is None:
+        return {}
+    found = {name: metrics.get(f"learning.{name}.{loss}") for name in names}
+    return {f"learning.{name}.{excess}": own - uniform for name, own in found.items() if own is not None}
 
 
 def _evaluate(problem: Problem, model: NDArray[np.float64]) -> Mapping[str, float]:
     with np.errstate(all="ignore"):
         return problem.evaluate(model)
-
-
-def _share_of(total: int, what: str, report: Report) -> Callable[[int], None]:
-    def progress(done: int) -> None:
-        if done % 64 == 0 or done == total:
-            report(what, done / total)
-
-    return progress

@@ -26,6 +26,7 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?", re.ASCII)
 _MEANT = {"=": "==", "=<": "<=", "=>": ">="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 
 
 class ConditionError(ValueError):
@@ -125,146 +126,111 @@ class _Token:
 
 
 class _Parser:
-    """Goes through the tokens of one condition."""
+    """Goes through the tokens of one condition; the last one, without a kind, is the end of the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = [
-            _Token(str(match.lastgroup), match[str(match.lastgroup)], match.start(str(match.lastgroup)))
-            for match in _TOKEN.finditer(text)
-        ]
-        self.at = 0
+        kinds = [(str(match.lastgroup), match) for match in _TOKEN.finditer(text)]
+        tokens = [_Token(kind, match[kind], match.start(kind)) for kind, match in kinds]
+        self.rest = [*tokens, _Token("", "", len(text.rstrip()))]
+        self.values: list[Value] = []
+        self.low: Limit | None = None
+        self.high: Limit | None = None
 
     def condition(self) -> Condition:
-        first = self.peek()
-        if first.kind == "word" and not _is_duration(first.text):
-            return self.after_metric()
+        first = self.rest[0]
         if first.kind not in {"value", "word"}:
             self.fail(first, "expected a metric, as in `participation.l1_chain < 0.05`")
-        return self.after_value()
+        metric = self.after_value() if _is_value(first) else self.after_metric()
+        if extra := self.rest[0].text:
+            hint = "; write each condition as an item of its own" if extra in {"and", "or"} else ""
+            self.fail(self.rest[0], f"nothing more is expected here{hint}")
+        low, high = self.low, self.high
+        if low is not None and high is not None and (low.value, low.strict or high.strict) > (high.value, False):
+            message = "nothing lies between these limits: the first is not below the second"
+            raise ConditionError(message, self.values[-1].offset)
+        return Condition(self.text, metric.text, metric.offset, low, high, tuple(self.values))
 
-    def after_metric(self) -> Condition:
-        metric = self.take()
-        sign = self.peek()
-        if sign.kind == "word" and sign.text == "between":
-            self.take()
-            low = self.value("between")
-            joint = self.peek()
-            if joint.text != "and":
-                self.fail(joint, "expected `and`, as in `between 2m and 6m`")
-            self.take()
-            high = self.value("and")
-            self.end()
-            return self.interval(metric, Limit(low.number), Limit(high.number), (low, high))
+    def after_metric(self) -> _Token:
+        metric = self.rest.pop(0)
+        if self.rest[0].text == "between":
+            self.rest.pop(0)
+            self.limit(">=", self.value("between"))
+            if self.rest[0].text != "and":
+                self.fail(self.rest[0], "expected `and`, as in `between 2m and 6m`")
+            self.rest.pop(0)
+            self.limit("<=", self.value("and"))
+            return metric
         compare = self.compare(f"after the metric {metric.text!r}")
         value = self.value(compare)
-        if compare == "==":
-            return self.equality(metric, value)
-        extra = self.peek()
-        if extra.kind == "tolerance":
-            self.fail(extra, f"a tolerance goes with ==, not with {compare}")
-        self.end()
-        low_end, high_end = _ends(compare, value)
-        return Condition(self.text, metric.text, metric.offset, low_end, high_end, (value,))
+        self.limit(compare, value, self.tolerance(compare, value) if self.rest[0].kind == "tolerance" else 0.0)
+        return metric
 
-    def equality(self, metric: _Token, value: Value) -> Condition:
-        values: tuple[Value, ...] = (value,)
-        tolerance = 0.0
-        if self.peek().kind == "tolerance":
-            sign = self.take()
-            allowed = self.value(sign.text)
-            if allowed.number < 0:
-                raise ConditionError("a tolerance cannot be negative", allowed.offset)
-            if allowed.form != value.form:
-                message = f"the tolerance is a {allowed.form} and the value a {value.form}: write both the same way"
-                raise ConditionError(message, allowed.offset)
-            values, tolerance = (value, allowed), allowed.number
-        self.end()
-        low, high = Limit(value.number - tolerance), Limit(value.number + tolerance)
-        return Condition(self.text, metric.text, metric.offset, low, high, values)
+    def tolerance(self, compare: str, value: Value) -> float:
+        if compare != "==":
+            self.fail(self.rest[0], f"a tolerance goes with ==, not with {compare}")
+        allowed = self.value(self.rest.pop(0).text)
+        if allowed.number < 0:
+            raise ConditionError("a tolerance cannot be negative", allowed.offset)
+        if allowed.form != value.form:
+            message = f"the tolerance is a {allowed.form} and the value a {value.form}: write both the same way"
+            raise ConditionError(message, allowed.offset)
+        return allowed.number
 
-    def after_value(self) -> Condition:
-        first = self.value("")
-        sign = self.peek()
+    def after_value(self) -> _Token:
+        value, sign = self.value(""), self.rest[0]
         compare = self.compare("after the value")
-        metric = self.peek()
-        if metric.kind != "word" or _is_duration(metric.text):
+        metric = self.rest[0]
+        if metric.kind != "word" or _is_value(metric):
             self.fail(metric, f"expected a metric after {compare!r}")
-        self.take()
-        if self.peek().kind == "":
-            if compare == "==":
-                return self.interval(metric, Limit(first.number), Limit(first.number), (first,))
-            high_end, low_end = _ends(compare, first)  # turned round: value < METRIC bounds it from below
-            return Condition(self.text, metric.text, metric.offset, low_end, high_end, (first,))
-        other_sign = self.peek()
-        other = self.compare(f"or nothing after the metric {metric.text!r}")
-        if "==" in {compare, other} or compare[0] != other[0]:
-            wrong = sign if compare == "==" else other_sign
-            self.fail(wrong, "two limits need comparisons that point the same way, as in `0.4 <= METRIC <= 0.5`")
-        second = self.value(other)
-        self.end()
-        bounds = [Limit(first.number, len(compare) == 1), Limit(second.number, len(other) == 1)]
-        low_end, high_end = bounds if compare[0] == "<" else bounds[::-1]
-        return self.interval(metric, low_end, high_end, (first, second))
+        self.rest.pop(0)
+        self.limit(_TURNED[compare], value)
+        other_sign = self.rest[0]
+        if other_sign.kind:
+            other = self.compare(f"or nothing after the metric {metric.text!r}")
+            if "==" in {compare, other} or compare[0] != other[0]:
+                wrong = sign if compare == "==" else other_sign
+                self.fail(wrong, "two limits need comparisons that point the same way, as in `0.4 <= METRIC <= 0.5`")
+            self.limit(other, self.value(other))
+        return metric
 
-    def interval(self, metric: _Token, low: Limit, high: Limit, values: tuple[Value, ...]) -> Condition:
-        empty = low.value > high.value or (low.value == high.value and (low.strict or high.strict))
-        if empty:
-            raise ConditionError(
-                "nothing lies between these limits: the first is not below the second", values[-1].offset
-            )
-        return Condition(self.text, metric.text, metric.offset, low, high, values)
+    def limit(self, compare: str, value: Value, tolerance: float = 0.0) -> None:
+        """Set the ends of what the metric may be: it stands before the comparison."""
+        if compare in {">", ">=", "=="}:
+            self.low = Limit(value.number - tolerance, strict=compare == ">")
+        if compare in {"<", "<=", "=="}:
+            self.high = Limit(value.number + tolerance, strict=compare == "<")
 
     def compare(self, where: str) -> str:
-        sign = self.peek()
+        sign = self.rest[0]
         if sign.kind != "compare":
             self.fail(sign, f"expected <, <=, >, >=, == or `between` {where}")
-        if sign.text not in {"<", "<=", ">", ">=", "=="}:
-            hint = (
-                f"; did you mean {_MEANT[sign.text]!r}?" if sign.text in _MEANT else "; known are <, <=, >, >= and =="
-            )
-            self.fail(sign, f"{sign.text!r} is no comparison{hint}", plain=True)
-        return self.take().text
+        if sign.text not in _TURNED:
+            known = "; known are <, <=, >, >= and =="
+            hint = f"; did you mean {_MEANT[sign.text]!r}?" if sign.text in _MEANT else known
+            raise ConditionError(f"{sign.text!r} is no comparison{hint}", sign.offset)
+        return self.rest.pop(0).text
 
     def value(self, after: str) -> Value:
-        token = self.peek()
-        form = "a number, a percentage or a duration"
-        if token.kind not in {"value", "word"} or (token.kind == "word" and not _is_duration(token.text)):
-            self.fail(token, f"expected {form} after {after!r}")
-        self.take()
-        return _read_value(token)
+        token = self.rest[0]
+        if not _is_value(token):
+            self.fail(token, f"expected a number, a percentage or a duration after {after!r}")
+        self.values.append(_read_value(self.rest.pop(0)))
+        return self.values[-1]
 
-    def end(self) -> None:
-        token = self.peek()
-        if token.kind:
-            hint = "; write each condition as an item of its own" if token.text in {"and", "or"} else ""
-            self.fail(token, f"nothing more is expected here{hint}")
-
-    def peek(self) -> _Token:
-        return self.tokens[self.at] if self.at < len(self.tokens) else _Token("", "", len(self.text.rstrip()))
-
-    def take(self) -> _Token:
-        token = self.peek()
-        self.at += 1
-        return token
-
-    def fail(self, token: _Token, message: str, *, plain: bool = False) -> NoReturn:
+    def fail(self, token: _Token, message: str) -> NoReturn:
         found = f", not {token.text[:40]!r}" if token.kind else ", but the condition ends"
-        raise ConditionError(message if plain else message + found, token.offset)
+        raise ConditionError(message + found, token.offset)
 
 
-def _ends(compare: str, value: Value) -> tuple[Limit | None, Limit | None]:
-    limit = Limit(value.number, strict=len(compare) == 1)
-    return (None, limit) if compare[0] == "<" else (limit, None)
-
-
-def _is_duration(word: str) -> bool:
+def _is_value(token: _Token) -> bool:
     # ISO 8601 durations are the only values that begin with a letter; names of metrics have dots between words.
-    try:
-        parse_duration(word)
-    except ValueError:
-        return False
-    return True
+    if token.kind == "word":
+        try:
+            parse_duration(token.text)
+        except ValueError:
+            return False
+    return token.kind in {"value", "word"}
 
 
 def _read_value(token: _Token) -> Value:

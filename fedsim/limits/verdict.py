@@ -111,10 +111,7 @@ def _judge(expected: Expected, replicates: Sequence[Metrics], wanted: int) -> Ju
         margin = condition.margin(observed)
         status = "pass" if kept else missed
     return Judgement(
-        check=expectation.check,
-        severity=expectation.severity,
-        why=expectation.why,
-        over=expectation.over,
+        **expectation.model_dump(),
         observed=observed,
         limit=_limit(condition),
         margin=margin,
@@ -149,11 +146,9 @@ def _sample(metrics: Metrics, name: str) -> float:
     return math.nan if value is None or not math.isfinite(value) else float(value)
 
 
-def _limit(condition: Condition) -> float | list[float] | None:
-    low, high = condition.low, condition.high
-    if low is not None and high is not None:
-        return low.value if low.value == high.value else [low.value, high.value]
-    return low.value if low is not None else high.value if high is not None else None
+def _limit(condition: Condition) -> float | list[float]:
+    ends = [end.value for end in (condition.low, condition.high) if end is not None]
+    return ends[0] if ends[0] == ends[-1] else ends
 
 
 def _shown(value: float, form: Form) -> str:

@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from fedsim.common.errors import FedsimError, SweepError
@@ -59,46 +59,38 @@ def dispatch(
 
     Parameters
     ----------
-    runs, backend
-        What is done, and where.
+    runs, backend, retries, job
+        What is done, where, and as in `fedsim.sweeps.sweep.run_sweep`.
     task_of
         What travels to the worker for a run.
-    retries
-        Further attempts for a run that fails for no reason of its own.
-    job
-        What a worker does with a task.
 
     Raises
     ------
     SweepError
         If the executor cannot be opened, breaks again and again, or has no workers for a minute.
     """
-    dispatcher = _Dispatcher(runs, backend, task_of, retries, job)
+    dispatcher = _Dispatcher(deque(runs), backend, task_of, retries, job)
     with leaving_no_process(partial(dispatcher.close, at_once=True)):
         yield from dispatcher.work()
         dispatcher.close()
 
 
+@dataclass(eq=False)
 class _Dispatcher:
-    """What is waiting, in flight and suspected."""
+    """What is waiting, in flight and suspected; the rest as in `dispatch`."""
 
-    def __init__(
-        self,
-        runs: Iterable[PlannedRun],
-        backend: Backend,
-        task_of: Callable[[PlannedRun], Task],
-        retries: int,
-        job: Callable[[Task], RunOutcome],
-    ) -> None:
-        self._waiting = deque(runs)
-        self._backend, self._task_of, self._retries, self._job = backend, task_of, retries, job
-        self._suspects: deque[PlannedRun] = deque()
-        self._in_flight: dict[Future[RunOutcome], PlannedRun] = {}
-        self._failed: Counter[str] = Counter()
-        self._executor: Executor | None = None
-        self._most = 1
-        self._breaks = 0
-        self._heard = time.monotonic()
+    _waiting: deque[PlannedRun]
+    _backend: Backend
+    _task_of: Callable[[PlannedRun], Task]
+    _retries: int
+    _job: Callable[[Task], RunOutcome]
+    _suspects: deque[PlannedRun] = field(default_factory=deque)
+    _in_flight: dict[Future[RunOutcome], PlannedRun] = field(default_factory=dict)
+    _failed: Counter[str] = field(default_factory=Counter)
+    _executor: Executor | None = None
+    _most = 1
+    _breaks = 0
+    _heard: float = field(default_factory=time.monotonic)
 
     def work(self) -> Iterator[Settled]:
         while self._waiting or self._suspects or self._in_flight:
@@ -121,11 +113,8 @@ class _Dispatcher:
             # Twice as many as are done at once, so that no worker waits for us.
             self._most = 2 * max(1, self._backend.workers(self._executor))
         source, most = (self._suspects, 1) if self._suspects else (self._waiting, self._most)
-        if self._suspects and len(self._in_flight) > 0:
-            return
         while source and len(self._in_flight) < most:
-            run = source[0]
-            task = self._task_of(run)
+            task = self._task_of(source[0])
             try:
                 future = self._executor.submit(self._job, task)
             except BrokenExecutor:
@@ -133,8 +122,7 @@ class _Dispatcher:
                 return
             except RuntimeError as error:
                 raise SweepError(f"the executor takes no more runs: {error}") from None
-            source.popleft()
-            self._in_flight[future] = run
+            self._in_flight[future] = source.popleft()
 
     def _take_back(self, done: Iterable[Future[RunOutcome]]) -> Iterator[Settled]:
         alone = len(self._in_flight) == 1
@@ -144,27 +132,23 @@ class _Dispatcher:
             error = CancelledError() if future.cancelled() else future.exception()
             if isinstance(error, FedsimError):
                 raise error
-            if error is None:
-                yield self._settled(run, future.result())
-            elif isinstance(error, BrokenExecutor | CancelledError):
-                broken = True
-                if alone:
-                    yield self._settled(run, RunOutcome(_told(error)), self._suspects)
-                else:
-                    self._suspects.append(run)
+            breaks = isinstance(error, BrokenExecutor | CancelledError)
+            broken |= breaks
+            if breaks and not alone:
+                self._suspects.append(run)
             else:
-                yield self._settled(run, RunOutcome(_told(error)))
+                outcome = future.result() if error is None else RunOutcome(_told(error))
+                yield self._settled(run, outcome, self._suspects if breaks else self._waiting)
         if broken:
             self._broken()
 
-    def _settled(self, run: PlannedRun, outcome: RunOutcome, queue: deque[PlannedRun] | None = None) -> Settled:
+    def _settled(self, run: PlannedRun, outcome: RunOutcome, queue: deque[PlannedRun]) -> Settled:
         """Count the attempt, and put the run back in a queue if it deserves another."""
-        failed = bool(outcome.error)
         attempts = self._failed[run.run_id] + 1
-        again = failed and not outcome.final and attempts <= self._retries
+        again = bool(outcome.error) and not outcome.final and attempts <= self._retries
         if again:
             self._failed[run.run_id] = attempts
-            (self._waiting if queue is None else queue).append(run)
+            queue.append(run)
         else:
             self._breaks = 0
         return Settled(run, outcome, attempts, again)

@@ -1,8 +1,8 @@
 """What a sweep is going to run: its runs by name, and how long they are likely to take."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from fedsim.common.errors import FedsimError
 from fedsim.scenario import Scenario
@@ -71,18 +71,16 @@ def estimate_seconds(plan: Plan) -> list[float | None]:
     return [measured[min(chosen, key=lambda known: abs(known - point.index))] for point in plan.points]
 
 
-def _spread(count: int, most: int) -> list[int]:
-    """Return at most `most` of the numbers below `count`, evenly spread, both ends among them."""
-    if count <= most:
-        return list(range(count))
-    return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
+def _spread(size: int, most: int) -> list[int]:
+    """Return at most `most` of the numbers below `size`, evenly spread, both ends among them."""
+    return [round(index * (size - 1) / max(1, min(size, most) - 1)) for index in range(min(size, most))]
 
 
 def _pilot(scenario: Scenario, budget_s: float) -> float | None:
     """Extrapolate the time of a run from the times of two short ones: a fixed part, and one that grows with it."""
     before: tuple[float, float] | None = None
-    for rounds in _longer():
-        measured = _seconds(scenario, rounds)
+    for number in count():
+        measured = _seconds(scenario, _FIRST_ROUNDS * 3**number)
         if measured is None:
             return None
         share, seconds = measured
@@ -93,13 +91,6 @@ def _pilot(scenario: Scenario, budget_s: float) -> float | None:
             return seconds + max(0.0, slope) * (1 - share)
         before = share, seconds
     return None
-
-
-def _longer() -> Iterator[int]:
-    rounds = _FIRST_ROUNDS
-    while True:
-        yield rounds
-        rounds *= 3
 
 
 def _seconds(scenario: Scenario, rounds: int) -> tuple[float, float] | None:

@@ -70,7 +70,9 @@ def points_of(scenario: Scenario) -> list[Point]:
         excluded; or if there are too many runs.
     """
     sweep = scenario.sweep or Sweep()
-    _check_size(scenario, sweep)
+    size = sweep.count * (_POINT_BYTES + _VALUE_BYTES * scenario.written)
+    if too_much := refusals(scenario, [Need(("sweep",), f"a sweep of {sweep.count:,} points", size)]):
+        raise ScenarioError(too_much)
     points: list[Point] = []
     mistakes: dict[Mistake, None] = {}
     for values, places in _combinations(scenario, sweep):
@@ -94,14 +96,6 @@ def points_of(scenario: Scenario) -> list[Point]:
     if mistakes:
         raise ScenarioError(list(mistakes))
     return points
-
-
-def _check_size(scenario: Scenario, sweep: Sweep) -> None:
-    """Refuse more points than can be kept, before the first is made."""
-    size = sweep.count * (_POINT_BYTES + _VALUE_BYTES * scenario.written)
-    mistakes = refusals(scenario, [Need(("sweep",), f"a sweep of {sweep.count:,} points", size)])
-    if mistakes:
-        raise ScenarioError(mistakes)
 
 
 def _combinations(scenario: Scenario, sweep: Sweep) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:

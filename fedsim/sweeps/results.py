@@ -72,14 +72,8 @@ def estimates(frame: pl.DataFrame, *, confidence: float = 0.95) -> pl.DataFrame:
     ValueError
         If the confidence is not between 0 and 1.
     """
-    keys = ["point", *parameters_of(frame), "metric"]
-    values = frame.filter(pl.col("value").is_not_null())
-    found = values.group_by(keys, maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("seeds"),
-        pl.col("value").mean().alias("mean"),
-        (pl.col("value").std() / pl.len().sqrt()).alias("standard_error"),
-    )
-    return _with_interval(found, "mean", confidence)
+    values, columns = frame.filter(pl.col("value").is_not_null()), {"mean": pl.col("value")}
+    return _means(values, parameters_of(frame), columns, "mean", confidence)
 
 
 def paired(
@@ -127,21 +121,23 @@ def paired(
 
 def differences(pairs: pl.DataFrame, confidence: float = 0.95) -> pl.DataFrame:
     """Return mean differences with intervals from pairs: columns ``value``, ``baseline``, and those of results."""
-    keys = ["point", *(name for name in parameters_of(pairs) if name != "baseline"), "metric"]
-    apart = pl.col("value") - pl.col("baseline")
-    found = pairs.group_by(keys, maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("seeds"),
-        pl.col("baseline").mean().alias("baseline_mean"),
-        pl.col("value").mean().alias("mean"),
-        apart.mean().alias("difference"),
-        (apart.std() / pl.len().sqrt()).alias("standard_error"),
-    )
-    return _with_interval(found, "difference", confidence)
+    parameters = [name for name in parameters_of(pairs) if name != "baseline"]
+    baseline, value = pl.col("baseline"), pl.col("value")
+    columns = {"baseline_mean": baseline, "mean": value, "difference": value - baseline}
+    return _means(pairs, parameters, columns, "difference", confidence)
 
 
-def _with_interval(found: pl.DataFrame, centre: str, confidence: float) -> pl.DataFrame:
+def _means(
+    values: pl.DataFrame, parameters: list[str], columns: Mapping[str, pl.Expr], centre: str, confidence: float
+) -> pl.DataFrame:
+    """Return the means of columns over seeds, and the interval of one of them."""
     if not 0 < confidence < 1:
         raise ValueError(f"the confidence must lie between 0 and 1, not {confidence}")
+    found = values.group_by("point", *parameters, "metric", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("seeds"),
+        *(column.mean().alias(name) for name, column in columns.items()),
+        (columns[centre].std() / pl.len().sqrt()).alias("standard_error"),
+    )
     freedom = np.maximum(found["seeds"].to_numpy() - 1, 1)
     quantile = pl.Series(stdtrit(freedom, (1 + confidence) / 2), dtype=pl.Float64)
     half = pl.col("standard_error") * quantile
@@ -151,16 +147,10 @@ def _with_interval(found: pl.DataFrame, centre: str, confidence: float) -> pl.Da
 def _plan_frame(sweep: Mapping[str, Any], parameters: Sequence[str]) -> pl.DataFrame:
     try:
         values = {entry["point"]: entry["values"] for entry in sweep["points"]}
-        runs = sweep["runs"]
-        order = {run["seed"]: index for index, run in reversed(list(enumerate(runs)))}
-        columns: dict[str, pl.Series] = {
-            "run_id": pl.Series([run["run_id"] for run in runs], dtype=pl.String),
-            "point": pl.Series([run["point"] for run in runs], dtype=pl.Int64),
-            "seed": pl.Series([run["seed"] for run in runs], dtype=pl.Int64),
-            "order": pl.Series([order[run["seed"]] for run in runs], dtype=pl.Int64),
-        }
+        runs, types = sweep["runs"], {"run_id": pl.String, "point": pl.Int64, "seed": pl.Int64}
+        columns = {name: pl.Series([run[name] for run in runs], dtype=dtype) for name, dtype in types.items()}
         columns |= {path: _column([values[run["point"]][path] for run in runs]) for path in parameters}
-        return pl.DataFrame(columns)
+        return pl.DataFrame(columns).with_row_index("order").with_columns(pl.col("order").min().over("seed"))
     except (KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{store.SWEEP_FILE} is not that of a sweep: {type(error).__name__}: {error}") from None
 

@@ -133,19 +133,12 @@ def run_sweep(
     provenance
         How the sweep was asked for.
     job
-        What a worker does with a task; all else is as in `sweep`.
-
-    Raises
-    ------
-    RunError
-        If the directory cannot be written, holds something else, or is in use by another sweep.
-    SweepError
-        If the executor cannot go on.
+        What a worker does with a task; all else is as in `sweep`, as are the errors.
     """
     provenance = provenance or Provenance(permissions=plan.scenario.permissions)
     folder = store.open_sweep_directory(directory).absolute()
     began = time.monotonic()
-    task_of = _tasks(plan, folder, provenance)
+    places = import_folders(provenance.file, provenance.permissions) if provenance.file else ()
     with store.sole_writer(folder):
         there = store.complete(folder)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
@@ -154,6 +147,10 @@ def run_sweep(
         store.write_sweep(folder, about | {"status": "running"})
         store.forget_crashes(folder, [run.run_id for run in plan.runs])
         status, crashed = "interrupted", {}
+
+        def task_of(run: PlannedRun) -> Task:
+            return Task(run.run_id, plan.scenario_of(run), str(folder), places)
+
         try:
             with closing(dispatch(missing, backend, task_of, retries, job)) as attempts:
                 crashed = _follow(attempts, len(missing), plan, folder, report, tell)
@@ -192,11 +189,6 @@ def _follow(
         over += 1
         report("sweeping", over / len(plan.runs))
     return crashed
-
-
-def _tasks(plan: Plan, folder: Path, provenance: Provenance) -> Callable[[PlannedRun], Task]:
-    places = import_folders(provenance.file, provenance.permissions) if provenance.file else ()
-    return lambda run: Task(run.run_id, plan.scenario_of(run), str(folder), places)
 
 
 def _about(plan: Plan, directory: Path, provenance: Provenance) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What a worker does: one run, and the file with its results."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,13 +40,10 @@ class RunOutcome:
         What went wrong; empty if nothing did.
     final
         Whether another attempt would fail alike.
-    seconds
-        How long it took.
     """
 
     error: str = ""
     final: bool = False
-    seconds: float = 0.0
 
 
 def work(task: Task) -> RunOutcome:
@@ -56,7 +52,6 @@ def work(task: Task) -> RunOutcome:
     from fedsim.sweeps.store import run_file, write_run
 
     folder = Path(task.folder)
-    began = time.perf_counter()
     if run_file(folder, task.run_id).exists():
         return RunOutcome()
     let_import_from(task.import_from)
@@ -67,4 +62,4 @@ def work(task: Task) -> RunOutcome:
         return RunOutcome(str(error), final=not isinstance(error, RunError))
     except Exception as error:  # noqa: BLE001  whatever a problem or an optimizer of the user's own may raise
         return RunOutcome(f"{type(error).__name__}: {error}")
-    return RunOutcome(seconds=time.perf_counter() - began)
+    return RunOutcome()

@@ -36,7 +36,7 @@ def compared(lock: Lock, value: float | None, table: str, **drift: object) -> li
 
 
 def entry(value: float = 5.0, table: str = HASHES[0]) -> Entry:
-    return Entry({"rounds.count": value}, {"rounds": table})
+    return Entry(figures={"rounds.count": value}, fingerprints={"rounds": table})
 
 
 def test_a_run_is_compared_with_its_platform() -> None:
@@ -90,7 +90,12 @@ def test_what_is_kept_stays_to_the_last_digit() -> None:
 
 
 def test_what_is_not_asked_for_is_unused() -> None:
-    lock = {HERE: Entry({"rounds.count": 1.0, "rounds.per_day": 2.0}, {"rounds": HASHES[0], "gauges": HASHES[1]})}
+    lock = {
+        HERE: Entry(
+            figures={"rounds.count": 1.0, "rounds.per_day": 2.0},
+            fingerprints={"rounds": HASHES[0], "gauges": HASHES[1]},
+        )
+    }
     assert [each.name for each in unused(scenario(), lock, "x.json")] == ["rounds.per_day", "gauges"]
     bare = Scenario.model_validate({"stop": {"rounds": 1}, "population": [{"devices": 3}], "server": {"cohort": 1}})
     assert [each.kind for each in unused(bare, lock, "x.json")] == ["lock"]
@@ -104,8 +109,8 @@ def test_what_is_not_asked_for_is_unused() -> None:
         st.text(min_size=1, max_size=20),
         st.builds(
             Entry,
-            st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False, allow_infinity=False), min_size=1),
-            st.dictionaries(st.text(max_size=9), st.sampled_from(HASHES)),
+            figures=st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False, allow_infinity=False), min_size=1),
+            fingerprints=st.dictionaries(st.text(max_size=9), st.sampled_from(HASHES)),
         ),
         max_size=4,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.progress import on_stderr, readable
-from fedsim.common.stderr import PatientStream
+from fedsim.common.stderr import PatientPipe
 from fedsim.experiment.run import simulate
 from tests.conftest import LIMIT_S, SMALL, Load, Write
 
@@ -121,14 +121,14 @@ def test_a_run_ends_although_nobody_reads_its_stderr(write: Write, tmp_path: Pat
 
 def test_a_stream_that_is_read_late_gets_all_of_it_in_order() -> None:
     ours, theirs = os.pipe()
-    stream = PatientStream(theirs, "utf-8")
+    pipe = PatientPipe(theirs)
     lines = [f"line {number}\n" for number in range(20_000)]  # more than a pipe holds
     for line in lines:
-        stream.write(line)
+        pipe.write(line.encode())
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.extend(iter(lambda: os.read(ours, 1 << 16), b"")))
     reader.start()
-    stream.drain()
+    pipe.drain()
     os.close(theirs)
     reader.join(LIMIT_S)
     os.close(ours)
@@ -137,20 +137,20 @@ def test_a_stream_that_is_read_late_gets_all_of_it_in_order() -> None:
 
 def test_a_stream_that_nobody_reads_holds_a_mebibyte_at_most() -> None:
     ours, theirs = os.pipe()
-    stream = PatientStream(theirs, "utf-8")
+    pipe = PatientPipe(theirs)
     for _ in range(5_000):
-        stream.write("x" * 1024)
-    assert stream._waiting <= 1 << 20
+        pipe.write(b"x" * 1024)
+    assert pipe._waiting <= 1 << 20
     os.close(ours)  # the writing thread ends with an error of its own
-    stream.drain()
+    pipe.drain()
     os.close(theirs)
 
 
 def test_a_stream_whose_reader_has_gone_is_soon_drained() -> None:
     ours, theirs = os.pipe()
-    stream = PatientStream(theirs, "ascii")
+    pipe = PatientPipe(theirs)
     os.close(ours)
-    stream.write("é" * 1024)
-    stream.drain()
-    assert stream._waiting == 0
+    pipe.write(b"x" * 2048)
+    pipe.drain()
+    assert pipe._waiting == 0
     os.close(theirs)

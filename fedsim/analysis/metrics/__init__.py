@@ -123,7 +123,7 @@ def measure(
         part = run.of_group(group)
         for each in measurements:
             if scope(each) != "run":
-                metrics |= {f"group.{metric_part(group.name)}.{name}": x for name, x in _named(each, part).items()}
+                metrics |= {f"group.{metric_part(group)}.{name}": x for name, x in _named(each, part).items()}
     return metrics
 
 

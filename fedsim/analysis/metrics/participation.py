@@ -1,9 +1,6 @@
 """Participation: how far the frequencies are from uniform, how soon everybody had a turn, and the gaps."""
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
@@ -50,11 +47,13 @@ class Participation:
             "participation.gini": gini(counts),
             "participation.jain": jain(counts),
         }
-        seen, reported, gaps = [np.empty(0)], np.zeros(clients, dtype=np.int64), _Gaps()
+        seen, reported, found = [np.empty(0)], np.zeros(clients, dtype=np.int64), []
         for part in run.participations("gap", "outcome", "selected_s"):
             seen.append(part["selected_s"].filter(part["gap"].is_null()).to_numpy())
             np.add.at(reported, part["client"].filter(part["outcome"] == "reported").to_numpy(), 1)
-            gaps.add(part["gap"].drop_nulls().to_numpy())
+            gap = part["gap"].drop_nulls().to_numpy()
+            if len(gap):
+                found.append((len(gap), gap.sum(), gap.min(), gap.max()))
         firsts = np.sort(np.concatenate(seen))
         for share in (50, 90):
             needed = -(-clients * share // 100)
@@ -65,24 +64,9 @@ class Participation:
         errors = batch_errors(lambda: run.participations("round"), clients)
         if errors is not None:
             metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = errors
-        if gaps.count:
-            metrics["participation.gap.min"] = float(gaps.least)
-            metrics["participation.gap.mean"] = gaps.total / gaps.count
-            metrics["participation.gap.max"] = float(gaps.most)
+        if found:
+            counted, total, least, most = np.array(found).T
+            metrics["participation.gap.min"] = float(least.min())
+            metrics["participation.gap.mean"] = int(total.sum()) / int(counted.sum())
+            metrics["participation.gap.max"] = float(most.max())
         return metrics
-
-
-@dataclass
-class _Gaps:
-    """What is said of the gaps, which come some at a time."""
-
-    count: int = 0
-    total: int = 0
-    least: int = 0
-    most: int = 0
-
-    def add(self, gaps: NDArray[np.int64]) -> None:
-        if len(gaps):
-            self.least = min(self.least, int(gaps.min())) if self.count else int(gaps.min())
-            self.most = max(self.most, int(gaps.max()))
-            self.count, self.total = self.count + len(gaps), self.total + int(gaps.sum())

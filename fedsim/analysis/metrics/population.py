@@ -1,5 +1,7 @@
 """The population: how many devices are available and eligible, on average and by hour of the day."""
 
+from collections import Counter
+
 import polars as pl
 
 from fedsim.analysis.hours import share_by_hour
@@ -25,10 +27,9 @@ class Population:
         """Return shares of the devices; nothing where they were not counted."""
         if not len(run.gauges):
             return {}
-        devices: dict[str, int] = {}
-        for group in run.setting.groups:
-            for zone, count in group.devices.items():
-                devices[zone] = devices.get(zone, 0) + count
+        devices: Counter[str] = Counter()
+        for zones in run.setting.groups.values():
+            devices.update(zones)
         totals = run.gauges.group_by("time_s", maintain_order=True).agg(pl.col("available", "eligible").sum())
         number = sum(devices.values())
         metrics = {f"population.{name}_share": mean(totals[name]) / number for name in ("available", "eligible")}

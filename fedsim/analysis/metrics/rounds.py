@@ -42,11 +42,11 @@ class Rounds:
         if run.ended_s > 0:
             metrics["rounds.per_day"] = len(rounds) / (run.ended_s / _DAY_S)
         if len(rounds):
-            waited = (pl.col("selected_s").is_null()) | (pl.col("selected_s") > pl.col("opened_s"))
-            metrics["rounds.target_share"] = _share(rounds, pl.col("outcome") == "target")
+            metrics["rounds.target_share"] = mean(rounds["outcome"] == "target")
             if in_rounds:  # a buffered server's version wants no number of clients, and need not select any
-                short = waited | (pl.col("selected") < run.setting.wanted)
-                metrics["rounds.shortage_share"] = _share(rounds, short)
+                waited = pl.col("selected_s").is_null() | (pl.col("selected_s") > pl.col("opened_s"))
+                short = rounds.select(waited | (pl.col("selected") < run.setting.wanted))
+                metrics["rounds.shortage_share"] = mean(short.to_series())
         started = rounds.filter(pl.col("selected_s").is_not_null()) if in_rounds else rounds
         if len(started):
             metrics["rounds.selected_mean"] = mean(started["selected"])
@@ -64,7 +64,3 @@ class Rounds:
                 metrics["selection.eligible.mean"] = float(eligible.mean())
                 metrics["selection.eligible.min"] = float(eligible.min())
         return metrics
-
-
-def _share(table: pl.DataFrame, condition: pl.Expr) -> float:
-    return mean(table.select(condition.cast(pl.Int64).alias("holds"))["holds"])

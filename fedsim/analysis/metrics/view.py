@@ -1,20 +1,12 @@
 """What a metric sees of a run: its log, its clients, and what it needs to know about the scenario."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import polars as pl
 
 from fedsim.common.row_groups import slices
-
-
-@dataclass(frozen=True)
-class GroupOf:
-    """What metrics need to know about a group of the population: its name, and how many devices in which time zones."""
-
-    name: str
-    devices: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -28,14 +20,14 @@ class Setting:
     start
         The instant of simulated time 0.
     groups
-        The groups of the population, in order.
+        The groups of the population by name, in order: how many devices live in which time zones.
     concurrency
         Places of a buffered server; None with synchronous rounds.
     """
 
     wanted: int
     start: datetime
-    groups: Sequence[GroupOf]
+    groups: Mapping[str, Mapping[str, int]]
     concurrency: int | None = None
 
 
@@ -79,15 +71,15 @@ class LogView:
             kept = part if own.all() else part.filter(own)
             yield kept.with_columns(pl.col("client") - self.first) if self.first else kept
 
-    def of_group(self, group: GroupOf) -> "LogView":
+    def of_group(self, group: str) -> "LogView":
         """Return the view of one group."""
-        own = self.clients.filter(group=group.name)
+        own = self.clients.filter(group=group)
         relative = own.with_columns(frequency=pl.col("participations") / max(int(own["participations"].sum()), 1))
         return replace(
             self,
-            gauges=self.gauges.filter(group=group.name),
+            gauges=self.gauges.filter(group=group),
             clients=relative,
-            setting=replace(self.setting, groups=[group]),
+            setting=replace(self.setting, groups={group: self.setting.groups[group]}),
             first=int(own["client"][0]),
             whole=self,
         )
