@@ -12,12 +12,11 @@ from fedsim.report.charts.trade_off import PACE
 from fedsim.report.comparison import figure_table, of_the_world, ranked, setting_table, signed, written
 from fedsim.report.document import Document
 from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.finished_sweep import read_meta
 from fedsim.report.formatting import count, fixed, listing, number
 from fedsim.report.markdown import plain_table, summary
 from fedsim.report.provenance import Provenance, provenance, sweep_provenance
 from fedsim.sweeps.compare import Comparison, compare
-from fedsim.sweeps.store import SWEEP_FILE
+from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
 HEADLINE_ROWS = 14
 """Figures in the first table at most; all are in the second."""
@@ -92,13 +91,13 @@ def _sweep_directory(path: Path) -> Path:
 def _name(path: Path, run: FinishedRun | None) -> str:
     if run is not None:
         return run.name
-    name = read_meta(_sweep_directory(path)).get("name")
+    name = read_sweep(_sweep_directory(path)).get("name")
     point = "" if path.exists() else f", point {str(path).rpartition('@')[2]}"
     return f"{name if isinstance(name, str) else path.name}{point}"
 
 
 def _origin(path: Path, run: FinishedRun | None) -> Provenance:
-    return provenance(run) if run is not None else sweep_provenance(read_meta(_sweep_directory(path)))
+    return provenance(run) if run is not None else sweep_provenance(read_sweep(_sweep_directory(path)))
 
 
 _TOLD = (

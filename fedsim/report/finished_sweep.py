@@ -14,7 +14,7 @@ from fedsim.report.binning import Floats
 from fedsim.report.finished_run import Json
 from fedsim.report.formatting import number
 from fedsim.sweeps import results
-from fedsim.sweeps.store import SWEEP_FILE
+from fedsim.sweeps.store import read_sweep as read_meta
 
 COMPLETE = "complete"
 
@@ -70,6 +70,10 @@ class Estimates:
     half: Floats
     seeds: Floats
 
+    def at(self, points: NDArray[np.int64]) -> "Estimates":
+        """Return those at some of the points."""
+        return Estimates(self.mean[points], self.half[points], self.seeds[points])
+
 
 def read_sweep(directory: Path) -> FinishedSweep:
     """Read a sweep directory.
@@ -79,26 +83,7 @@ def read_sweep(directory: Path) -> FinishedSweep:
     RunError
         The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
     """
-    meta = read_meta(directory)
-    return sweep_of(results.read_results(directory), meta, directory.name)
-
-
-def read_meta(directory: Path) -> Mapping[str, Json]:
-    """Read `sweep.json`.
-
-    Raises
-    ------
-    RunError
-        It is missing, unreadable, or no object.
-    """
-    path = directory / SWEEP_FILE
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(meta, dict):
-        raise RunError(f"{path}: holds no JSON object")
-    return meta
+    return sweep_of(results.read_results(directory), read_meta(directory), directory.name)
 
 
 def sweep_of(table: pl.DataFrame, meta: Mapping[str, Json], fallback: str = "sweep") -> FinishedSweep:
