@@ -11,7 +11,16 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
-from fedsim.report.finished_sweep import FinishedSweep, estimates, followed, is_separation, label, numbers_of, values_of
+from fedsim.report.finished_sweep import (
+    Estimates,
+    FinishedSweep,
+    estimates,
+    followed,
+    is_separation,
+    label,
+    numbers_of,
+    values_of,
+)
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.tables import Table, thinned
 
@@ -43,6 +52,8 @@ class Line:
         Of the metric over the seeds; half of the 95 % confidence interval, NaN where it is not known.
     theory
         What theory says; None where nobody asked.
+    beside
+        Another metric at the same points; None where nobody asked.
     """
 
     name: str
@@ -51,6 +62,7 @@ class Line:
     mean: Floats
     half: Floats
     theory: Floats | None = None
+    beside: Estimates | None = None
 
 
 @dataclass(frozen=True)
@@ -100,18 +112,23 @@ def axis_of(sweep: FinishedSweep) -> str | None:
     return ranked[0] if ranked else None
 
 
-def line_data(sweep: FinishedSweep, metric: str, unit: str = "", theory: str | None = None) -> Lines | None:
-    """Compute the chart's data; None where the metric has no value, or nothing is swept."""
+def line_data(
+    sweep: FinishedSweep, metric: str, unit: str = "", theory: str | None = None, beside: str | None = None
+) -> Lines | None:
+    """Compute the chart's data; None where the metric, or the one beside it, has no value, or nothing is swept."""
     along = axis_of(sweep)
     found = estimates(sweep, metric)
-    if along is None or not np.isfinite(found.mean).any():
+    other = None if beside is None else estimates(sweep, beside)
+    known = np.isfinite(found.mean) & (other is None or np.isfinite(other.mean))
+    if along is None or not known.any():
         return None
     x, ticks = positions(sweep, along)
     predicted = None if theory is None else estimates(sweep, theory).mean
     lines = []
-    for name, own in followed(sweep, along, x, np.isfinite(found.mean)):
+    for name, own in followed(sweep, along, x, known):
         theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
-        lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs))
+        at_these = None if other is None else other.at(own)
+        lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs, at_these))
     return Lines(
         metric=metric,
         unit=unit,
