@@ -82,28 +82,33 @@ def _times_uniform(share: float | None, clients: int) -> str:
     return NOTHING if share is None else fixed(share * clients)
 
 
+def group_shares(run: FinishedRun) -> pl.DataFrame:
+    """Return what each group is of the whole, in the order of the scenario.
+
+    Columns: ``group``; ``clients``, how many it has; ``weight``, ``uniform``, ``measured`` and ``theory``, its shares
+    of the weight, of the clients, of the participations, and of those that the theory predicts. The third is null
+    where nobody took part, the fourth where the theory has no value for some client.
+    """
+    groups = run.clients.group_by("group", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("clients"),
+        pl.col("weight").sum() / run.clients["weight"].sum(),
+        (pl.len() / len(run.clients)).alias("uniform"),
+        pl.col("participations").sum().alias("measured"),
+        # A sum would take a missing theory for zero.
+        pl.when(pl.col("pi").null_count() == 0).then(pl.col("pi").sum()).alias("theory"),
+    )
+    taken = run.clients["participations"].sum()
+    return groups.with_columns(measured=pl.col("measured") / taken if taken else None)
+
+
 def group_table(run: FinishedRun) -> Table | None:
     """Show what each group's clients weigh and how much they took part; None where there is but one group."""
-    groups = run.clients.group_by("group", maintain_order=True).agg(
-        pl.len(),
-        pl.col("weight").sum(),
-        pl.col("participations").sum(),
-        # A sum would take a missing theory for zero.
-        pl.when(pl.col("pi").null_count() == 0).then(pl.col("pi").sum()),
-    )
+    groups = group_shares(run)
     if len(groups) < 2:
         return None
-    weights, total = groups["weight"].sum(), groups["participations"].sum()
     rows = tuple(
-        (
-            str(group),
-            count(clients),
-            percent(weight / weights),
-            percent(clients / len(run.clients)),
-            percent(taken / total) if total else NOTHING,
-            percent(pi),
-        )
-        for group, clients, weight, taken, pi in groups.head(GROUPS).iter_rows()
+        (str(group), count(clients), *map(percent, shares))
+        for group, clients, *shares in groups.head(GROUPS).iter_rows()
     )
     omitted = len(groups) - len(rows)
     note = f"The first {GROUPS} groups; {count(omitted, 'more group')} in clients.parquet." if omitted else ""
