@@ -14,7 +14,7 @@ from fedsim.report.charts import Absent, Chart, chart_of
 from fedsim.report.charts.availability import ZONES, Availability, AvailabilityChart, availability_data
 from fedsim.report.charts.coverage import Coverage, coverage_data
 from fedsim.report.charts.eligible import Eligible, EligibleChart, eligible_data, sampled, shortages
-from fedsim.report.charts.gaps import Gaps, Histogram, gap_data
+from fedsim.report.charts.gaps import Gaps, gap_data
 from fedsim.report.charts.groups import group_data
 from fedsim.report.charts.learning import Loss, LossOverTime, curves, unit_of
 from fedsim.report.charts.timeline import Timeline, timeline_data
@@ -176,11 +176,13 @@ def test_an_early_end_of_newcomers_ends_the_axis(run: FinishedRun) -> None:
 
 def test_gaps_of_one_separation_are_a_histogram_of_all(run: FinishedRun) -> None:
     data = gap_data(run)
-    assert isinstance(data, Histogram)
-    assert data.separation == SEPARATION
-    assert data.bounds[0] == data.all.least[0] == SEPARATION + 1
-    assert data.share.sum() == pytest.approx(1)
-    assert data.all.size[0] == run.gathered.gaps["len"].sum()
+    assert isinstance(data, Gaps)
+    assert data.bars is not None
+    bounds, share = data.bars
+    assert data.first[0] == SEPARATION
+    assert bounds[0] == data.least[0] == SEPARATION + 1
+    assert share.sum() == pytest.approx(1)
+    assert data.size[0] == run.gathered.gaps["len"].sum()
 
 
 @pytest.mark.parametrize(("most", "said"), [(40, True), (None, False), (10**6, False)])
@@ -197,11 +199,13 @@ def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: i
 def test_every_gap_is_in_a_bar(run: FinishedRun, gaps: list[int]) -> None:
     table = pl.DataFrame({"gap": gaps, "separation": 0}).group_by("separation", "gap").len().sort("separation", "gap")
     data = gap_data(with_taken(run, gaps=table))
-    assert isinstance(data, Histogram)
-    assert data.share.sum() == pytest.approx(1)
-    assert len(data.share) <= 40
-    assert data.all.median[0] == np.quantile(gaps, 0.5, method="inverted_cdf")
-    assert (np.diff(data.bounds) > 0).all()
+    assert isinstance(data, Gaps)
+    assert data.bars is not None
+    bounds, share = data.bars
+    assert share.sum() == pytest.approx(1)
+    assert len(share) <= 40
+    assert data.median[0] == np.quantile(gaps, 0.5, method="inverted_cdf")
+    assert (np.diff(bounds) > 0).all()
 
 
 def test_gaps_of_several_separations_are_told_by_separation(run: FinishedRun) -> None:

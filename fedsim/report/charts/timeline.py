@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import INK, SERIES, finish, spans
+from fedsim.report.charts.marks import INK, SERIES, finish, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
@@ -81,7 +80,8 @@ def timeline_data(run: FinishedRun) -> Timeline | str:
     """Compute the chart's data, or say why there is none."""
     if run.transitions is None or run.transitions.is_empty():
         return "No device was recorded: records.transitions names those to follow."
-    clients = _recorded(run, run.transitions)
+    # One of which no condition ever held has no transitions.
+    clients = sorted({*run.transitions["client"].to_list(), *run.scenario.records.transitions})
     until = min(WINDOW, run.simulated_s)
     size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
     shown = clients[:DEVICES]
@@ -93,11 +93,6 @@ def timeline_data(run: FinishedRun) -> Timeline | str:
         omitted=len(clients) - len(shown),
         whole=until >= run.simulated_s,
     )
-
-
-def _recorded(run: FinishedRun, transitions: pl.DataFrame) -> list[int]:
-    """List the devices that were to be recorded: one of which no condition ever held has no transitions."""
-    return sorted({*transitions["client"].to_list(), *run.scenario.records.transitions})
 
 
 def _device(run: FinishedRun, client: int, until: float, size: float) -> Device:
