@@ -11,8 +11,7 @@ import polars as pl
 
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.json_files import read_figures, read_object
-from fedsim.report.buffered import BufferedSessions, gather_buffered
-from fedsim.report.gathered import Gathered, gather
+from fedsim.report.gathered import BufferedSessions, Gathered, gather, gather_buffered
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate
@@ -82,11 +81,6 @@ class FinishedRun:
     buffered: BufferedSessions | None = None
 
     @property
-    def sessions(self) -> Mapping[str, int]:
-        """How many sessions ended in each way: outcome -> count."""
-        return {str(outcome): int(count) for outcome, count in self.gathered.outcomes.iter_rows()}
-
-    @property
     def simulated_s(self) -> float:
         """Seconds of simulated time from the start to the end of the run."""
         known = self.manifest.get("simulated_s")
@@ -99,12 +93,6 @@ class FinishedRun:
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
         return "round" if self.buffered is None else "version"
-
-    @property
-    def gauged(self) -> int | None:
-        """How many clients stand for all in the gauges; None where everyone is counted."""
-        most = self.scenario.records.gauge_sample
-        return most if most is not None and len(self.clients) > most else None
 
     @property
     def wanted(self) -> int | None:
@@ -189,14 +177,11 @@ def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
     return frame
 
 
-def _read_table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+def _read_table(path: Path, columns: tuple[str, ...], every: bool = False) -> pl.DataFrame:
+    """Read these columns of a table, or every one that it has beside them."""
     with _reading(path):
-        return _scan(path, columns).select(*columns).collect()
+        return _scan(path, columns).select(pl.all() if every else columns).collect()
 
 
 def _read_optional(path: Path, columns: tuple[str, ...], every: bool = False) -> pl.DataFrame | None:
-    """Read these columns of a table, or every one that it has beside them; None where there is no such file."""
-    if not path.exists():
-        return None
-    with _reading(path):
-        return _scan(path, columns).select(pl.all() if every else columns).collect()
+    return _read_table(path, columns, every) if path.exists() else None

@@ -62,24 +62,15 @@ def client_table(run: FinishedRun) -> Table:
         shown = pl.concat([ranked.head(ENDS), ranked.tail(ENDS)])
         omitted = count(len(ranked) - 2 * ENDS)
         note = f"The {ENDS} most and the {ENDS} least frequent; the {omitted} between are in clients.parquet."
-    columns = ["client", "group", "separation", "participations", "frequency", "pi"]
+    multiples = pl.col("frequency", "pi") * len(ranked)
     rows = tuple(
-        (
-            str(client),
-            str(group),
-            str(separation),
-            count(participations),
-            _times_uniform(frequency, len(ranked)),
-            _times_uniform(pi, len(ranked)),
-        )
-        for client, group, separation, participations, frequency, pi in shown.select(columns).iter_rows()
+        (str(client), str(group), str(separation), count(participations), *map(fixed, shares))
+        for client, group, separation, participations, *shares in shown.select(
+            "client", "group", "separation", "participations", multiples
+        ).iter_rows()
     )
     header = ("Client", "Group", "R", "Took part", "Frequency", "Theory")
     return Table("Clients by frequency, in multiples of uniform", header, rows, words=2, note=note)
-
-
-def _times_uniform(share: float | None, clients: int) -> str:
-    return NOTHING if share is None else fixed(share * clients)
 
 
 def group_shares(run: FinishedRun) -> pl.DataFrame:
@@ -116,19 +107,12 @@ def group_table(run: FinishedRun) -> Table | None:
     return Table("Groups, as shares of the whole", header, rows, note=note)
 
 
-def round_table(run: FinishedRun) -> Table:
-    """Show how the rounds ended."""
-    counts = run.rounds.group_by("outcome").len().sort("len", "outcome", descending=[True, False])
-    rows = tuple((str(outcome), count(n), percent(n / len(run.rounds))) for outcome, n in counts.iter_rows())
-    return Table("How rounds ended", ("Outcome", "Rounds", "Share"), rows)
-
-
-def session_table(run: FinishedRun) -> Table:
-    """Show how the sessions ended."""
-    total = sum(run.sessions.values())
-    ranked = sorted(run.sessions.items(), key=lambda item: (-item[1], item[0]))
-    rows = tuple((outcome, count(n), percent(n / total)) for outcome, n in ranked)
-    return Table("How sessions ended", ("Outcome", "Sessions", "Share"), rows)
+def ending_table(what: str, endings: pl.DataFrame) -> Table:
+    """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
+    ranked = endings.sort("len", "outcome", descending=[True, False])
+    total = endings["len"].sum()
+    rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
+    return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows)
 
 
 def learning_table(run: FinishedRun) -> Table | None:

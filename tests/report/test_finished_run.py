@@ -90,4 +90,4 @@ def test_a_directory_that_cannot_be_written(run_directory: Path) -> None:
 
 
 def test_sessions_are_counted_by_their_end(run_directory: Path) -> None:
-    assert read_run(run_directory).sessions == {"reported": 300}
+    assert dict(read_run(run_directory).gathered.outcomes.iter_rows()) == {"reported": 300}

@@ -40,7 +40,6 @@ def test_estimates_are_means_with_student_s_interval(sweep: FinishedSweep) -> No
     assert found.mean[0] == pytest.approx(np.mean(values))
     half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert found.half[0] == pytest.approx(half)
-    np.testing.assert_array_equal(found.seeds, 3)
 
 
 def test_differences_are_paired_so_what_worlds_share_cancels(sweep: FinishedSweep) -> None:

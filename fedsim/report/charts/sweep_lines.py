@@ -1,5 +1,6 @@
 """How a figure moves along a sweep: means over the seeds as a line, with the confidence interval as a band."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -79,8 +80,6 @@ class Lines:
         The parameter along the axis.
     ticks
         Values of a parameter that is not a number, in the order of their places 0, 1, ...; empty for numbers.
-    whole
-        Whether the parameter takes only whole numbers.
     lines
         The lines.
     omitted
@@ -91,7 +90,6 @@ class Lines:
     unit: str
     along: str
     ticks: tuple[str, ...]
-    whole: bool
     lines: tuple[Line, ...]
     omitted: int
 
@@ -134,7 +132,6 @@ def line_data(
         unit=unit,
         along=along,
         ticks=ticks,
-        whole=bool((x == np.rint(x)).all()),
         lines=tuple(lines[:LINES]),
         omitted=max(0, len(lines) - LINES),
     )
@@ -159,9 +156,12 @@ def line_chart(
         return Absent(name, title, f"No run has a value of {metric}.")
     sure = any(np.isfinite(line.half).any() for line in data.lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
-    notes = [f"Points are means over the seeds of {metric}{bands}."]
-    if data.omitted:
-        notes.append(f"{count(data.omitted, 'more line')} in the table of points.")
+    return lines_chart(data, name, title, [f"Points are means over the seeds of {metric}{bands}."])
+
+
+def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Chart:
+    """Make the chart of lines that are known."""
+    left = [f"{count(data.omitted, 'more line')} in the table of points."] if data.omitted else []
     ways = [
         f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.at(line.x[0])} "
         f"to {number(line.mean[-1])} at {data.at(line.x[-1])}"
@@ -171,7 +171,7 @@ def line_chart(
         name=name,
         title=title,
         description=f"{data.metric} along {data.along}: {listing(ways)}.",
-        notes=tuple(notes),
+        notes=(*notes, *left),
         table=_table(data),
         draw=partial(draw_lines, data),
     )
@@ -229,10 +229,11 @@ def _scale(data: Lines, axes: Axes) -> None:
         return
     x: Floats | Ints = np.concatenate([line.x for line in data.lines])
     values = np.unique(x)
+    whole = bool((values == np.rint(values)).all())
     if len(values) <= VALUES and (len(values) < 2 or np.diff(values).min() > 0.07 * np.ptp(values)):
-        linear(axes, "x", whole=data.whole)
+        linear(axes, "x", whole=whole)
         axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
     elif x.min() > 0 and x.max() > 50 * x.min():
         logarithmic(axes, "x")
     else:
-        linear(axes, "x", whole=data.whole)
+        linear(axes, "x", whole=whole)
