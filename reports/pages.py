@@ -3,27 +3,27 @@
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from fedsim.report.words import number
 
 from fedsim import Scenario, simulate
 from fedsim.experiment.run_directory import Provenance as RunProvenance
 from fedsim.report.answer import Sentence
 from fedsim.report.binning import Floats, binned, edges
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.learning import Curve, View, chart
+from fedsim.report.charts.learning import Curve, Curves, Loss
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import Document
-from fedsim.report.index import Entry, write_index
+from fedsim.report.formatting import number
 from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import Provenance
 from fedsim.report.tables import Table
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.sweep import SweepCommand, run_sweep
+from fedsim.sweeps.sweep import run_sweep
 
 HERE = Path(__file__).parent
 REFERENCE = "fedavg_uniform"
@@ -62,14 +62,12 @@ def figure_page(
         for claim, measured, verdict in claims
     ]
     return Document(
+        kind="sweep",
         name=name,
-        template="sweep.html.jinja",
+        description=scenario.description,
+        answer=answer,
+        charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names), "maps": ()},
         context={
-            "description": scenario.description,
-            "status": "",
-            "verdict": None,
-            "answer": answer,
-            "tiles": (),
             "points": _table(results),
             "differences": None,
             "failures": None,
@@ -82,9 +80,6 @@ def figure_page(
                 omitted="",
             ),
         },
-        charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names), "maps": ()},
-        names=(),
-        summary="",
     )
 
 
@@ -101,7 +96,7 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
         ]
         rows = np.arange(len(separations))
         lines.append(Line(name, rows, separations, np.array(above), np.full(len(rows), np.nan)))
-    data = Lines("average loss above uniform", "", "separation", (), True, tuple(lines), 0)
+    data = Lines("average loss above uniform", "", "separation", (), tuple(lines), 0)
     note = (
         "The loss of the mean model over the last half of the rounds, less that of FedAvg under uniform participation."
     )
@@ -118,12 +113,12 @@ def _predicted(results: Results, separations: Floats) -> tuple[Chart, ...]:
         return ()
     rows = np.arange(len(separations))
     line = Line("fedavg", rows, separations, measured, np.full(len(rows), np.nan), foreseen)
-    data = Lines("distance of the mean model from the optimum", "", "separation", (), True, (line,), 0)
+    data = Lines("distance of the mean model from the optimum", "", "separation", (), (line,), 0)
     note = "Theory: the optimum of the objective in which clients weigh as much as the chain says that they take part."
     return (lines_chart(data, "predicted", "Where FedAvg ends, predicted and measured", (note,)),)
 
 
-def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart | Absent:
+def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart:
     """Draw the loss of one optimizer by rounds, a line for each separation, beside uniform participation."""
     own = [(f"R = {r}", table.filter(optimizer=name), False) for r, table in sorted(tables.items())]
     own.append(("FedAvg, uniform", tables[min(tables)].filter(optimizer=REFERENCE), True))
@@ -133,8 +128,15 @@ def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart | Absent:
         x = (kept["round"].to_numpy() + 1).astype(np.float64)
         points = binned(x, kept["loss"].to_numpy(), edges(len(kept)))
         data.append(Curve(label, reference, color, points, len(table) - len(kept), None))
-    view = View(f"loss-{name}", f"Loss of {name}", "loss", "loss", last_half=False)
-    return chart(view, tuple(data), "rounds")
+    kind, curves = Loss(), Curves(tuple(data), "rounds")
+    return Chart(
+        name=f"loss-{name}",
+        title=f"Loss of {name}",
+        description=kind.description(curves),
+        notes=tuple(kind.notes(curves)),
+        table=kind.table(curves),
+        draw=partial(kind.draw, curves),
+    )
 
 
 def _table(results: Results) -> Table:
@@ -169,7 +171,7 @@ def sweep_page(scenario: str) -> Document:
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / Path(scenario).name
         plan = plan_sweep(Scenario.load(HERE.parent / file))
-        run_sweep(plan, directory, backend_of("process", 2), command=SweepCommand(file))
+        run_sweep(plan, directory, backend_of("process", 2), provenance=RunProvenance(file))
         # What differs from one making to the next has no place in a page that is kept.
         meta = json.loads((directory / "sweep.json").read_text(encoding="utf-8"))
         meta |= {"command": f"fedsim sweep {file}", "wall_time_s": None}
@@ -182,9 +184,6 @@ def sweep_page(scenario: str) -> Document:
 def write_list(figures: Sequence[Document], runs: Sequence[Document], studies: Sequence[Document]) -> None:
     """Write the page that lists them."""
     sections = [("The paper's learning figures", figures), ("The paper's chain", runs), ("Studies", studies)]
-    write_index(
-        HERE / "index.html",
-        "Reports",
-        "Made by make reports from the scenarios of the repository. README.md has the paper's claims beside them.",
-        [(title, [Entry(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed],
-    )
+    shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed]
+    told = "Made by make reports from the scenarios of the repository. README.md has the paper's claims beside them."
+    write_document(Document("index", "Reports", told, context={"sections": shown}), HERE / "index.html", None)

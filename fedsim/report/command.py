@@ -7,10 +7,9 @@ from urllib.parse import quote
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
 from fedsim.report.document import Document, drawn
-from fedsim.report.index import INDEX, Entry, write_index
 from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures
 
-SUMMARY = "report.md"
+SUMMARY, INDEX = "report.md", "index.html"
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
 
 
@@ -50,16 +49,17 @@ def report_directories(
     if out is not None and len(directories) > 1 and out.suffix in _SUFFIXES.get(form, ()):
         raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
     printed: list[str] = []
-    entries: list[Entry] = []
+    reports: list[tuple[str, Document]] = []
     for directory, place in zip(directories, _places(directories, out), strict=True):
         document = document_of(directory, plugins)
         for failure in document.failures:
             tell(failure)
         printed += _write(document, form, directory if place is None and form != "md" else place)
-        entries += [] if place is None else [Entry(f"{quote(place.name)}/{PAGE}", document)]
+        reports += [] if place is None else [(f"{quote(place.name)}/{PAGE}", document)]
     if form == "html" and out is not None and len(directories) > 1:
         listed = f"{len(directories)} reports, made by fedsim report."
-        printed.append(str(write_index(out / INDEX, out.resolve().name, listed, [("Reports", entries)])))
+        index = Document("index", out.resolve().name, listed, context={"sections": [("Reports", reports)]})
+        printed.append(str(write_document(index, out / INDEX, None)))
     return printed
 
 

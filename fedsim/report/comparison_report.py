@@ -1,26 +1,46 @@
 """The report of a comparison: two runs, two sweeps or two points of sweeps, and what differs between them."""
 
+import json
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
+from fedsim.analysis import describe, listed
+from fedsim.experiment.changes import Change
+from fedsim.report.answer import TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.charts.sweep_lines import L1
 from fedsim.report.charts.trade_off import PACE
-from fedsim.report.comparison import figure_table, of_the_world, ranked, setting_table, signed, written
 from fedsim.report.document import Document
 from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.finished_sweep import read_meta
-from fedsim.report.formatting import count, fixed, listing, number
-from fedsim.report.markdown import plain_table, summary
+from fedsim.report.finished_sweep import short, shown
+from fedsim.report.formatting import NOTHING, count, cut, fixed, listing, number, percent, signed
 from fedsim.report.provenance import Provenance, provenance, sweep_provenance
+from fedsim.report.sweep_report import HEADLINES, TOLD
+from fedsim.report.tables import Table
 from fedsim.sweeps.compare import Comparison, compare
-from fedsim.sweeps.store import SWEEP_FILE
+from fedsim.sweeps.results import parameters_of
+from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
 HEADLINE_ROWS = 14
 """Figures in the first table at most; all are in the second."""
+
+SETTINGS = 80
+"""Settings shown at most."""
+
+ROWS = 250
+"""Rows of figures shown at most."""
+
+LONGEST = 160
+"""Characters of a setting shown at most."""
+
+_OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high")
+
+
+_BESIDE = {"name", "description", "expect", "drift", "sweep", "records", "replicates", "engine", "schema_version"}
 
 
 def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
@@ -41,37 +61,25 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
     found = compare(a, b, confidence=confidence)
     figures = ranked(found.metrics)
     moved = figures.filter(pl.col("difference") != 0)
-    sides = [(letter, path, _run(path)) for letter, path in (("A", a), ("B", b))]
-    runs = [run for _, _, run in sides if run is not None]
+    sides = (_side(a), _side(b))
+    names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
     first = figure_table(moved, "Figures that differ", HEADLINE_ROWS, "that differ, below") if len(moved) else None
-    differing, said, key = setting_table(found.configuration), comparison_answer(found, runs), comparison_tiles(figures)
-    names = [_name(path, run) for _, path, run in sides]
-    title = f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names)
+    differing = setting_table(found.configuration)
     return Document(
-        name=title,
-        template="comparison.html.jinja",
+        kind="comparison",
+        name=f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names),
+        answer=tuple(comparison_answer(found, runs)),
+        tiles=tuple(comparison_tiles(figures)),
+        charts={"results": _charts(runs)},
+        names=NAMES,
         context={
-            "description": "",
-            "status": "",
-            "verdict": None,
-            "answer": said,
-            "tiles": key,
-            "sources": [(letter, name, str(path)) for (letter, path, _), name in zip(sides, names, strict=True)],
+            "sources": list(zip("AB", names, map(str, (a, b)), strict=True)),
             "settings": differing,
             "figures_first": first,
             "figures_all": figure_table(figures, "All figures"),
-            "origins": [(letter, _origin(path, run)) for letter, path, run in sides],
+            "origins": [(letter, origin) for letter, (_, origin, _) in zip("AB", sides, strict=True)],
         },
-        charts={"results": _charts(runs)},
-        names=NAMES,
-        summary=summary(
-            "comparison",
-            title,
-            None,
-            said,
-            key,
-            [plain_table(table) for table in (differing, first) if table is not None],
-        ),
+        tables=[differing, first],
     )
 
 
@@ -80,34 +88,18 @@ def _charts(runs: list[FinishedRun]) -> tuple[Chart | Absent, ...]:
     return (frequency_chart(runs, "AB"), loss_chart(runs, "AB")) if len(runs) == 2 else ()
 
 
-def _run(path: Path) -> FinishedRun | None:
-    return read_run(path) if path.is_dir() and not (path / SWEEP_FILE).exists() else None
+def _side(path: Path) -> tuple[str, Provenance, FinishedRun | None]:
+    """Return the name of a run, a sweep or a point of one, where its figures come from, and the run where it is one."""
+    if path.is_dir() and not (path / SWEEP_FILE).exists():
+        run = read_run(path)
+        return run.name, provenance(run), run
+    directory, _, point = (str(path), "", "") if path.exists() else str(path).rpartition("@")
+    meta = read_sweep(directory)
+    name = meta["name"] if isinstance(meta["name"], str) else path.name
+    return f"{name}, point {point}" if point else name, sweep_provenance(meta), None
 
 
-def _sweep_directory(path: Path) -> Path:
-    """Return the directory of a sweep, which may be named with one of its points."""
-    return path if path.exists() else Path(str(path).rpartition("@")[0])
-
-
-def _name(path: Path, run: FinishedRun | None) -> str:
-    if run is not None:
-        return run.name
-    name = read_meta(_sweep_directory(path)).get("name")
-    point = "" if path.exists() else f", point {str(path).rpartition('@')[2]}"
-    return f"{name if isinstance(name, str) else path.name}{point}"
-
-
-def _origin(path: Path, run: FinishedRun | None) -> Provenance:
-    return provenance(run) if run is not None else sweep_provenance(read_meta(_sweep_directory(path)))
-
-
-_TOLD = (
-    (L1, "The L1 distance from uniform", BIAS),
-    (PACE, "The number of rounds per simulated day", COST),
-)
-
-
-def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> tuple[Sentence, ...]:
+def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> Iterator[Sentence]:
     """Say in words what differs and what that did."""
     changes = of_the_world(found.configuration)
     beside = len(found.configuration) - len(changes)
@@ -119,21 +111,20 @@ def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> tuple[Sente
     else:
         told = f"{count(len(changes), 'setting')} of the world differ"
     told += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
-    sentences = [Sentence(f"{told}.", WHAT)]
-    for metric, words, about in _TOLD:
+    yield Sentence(f"{told}.", WHAT)
+    for metric, words, about in TOLD:
         own = found.metrics.filter(metric=metric)
         if len(own) == 1:
             row = own.row(0, named=True)
             first, second = _figure(metric, row["baseline_mean"]), _figure(metric, row["mean"])
             change = f"{signed(row['difference'])}{_error(row, runs, metric)}"
             way = f"goes from {first} to {second} ({change})" if row["difference"] else f"is {first} in both"
-            sentences.append(Sentence(f"{words} {way}.", about))
-    sentences += [Sentence(f"{note[0].upper()}{note[1:]}.", TRUST, warns=True) for note in found.notes if note]
-    same = len({run.manifest.get("seed") for run in runs}) == 1
-    if same:
+            yield Sentence(f"{words[0].upper()}{words[1:]} {way}.", about)
+    for note in filter(None, found.notes):
+        yield Sentence(f"{note[0].upper()}{note[1:]}.", TRUST, warns=True)
+    if len({run.manifest.get("seed") for run in runs}) == 1:
         text = "The seed is the same, so devices that are described alike live the same lives."
-        sentences.append(Sentence(text, TRUST))
-    return tuple(sentences)
+        yield Sentence(text, TRUST)
 
 
 def _error(row: dict[str, float | None], runs: list[FinishedRun], metric: str) -> str:
@@ -148,17 +139,74 @@ def _figure(metric: str, value: float) -> str:
     return fixed(value) if metric == L1 else number(value)
 
 
-def _against(difference: float) -> str:
-    return f"{signed(difference)} against A" if difference else "the same as A"
-
-
-def comparison_tiles(figures: pl.DataFrame) -> tuple[Tile, ...]:
+def comparison_tiles(figures: pl.DataFrame) -> Iterator[Tile]:
     """Pick the key figures: bias and pace of both."""
-    found = []
     for metric, words in ((L1, "L1 from uniform"), (PACE, "rounds per day")):
         own = figures.filter(metric=metric)
         if len(own) == 1:
             row = own.row(0, named=True)
-            found.append(Tile(_figure(metric, row["baseline_mean"]), f"{words}, A"))
-            found.append(Tile(_figure(metric, row["mean"]), f"{words}, B", _against(row["difference"])))
-    return tuple(found)
+            against = f"{signed(row['difference'])} against A" if row["difference"] else "the same as A"
+            yield Tile(_figure(metric, row["baseline_mean"]), f"{words}, A")
+            yield Tile(_figure(metric, row["mean"]), f"{words}, B", against)
+
+
+def of_the_world(changes: Sequence[Change]) -> list[Change]:
+    """Keep the settings that can change what happens; the others name, record or judge it."""
+    return [change for change in changes if re.split(r"[.\[]", change[0], maxsplit=1)[0] not in _BESIDE]
+
+
+def setting_table(changes: Sequence[Change]) -> Table | None:
+    """Show the settings that differ; None where none does."""
+    if not changes:
+        return None
+    first = of_the_world(changes)
+    ordered = [*first, *(change for change in changes if change not in first)]
+    left = len(changes) - SETTINGS
+    return Table(
+        "Settings that differ",
+        ("Setting", "A", "B"),
+        tuple((path, written(ours), written(theirs)) for path, ours, theirs in ordered[:SETTINGS]),
+        words=3,
+        note=f"{count(left, 'more setting')} in the manifests." if left > 0 else "",
+    )
+
+
+def written(value: object) -> str:
+    """Write a setting's value, as far as there is room."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return cut(text, LONGEST)
+
+
+def ranked(figures: pl.DataFrame) -> pl.DataFrame:
+    """Put the figures in the order in which they are read: the headlines, then as the catalogue lists them."""
+    order = {metric.name: index for index, metric in enumerate(listed())}
+
+    def rank(name: str) -> int:
+        if name in HEADLINES:
+            return HEADLINES.index(name) - len(HEADLINES)
+        known = describe(name)
+        return len(order) if known is None else order[known.name]
+
+    ranks = pl.col("metric").replace_strict({name: rank(name) for name in figures["metric"].unique()})
+    return figures.sort(ranks if len(figures) else "metric", "metric", "point", maintain_order=True)
+
+
+def figure_table(figures: pl.DataFrame, caption: str, rows: int = ROWS, rest: str = "in the directories") -> Table:
+    """Show figures side by side, with how B differs from A, and by how much that may be chance where it is known."""
+    parameters = [name for name in parameters_of(figures) if name not in _OWN]
+    several = bool((figures["seeds"] > 1).any())
+    cells = []
+    for row in figures.head(rows).iter_rows(named=True):
+        first, second, apart = row["baseline_mean"], row["mean"], row["difference"]
+        values = [row["metric"], *(shown(row[name]) for name in parameters), number(first, 5), number(second, 5)]
+        values.append(signed(apart))
+        if several:
+            known = row["high"] is not None and row["seeds"] > 1
+            values.append(number(row["high"] - apart, 2) if known else NOTHING)
+        values.append(signed(apart / abs(first), percent) if first else NOTHING)
+        cells.append(tuple(values))
+    interval = ("± 95 %",) if several else ()
+    header = ("Metric", *map(short, parameters), "A", "B", "B \N{MINUS SIGN} A", *interval, "Change")
+    left = len(figures) - len(cells)
+    note = f"{count(left, 'more figure')} {rest}." if left > 0 else ""
+    return Table(caption, header, tuple(cells), words=1 + len(parameters), note=note)

@@ -1,6 +1,6 @@
 """A report before it is written: its charts, what else the template shows, and its summary in Markdown."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -8,8 +8,12 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fedsim.report.answer import Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.markdown import plain_table, summary
 from fedsim.report.render import Picture, picture
+from fedsim.report.tables import Table
+from fedsim.report.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -18,32 +22,50 @@ class Document:
 
     Parameters
     ----------
+    kind
+        Which of them; the page's template is named after it.
     name
         What it is about, as a person wrote it: text, never markup.
-    template
-        The page's template.
-    context
-        What the template shows beside the charts.
+    description, status
+        What a person wrote of it, and how far it got; empty where there is nothing to say.
+    verdict, answer, tiles
+        The first screen: what became of expectations (None where there are none), the sentences, the key figures.
     charts
         The charts by the section that shows them.
     names
         Every chart that a report of this kind can have.
-    summary
-        The summary in Markdown.
+    context
+        What else the template shows.
+    tables
+        Those of the summary; None where there is nothing to show.
+    command
+        Runs it again.
     pictures
         Charts that are drawn already, by name.
     failures
         What a person should be told, beside the page.
     """
 
+    kind: str
     name: str
-    template: str
-    context: Mapping[str, object]
-    charts: Mapping[str, tuple[Chart | Absent, ...]]
-    names: tuple[str, ...]
-    summary: str
+    description: str = ""
+    status: object = ""
+    verdict: Verdict | None = None
+    answer: Sequence[Sentence] = ()
+    tiles: Sequence[Tile] = ()
+    charts: Mapping[str, tuple[Chart | Absent, ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    context: Mapping[str, object] = field(default_factory=dict)
+    tables: Sequence[Table | None] = ()
+    command: str | None = None
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The summary in Markdown."""
+        shown = [plain_table(table) for table in self.tables if table is not None]
+        return summary(self.kind, self.name, self.verdict, self.answer, self.tiles, shown, self.command)
 
 
 @dataclass(frozen=True)
@@ -52,6 +74,9 @@ class Figure:
 
     chart: Chart
     picture: Picture
+
+
+_SHOWN = ("name", "description", "status", "verdict", "answer", "tiles")
 
 
 def drawn(document: Document) -> Mapping[str, Figure]:
@@ -65,9 +90,9 @@ def render(document: Document, figures: Mapping[str, Figure]) -> str:
     styles = files("fedsim.report") / "templates" / "report.css"
     return (
         _environment()
-        .get_template(document.template)
+        .get_template(f"{document.kind}.html.jinja")
         .render(
-            name=document.name,
+            **{part: getattr(document, part) for part in _SHOWN},
             style=Markup(styles.read_text(encoding="utf-8")),
             figures={
                 section: [figures[chart.name] for chart in charts if chart.name in figures]

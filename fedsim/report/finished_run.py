@@ -1,6 +1,5 @@
 """A run directory, read and checked: the only thing that a report is made from."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,8 +10,8 @@ from typing import TypeAlias
 import polars as pl
 
 from fedsim.common.errors import RunError, ScenarioError
-from fedsim.report.buffered import BufferedSessions, gather_buffered
-from fedsim.report.gathered import Gathered, gather
+from fedsim.common.json_files import read_figures, read_object
+from fedsim.report.gathered import BufferedSessions, Gathered, gather, gather_buffered
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate
@@ -23,17 +22,7 @@ Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
 INITIAL_ROUND = -1
 """The round under which the learning table keeps the initial model."""
 
-_ROUNDS = (
-    "round",
-    "opened_s",
-    "selected_s",
-    "closed_s",
-    "selected",
-    "reported",
-    "dropped",
-    "late",
-    "outcome",
-)
+_ROUNDS = ("round", "opened_s", "selected_s", "closed_s", "selected", "reported", "dropped", "late", "outcome")
 _PARTICIPATIONS = ("round", "client", "selected_s", "ended_s", "outcome", "gap")
 _CLIENTS = (
     *("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method"),
@@ -92,11 +81,6 @@ class FinishedRun:
     buffered: BufferedSessions | None = None
 
     @property
-    def sessions(self) -> Mapping[str, int]:
-        """How many sessions ended in each way: outcome -> count."""
-        return {str(outcome): int(count) for outcome, count in self.gathered.outcomes.iter_rows()}
-
-    @property
     def simulated_s(self) -> float:
         """Seconds of simulated time from the start to the end of the run."""
         known = self.manifest.get("simulated_s")
@@ -109,12 +93,6 @@ class FinishedRun:
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
         return "round" if self.buffered is None else "version"
-
-    @property
-    def gauged(self) -> int | None:
-        """How many clients stand for all in the gauges; None where everyone is counted."""
-        most = self.scenario.records.gauge_sample
-        return most if most is not None and len(self.clients) > most else None
 
     @property
     def wanted(self) -> int | None:
@@ -133,13 +111,13 @@ def read_run(directory: Path) -> FinishedRun:
     """
     if not directory.is_dir():
         raise RunError(f"{directory}: no such run directory")
-    if not (directory / "manifest.json").exists() and any(directory.glob("*.parquet")):
-        path = directory / "manifest.json"
+    path = directory / "manifest.json"
+    if not path.exists() and any(directory.glob("*.parquet")):
         raise RunError(f"{path}: no such file; a run writes it last, so this one has not ended")
-    manifest = _read_json(directory / "manifest.json")
+    manifest = read_object(path, f"{path}: no such file; is this a run directory?")
     name = manifest.get("name")
     if not isinstance(name, str):
-        raise RunError(f"{directory / 'manifest.json'}: has no name; it was not written by a run")
+        raise RunError(f"{path}: has no name; it was not written by a run")
     clients = _read_table(directory / "clients.parquet", _CLIENTS)
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     participations = directory / "participations.parquet"
@@ -147,19 +125,21 @@ def read_run(directory: Path) -> FinishedRun:
     with _reading(participations):
         scan = _scan(participations, _PARTICIPATIONS)
         gathered = gather(scan, clients, chosen)
+    figures = read_figures(directory / "metrics.json")
     run = FinishedRun(
         name=name,
         manifest=manifest,
-        scenario=_scenario(directory / "manifest.json", manifest),
+        scenario=_scenario(path, manifest),
         rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
         clients=clients,
         participations=scan,
         gathered=gathered,
         gauges=_read_optional(directory / "gauges.parquet", _GAUGES),
         transitions=transitions,
-        learning=_read_learning(directory / "learning.parquet"),
+        # What else a problem measures, such as the distance from its optimum, stands beside the columns that all have.
+        learning=_read_optional(directory / "learning.parquet", _LEARNING, every=True),
         convergence=_read_optional(directory / "convergence.parquet", _CONVERGENCE),
-        metrics=_metrics(directory / "metrics.json"),
+        metrics={name: value for name, value in figures.items() if math.isfinite(value)},
     )
     if not isinstance(run.scenario.server, BufferedServer):
         return run
@@ -174,30 +154,6 @@ def _scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
         return validate(Scenario, Document(manifest.get("scenario")), [])
     except ScenarioError as error:
         raise RunError(f"{path}: its scenario cannot be read: {error.mistakes[0]}") from None
-
-
-def _read_json(path: Path) -> Mapping[str, Json]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{path}: no such file; is this a run directory?") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{path}: holds no JSON object")
-    return value
-
-
-def _metrics(path: Path) -> Mapping[str, float]:
-    values = {}
-    for name, value in _read_json(path).items():
-        if value is None:
-            continue
-        if not isinstance(value, int | float):
-            raise RunError(f"{path}: {name} is {value!r}, not a number")
-        if math.isfinite(value):
-            values[name] = float(value)
-    return values
 
 
 @contextmanager
@@ -221,18 +177,11 @@ def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
     return frame
 
 
-def _read_table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+def _read_table(path: Path, columns: tuple[str, ...], every: bool = False) -> pl.DataFrame:
+    """Read these columns of a table, or every one that it has beside them."""
     with _reading(path):
-        return _scan(path, columns).select(*columns).collect()
+        return _scan(path, columns).select(pl.all() if every else columns).collect()
 
 
-def _read_learning(path: Path) -> pl.DataFrame | None:
-    # What else a problem measures, such as the distance from its optimum, stands beside the columns that all have.
-    if not path.exists():
-        return None
-    with _reading(path):
-        return _scan(path, _LEARNING).collect()
-
-
-def _read_optional(path: Path, columns: tuple[str, ...]) -> pl.DataFrame | None:
-    return _read_table(path, columns) if path.exists() else None
+def _read_optional(path: Path, columns: tuple[str, ...], every: bool = False) -> pl.DataFrame | None:
+    return _read_table(path, columns, every) if path.exists() else None

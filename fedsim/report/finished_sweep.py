@@ -9,12 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.common.errors import RunError
 from fedsim.report.binning import Floats
 from fedsim.report.finished_run import Json
 from fedsim.report.formatting import number
-from fedsim.sweeps import results
-from fedsim.sweeps.store import SWEEP_FILE
+from fedsim.sweeps import results, store
 
 COMPLETE = "complete"
 
@@ -62,13 +60,14 @@ class Estimates:
         Over the seeds.
     half
         Half of the 95 % confidence interval of the mean, from Student's t; NaN with fewer than two seeds.
-    seeds
-        How many seeds have a value.
     """
 
     mean: Floats
     half: Floats
-    seeds: Floats
+
+    def at(self, points: NDArray[np.int64]) -> "Estimates":
+        """Return those at some of the points."""
+        return Estimates(self.mean[points], self.half[points])
 
 
 def read_sweep(directory: Path) -> FinishedSweep:
@@ -79,45 +78,12 @@ def read_sweep(directory: Path) -> FinishedSweep:
     RunError
         The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
     """
-    meta = read_meta(directory)
-    return sweep_of(results.read_results(directory), meta, directory.name)
-
-
-def read_meta(directory: Path) -> Mapping[str, Json]:
-    """Read `sweep.json`.
-
-    Raises
-    ------
-    RunError
-        It is missing, unreadable, or no object.
-    """
-    path = directory / SWEEP_FILE
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(meta, dict):
-        raise RunError(f"{path}: holds no JSON object")
-    return meta
-
-
-def sweep_of(table: pl.DataFrame, meta: Mapping[str, Json], fallback: str = "sweep") -> FinishedSweep:
-    """Order the tidy table of a sweep: run_id, point, seed, status, a column for each parameter, metric, value.
-
-    Raises
-    ------
-    RunError
-        A column is missing.
-    """
-    missing = [column for column in results.FIXED if column not in table.columns]
-    if missing:
-        raise RunError(f"the results of the sweep lack the columns {', '.join(missing)}")
-    name = meta.get("name")
-    parameters = tuple(column for column in table.columns if column not in results.FIXED)
+    table, meta = results.read_results(directory), store.read_sweep(directory)
+    parameters = tuple(results.parameters_of(table))
     points = table.select("point", *parameters).unique("point", keep="first", maintain_order=True).sort("point")
     finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
     return FinishedSweep(
-        name=name if isinstance(name, str) else fallback,
+        name=meta["name"] if isinstance(meta["name"], str) else directory.name,
         meta=meta,
         parameters=parameters,
         points=points,
@@ -154,8 +120,7 @@ def _aligned(sweep: FinishedSweep, table: pl.DataFrame) -> Estimates:
     mean = every["mean"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     high = every["high"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     # With fewer than two seeds there is no interval, whatever the table holds in its place.
-    seeds = every["seeds"].fill_null(0).to_numpy().astype(np.float64)
-    return Estimates(mean, np.where(seeds >= 2, high - mean, np.nan), seeds)
+    return Estimates(mean, np.where(every["seeds"].fill_null(0) >= 2, high - mean, np.nan))
 
 
 def values_of(sweep: FinishedSweep, parameter: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Numbers as a person writes them: thousands separated, four digits that count, times in units that fit."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 NOTHING = "\N{EN DASH}"
 """Stands for a value that is not there."""
@@ -84,6 +84,22 @@ def duration(seconds: float | None) -> str:
 def time_unit(seconds: float) -> tuple[float, str]:
     """Choose the unit in which a time is easily read: its length in seconds, and its name."""
     return next(((size, unit) for size, unit in _UNITS if abs(seconds) >= 2 * size), _UNITS[-1])
+
+
+def cut(text: str, longest: int) -> str:
+    """Cut the end off a text that is too long for its place."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def signed(value: float, write: Callable[[float], str] = number) -> str:
+    """Write a difference with its sign; one that is written as nothing has none."""
+    text = write(value)
+    return f"+{text}" if value > 0 and text[0].isdigit() else text
+
+
+def between(first: float, last: float) -> str:
+    """Write a range of whole numbers; one alone where it holds no more."""
+    return count(first) if first == last else f"{count(first)} to {count(last)}"
 
 
 def listing(items: Sequence[str]) -> str:

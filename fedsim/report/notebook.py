@@ -28,12 +28,11 @@ def notebook_html(directory: Path) -> str:
     light, dark = _palettes()
     return render_part(
         "notebook.html.jinja",
-        name=document.name,
+        document=document,
         light=light,
         dark=dark,
         chart=shown,
         picture=None if shown is None else picture(shown),
-        **{key: document.context[key] for key in ("verdict", "answer", "tiles")},
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fedsim.report.finished_run import FinishedRun, Json
-from fedsim.report.formatting import NOTHING, count, duration
+from fedsim.report.formatting import NOTHING, count, cut, duration
 
 SCENARIO_CHARACTERS = 100_000
 """Characters shown of the resolved scenario, which may hold a weight for every client."""
@@ -41,11 +41,11 @@ class Provenance:
 
 def provenance(run: FinishedRun) -> Provenance:
     """Gather the provenance from the manifest; what it does not say shows as missing."""
-    manifest = run.manifest
+    manifest, time_s = run.manifest, run.manifest.get("simulated_s")
     told = ("scenario_file", "seed", "replicate", "status")
     facts = (
         *((key.replace("_", " ").capitalize(), _text(manifest.get(key))) for key in told),
-        ("Simulated time", _time(manifest.get("simulated_s"))),
+        ("Simulated time", duration(time_s if isinstance(time_s, int | float) else None)),
         ("Versions", _versions(manifest)),
         ("Platform", _text(manifest.get("platform"))),
     )
@@ -55,7 +55,7 @@ def provenance(run: FinishedRun) -> Provenance:
 def sweep_provenance(meta: Mapping[str, Json]) -> Provenance:
     """Gather the provenance from `sweep.json`; what it does not say shows as missing."""
     told = [key for key in ("scenario_file", "status", "seeds", "platform") if key in meta]
-    facts = [(key.replace("_", " ").capitalize(), _short(meta[key])) for key in told]
+    facts = [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in told]
     versions = [("Versions", versions)] if (versions := _versions(meta)) else []
     return _gathered(meta, (*facts, *versions), meta, "sweep.json")
 
@@ -78,17 +78,8 @@ def _versions(meta: Mapping[str, Json]) -> str:
     return ", ".join(f"{name} {version}" for name, version in _pairs(meta.get("versions")))
 
 
-def _short(value: Json) -> str:
-    text = _text(value)
-    return text if len(text) <= 300 else f"{text[:300]}…"
-
-
 def _text(value: Json) -> str:
     return NOTHING if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _time(value: Json) -> str:
-    return duration(value) if isinstance(value, int | float) else NOTHING
 
 
 def _pairs(value: Json) -> tuple[tuple[str, str], ...]:

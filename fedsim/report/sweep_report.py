@@ -1,7 +1,7 @@
 """The report of a sweep: what changes along it, by how much, and how sure that is."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,9 +13,17 @@ from fedsim.report.charts.sweep_lines import L1, L1_THEORY, Line, axis_of, line_
 from fedsim.report.charts.sweep_maps import map_chart
 from fedsim.report.charts.trade_off import PACE
 from fedsim.report.document import Document
-from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, estimates, paired, point_names, short, values_of
-from fedsim.report.formatting import NOTHING, count, fixed, listing, minus, number
-from fedsim.report.markdown import plain_table, summary
+from fedsim.report.finished_sweep import (
+    COMPLETE,
+    Estimates,
+    FinishedSweep,
+    estimates,
+    paired,
+    point_names,
+    short,
+    values_of,
+)
+from fedsim.report.formatting import count, fixed, listing, number, signed
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.tables import Table
 from fedsim.report.verdict import verdict
@@ -53,28 +61,26 @@ NAMES = ("distance", trade_off.NAME, "trend-*", "map-*")
 def sweep_document(sweep: FinishedSweep) -> Document:
     """Compute everything that the report of a sweep shows."""
     chosen = headlines(sweep)
-    judged, said, key = verdict(sweep.meta.get("verdict")), sweep_answer(sweep), sweep_tiles(sweep)
-    points, differences = point_table(sweep, chosen), difference_table(sweep, chosen)
-    description = sweep.meta.get("description")
-    status = sweep.meta.get("status")
-    origin = sweep_provenance(sweep.meta)
+    points, origin = point_table(sweep, chosen), sweep_provenance(sweep.meta)
+    description, status = sweep.meta.get("description"), sweep.meta.get("status")
     return Document(
+        kind="sweep",
         name=sweep.name,
-        template="sweep.html.jinja",
+        description=description if isinstance(description, str) else "",
+        status=status if isinstance(status, str) else "",
+        verdict=verdict(sweep.meta.get("verdict")),
+        answer=tuple(sweep_answer(sweep)),
+        tiles=tuple(sweep_tiles(sweep)),
+        charts=sweep_charts(sweep, chosen),
+        names=NAMES,
         context={
-            "description": description if isinstance(description, str) else "",
-            "status": status if isinstance(status, str) else "",
-            "verdict": judged,
-            "answer": said,
-            "tiles": key,
             "points": points,
-            "differences": differences,
+            "differences": difference_table(sweep, chosen),
             "failures": failure_table(sweep),
             "provenance": origin,
         },
-        charts=sweep_charts(sweep, chosen),
-        names=NAMES,
-        summary=summary("sweep", sweep.name, judged, said, key, [plain_table(points)], origin.command),
+        tables=[points],
+        command=origin.command,
     )
 
 
@@ -99,7 +105,7 @@ def sweep_charts(sweep: FinishedSweep, chosen: Sequence[str]) -> Mapping[str, tu
     along = axis_of(sweep)
     title = f"Bias along {short(along)}" if along is not None else "Bias"
     others = [metric for metric in chosen if metric != L1]
-    maps = [map_chart(sweep, metric, f"map-{_slug(metric)}", _title(metric), _unit(metric)) for metric in chosen]
+    maps = [map_chart(sweep, metric, f"map-{_slug(metric)}", _title(metric)) for metric in chosen]
     return {
         "bias": (
             line_chart(sweep, L1, "distance", title, _unit(L1), L1_THEORY),
@@ -130,42 +136,37 @@ def _unit(metric: str) -> str:
     return "" if known is None else known.unit.replace("1/d", "per day")
 
 
-def sweep_answer(sweep: FinishedSweep) -> tuple[Sentence, ...]:
+def sweep_answer(sweep: FinishedSweep) -> Iterator[Sentence]:
     """Say in words what the sweep found."""
-    seeds = sweep.runs["seed"].n_unique()
-    extent = Sentence(
-        f"{count(len(sweep.points), 'point')} with {count(seeds, 'seed')} each: {count(len(sweep.runs), 'run')}.", WHAT
-    )
+    seeds, runs = sweep.runs["seed"].n_unique(), count(len(sweep.runs), "run")
+    yield Sentence(f"{count(len(sweep.points), 'point')} with {count(seeds, 'seed')} each: {runs}.", WHAT)
     if sweep.runs.is_empty() or sweep.results.is_empty():
-        return (extent, Sentence("No run has a result: there is nothing to compare.", WHAT, warns=True))
-    found = [_way(sweep, metric, words, about) for metric, words, about in _TOLD]
-    return (extent, *(sentence for sentence in found if sentence is not None), *_trust(sweep, seeds))
-
-
-_TOLD = (
-    (L1, "the L1 distance from uniform", BIAS),
-    (PACE, "the number of rounds per simulated day", COST),
-)
-
-
-def _trust(sweep: FinishedSweep, seeds: int) -> tuple[Sentence, ...]:
-    sentences = []
-    missing = len(sweep.runs) - sweep.runs.filter(status=COMPLETE).height
-    if missing:
-        what = f"{count(missing)} of {count(len(sweep.runs), 'run')} did not complete: their figures are missing below."
-        sentences.append(Sentence(what, TRUST, warns=True))
+        yield Sentence("No run has a result: there is nothing to compare.", WHAT, warns=True)
+        return
+    for metric, words, about in TOLD:
+        if (way := _way(sweep, metric, words)) is not None:
+            yield Sentence(way, about)
+    if missing := len(sweep.runs) - sweep.runs.filter(status=COMPLETE).height:
+        what = f"{count(missing)} of {runs} did not complete: their figures are missing below."
+        yield Sentence(what, TRUST, warns=True)
     if seeds == 1:
         alone = "With one seed there are no intervals: chance cannot be told from effect."
-        sentences.append(Sentence(alone, TRUST, warns=True))
+        yield Sentence(alone, TRUST, warns=True)
     elif not missing:
         text = (
             f"Every run completed. Every point has the same {count(seeds, 'seed')}, so differences are paired by seed"
         )
-        sentences.append(Sentence(f"{text}; ± is half of a 95\N{NARROW NO-BREAK SPACE}% interval.", TRUST))
-    return tuple(sentences)
+        yield Sentence(f"{text}; ± is half of a 95\N{NARROW NO-BREAK SPACE}% interval.", TRUST)
 
 
-def _way(sweep: FinishedSweep, metric: str, words: str, about: str) -> Sentence | None:
+TOLD = (
+    (L1, "the L1 distance from uniform", BIAS),
+    (PACE, "the number of rounds per simulated day", COST),
+)
+"""The metrics that an answer tells of, in its words, and the question that they belong to."""
+
+
+def _way(sweep: FinishedSweep, metric: str, words: str) -> str | None:
     """Tell how a metric goes from one end of the sweep to the other, with the paired difference between the two."""
     data = line_data(sweep, metric)
     if data is None:
@@ -173,11 +174,10 @@ def _way(sweep: FinishedSweep, metric: str, words: str, about: str) -> Sentence 
     ends = list(dict.fromkeys((data.lines[0], data.lines[-1])))
     x, y = ends[0].x[0], ends[0].x[-1]
     if x == y:
-        return Sentence(f"{words[0].upper()}{words[1:]} is {_figure(float(ends[0].mean[0]))}.", about)
+        return f"{words[0].upper()}{words[1:]} is {_figure(float(ends[0].mean[0]))}."
     ways = [f"{_change(sweep, metric, line)}{f' with {line.name}' if line.name else ''}" for line in ends]
     name = short(data.along)
-    text = f"From {name}{_IS}{data.at(x)} to {name}{_IS}{data.at(y)}, {words} {listing(ways)}."
-    return Sentence(text, about)
+    return f"From {name}{_IS}{data.at(x)} to {name}{_IS}{data.at(y)}, {words} {listing(ways)}."
 
 
 def _change(sweep: FinishedSweep, metric: str, line: Line) -> str:
@@ -186,7 +186,7 @@ def _change(sweep: FinishedSweep, metric: str, line: Line) -> str:
     change, half = float(apart.mean[last]), float(apart.half[last])
     if change == 0:
         return f"stays at {_figure(float(line.mean[0]))}"
-    told = f"{_signed(change)} ± {number(half, 2)}" if np.isfinite(half) else _signed(change)
+    told = signed(change, _figure) + (f" ± {number(half, 2)}" if np.isfinite(half) else "")
     return f"goes from {_figure(float(line.mean[0]))} to {_figure(float(line.mean[-1]))} ({told})"
 
 
@@ -194,30 +194,25 @@ def _figure(value: float) -> str:
     return fixed(value) if abs(value) < 10 else number(value)
 
 
-def _signed(value: float) -> str:
-    return f"+{_figure(value)}" if value > 0 else minus(_figure(value))
-
-
-def sweep_tiles(sweep: FinishedSweep) -> tuple[Tile, ...]:
+def sweep_tiles(sweep: FinishedSweep) -> Iterator[Tile]:
     """Pick the key figures of a sweep."""
-    complete = sweep.runs.filter(status=COMPLETE).height
-    found = [
-        Tile(count(len(sweep.points)), "points" if len(sweep.points) != 1 else "point", ", ".join(sweep.parameters)),
-        Tile(count(complete), "runs complete", f"of {count(len(sweep.runs))}"),
-    ]
+    points, complete = len(sweep.points), sweep.runs.filter(status=COMPLETE).height
+    yield Tile(count(points), "points" if points != 1 else "point", ", ".join(sweep.parameters))
+    yield Tile(count(complete), "runs complete", f"of {count(len(sweep.runs))}")
     names = point_names(sweep)
-    for metric, words, best in ((L1, "least L1 from uniform", "low"), (PACE, "most rounds per day", "high")):
+    for metric, words, best in (
+        (L1, "least L1 from uniform", np.nanargmin),
+        (PACE, "most rounds per day", np.nanargmax),
+    ):
         mean = estimates(sweep, metric).mean
         if np.isfinite(mean).any():
-            index = int(np.nanargmin(mean) if best == "low" else np.nanargmax(mean))
-            found.append(Tile(_figure(mean[index]), words, f"at {names[index]}" if names[index] else ""))
-    return tuple(found)
+            index = int(best(mean))
+            yield Tile(_figure(mean[index]), words, f"at {names[index]}" if names[index] else "")
 
 
 def point_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table:
     """Show the means at every point."""
-    columns = [estimates(sweep, metric) for metric in chosen[:COLUMNS]]
-    cells = [[_with_half(mean, half) for mean, half in zip(own.mean, own.half, strict=True)] for own in columns]
+    cells = [_with_halves(estimates(sweep, metric)) for metric in chosen[:COLUMNS]]
     return _points(sweep, "Points of the sweep: mean ± half of the 95 % interval", chosen[:COLUMNS], cells)
 
 
@@ -225,18 +220,15 @@ def difference_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table | Non
     """Show the paired differences of every point from the first; None where there is but one point."""
     if len(sweep.points) < 2 or not chosen:
         return None
-    columns = [paired(sweep, metric) for metric in chosen[:COLUMNS]]
-    cells = [
-        ["first" if index == 0 else _with_half(mean, half) for index, (mean, half) in enumerate(zip(*own, strict=True))]
-        for own in ((each.mean.tolist(), each.half.tolist()) for each in columns)
-    ]
+    cells = [["first", *_with_halves(paired(sweep, metric))[1:]] for metric in chosen[:COLUMNS]]
     return _points(sweep, "Differences from the first point, paired by seed", chosen[:COLUMNS], cells)
 
 
-def _with_half(mean: float, half: float) -> str:
-    if not np.isfinite(mean):
-        return NOTHING
-    return f"{number(mean)} ± {number(half, 2)}" if np.isfinite(half) else number(mean)
+def _with_halves(found: Estimates) -> list[str]:
+    return [
+        f"{number(mean)} ± {number(half, 2)}" if np.isfinite([mean, half]).all() else number(mean)
+        for mean, half in zip(found.mean, found.half, strict=True)
+    ]
 
 
 def _points(sweep: FinishedSweep, caption: str, metrics: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:

@@ -62,48 +62,44 @@ def client_table(run: FinishedRun) -> Table:
         shown = pl.concat([ranked.head(ENDS), ranked.tail(ENDS)])
         omitted = count(len(ranked) - 2 * ENDS)
         note = f"The {ENDS} most and the {ENDS} least frequent; the {omitted} between are in clients.parquet."
-    columns = ["client", "group", "separation", "participations", "frequency", "pi"]
+    multiples = pl.col("frequency", "pi") * len(ranked)
     rows = tuple(
-        (
-            str(client),
-            str(group),
-            str(separation),
-            count(participations),
-            _times_uniform(frequency, len(ranked)),
-            _times_uniform(pi, len(ranked)),
-        )
-        for client, group, separation, participations, frequency, pi in shown.select(columns).iter_rows()
+        (str(client), str(group), str(separation), count(participations), *map(fixed, shares))
+        for client, group, separation, participations, *shares in shown.select(
+            "client", "group", "separation", "participations", multiples
+        ).iter_rows()
     )
     header = ("Client", "Group", "R", "Took part", "Frequency", "Theory")
     return Table("Clients by frequency, in multiples of uniform", header, rows, words=2, note=note)
 
 
-def _times_uniform(share: float | None, clients: int) -> str:
-    return NOTHING if share is None else fixed(share * clients)
+def group_shares(run: FinishedRun) -> pl.DataFrame:
+    """Return what each group is of the whole, in the order of the scenario.
+
+    Columns: ``group``; ``clients``, how many it has; ``weight``, ``uniform``, ``measured`` and ``theory``, its shares
+    of the weight, of the clients, of the participations, and of those that the theory predicts. The third is null
+    where nobody took part, the fourth where the theory has no value for some client.
+    """
+    groups = run.clients.group_by("group", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("clients"),
+        pl.col("weight").sum() / run.clients["weight"].sum(),
+        (pl.len() / len(run.clients)).alias("uniform"),
+        pl.col("participations").sum().alias("measured"),
+        # A sum would take a missing theory for zero.
+        pl.when(pl.col("pi").null_count() == 0).then(pl.col("pi").sum()).alias("theory"),
+    )
+    taken = run.clients["participations"].sum()
+    return groups.with_columns(measured=pl.col("measured") / taken if taken else None)
 
 
 def group_table(run: FinishedRun) -> Table | None:
     """Show what each group's clients weigh and how much they took part; None where there is but one group."""
-    groups = run.clients.group_by("group", maintain_order=True).agg(
-        pl.len(),
-        pl.col("weight").sum(),
-        pl.col("participations").sum(),
-        # A sum would take a missing theory for zero.
-        pl.when(pl.col("pi").null_count() == 0).then(pl.col("pi").sum()),
-    )
+    groups = group_shares(run)
     if len(groups) < 2:
         return None
-    weights, total = groups["weight"].sum(), groups["participations"].sum()
     rows = tuple(
-        (
-            str(group),
-            count(clients),
-            percent(weight / weights),
-            percent(clients / len(run.clients)),
-            percent(taken / total) if total else NOTHING,
-            percent(pi),
-        )
-        for group, clients, weight, taken, pi in groups.head(GROUPS).iter_rows()
+        (str(group), count(clients), *map(percent, shares))
+        for group, clients, *shares in groups.head(GROUPS).iter_rows()
     )
     omitted = len(groups) - len(rows)
     note = f"The first {GROUPS} groups; {count(omitted, 'more group')} in clients.parquet." if omitted else ""
@@ -111,19 +107,12 @@ def group_table(run: FinishedRun) -> Table | None:
     return Table("Groups, as shares of the whole", header, rows, note=note)
 
 
-def round_table(run: FinishedRun) -> Table:
-    """Show how the rounds ended."""
-    counts = run.rounds.group_by("outcome").len().sort("len", "outcome", descending=[True, False])
-    rows = tuple((str(outcome), count(n), percent(n / len(run.rounds))) for outcome, n in counts.iter_rows())
-    return Table("How rounds ended", ("Outcome", "Rounds", "Share"), rows)
-
-
-def session_table(run: FinishedRun) -> Table:
-    """Show how the sessions ended."""
-    total = sum(run.sessions.values())
-    ranked = sorted(run.sessions.items(), key=lambda item: (-item[1], item[0]))
-    rows = tuple((outcome, count(n), percent(n / total)) for outcome, n in ranked)
-    return Table("How sessions ended", ("Outcome", "Sessions", "Share"), rows)
+def ending_table(what: str, endings: pl.DataFrame) -> Table:
+    """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
+    ranked = endings.sort("len", "outcome", descending=[True, False])
+    total = endings["len"].sum()
+    rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
+    return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows)
 
 
 def learning_table(run: FinishedRun) -> Table | None:

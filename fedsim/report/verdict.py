@@ -1,11 +1,12 @@
 """What became of the conditions that a person wrote: observed, limit, margin, place, as text for the first screen."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsim.report.finished_run import Json
-from fedsim.report.formatting import NOTHING, count, duration, fixed, number, percent
+from fedsim.report.formatting import NOTHING, count, cut, duration, fixed, number, percent
 
 SHOWN = 40
 """Conditions of one kind shown at most."""
@@ -87,19 +88,13 @@ def verdict(entries: Json) -> Verdict | None:
 
 
 def _headline(conditions: Sequence[Condition]) -> str:
-    numbers = {status: sum(condition.status == status for condition in conditions) for status in _ORDER}
-    whole = len(conditions)
+    numbers, whole = Counter(condition.status for condition in conditions), len(conditions)
     if numbers["pass"] == whole:
-        who = {1: "The one expectation is", 2: "Both expectations are"}.get(
-            whole, f"All {count(whole)} expectations are"
-        )
-        return f"{who} met."
-    parts = []
-    if numbers["fail"]:
-        verb = "is" if numbers["fail"] == 1 else "are"
-        parts.append(f"{count(numbers['fail'])} of {count(whole, 'expectation')} {verb} missed")
-    else:
-        parts.append(f"{count(numbers['pass'])} of {count(whole, 'expectation')} met")
+        who = {1: "The one expectation is", 2: "Both expectations are"}
+        return f"{who.get(whole, f'All {count(whole)} expectations are')} met."
+    missed, of_all = numbers["fail"], count(whole, "expectation")
+    verb = "is" if missed == 1 else "are"
+    parts = [f"{count(missed)} of {of_all} {verb} missed" if missed else f"{count(numbers['pass'])} of {of_all} met"]
     if numbers["warn"]:
         parts.append(count(numbers["warn"], "warning"))
     if numbers["unjudged"]:
@@ -116,15 +111,11 @@ def _condition(entry: Mapping[str, Json]) -> Condition:
         outcome=_WORDS[status],
         check=check,
         why=_text(entry.get("why")),
-        place=_place(_text(entry.get("place"))),
+        # One that is no place in a file is a whole override.
+        place=cut(_text(entry.get("place")), LONGEST),
         figures=tuple((name, value) for name, value in figures if value != NOTHING),
         note=_text(entry.get("note")),
     )
-
-
-def _place(text: str) -> str:
-    """Cut a place that is no place in a file, but a whole override."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _text(value: Json) -> str:

@@ -46,12 +46,18 @@ def cooldown(
 
     Notes
     -----
+    `free_round` tells the rule of separation.
+    """
+    until_round = free_round(server, population.separation[clients], number)
+    return Cooldown(until_round, since_s + population.cooldown_s[clients])
+
+
+def free_round(server: Server, separation: NDArray[np.int64], number: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """Return the first round, of a buffered server the first version, that may select those who took part in `number`.
+
     R_i rounds are waited in full: whoever takes part in round t is free again in round t + 1 + R_i. A round selects
     once, so where R_i = 0 nothing is left to wait for; a buffered server selects again and again, and R_i = 0 still
     means once in a version.
     """
-    separation = population.separation[clients]
-    until_round = number + 1 + separation
-    if not isinstance(server, BufferedServer):
-        until_round[separation == 0] = number
-    return Cooldown(until_round, since_s + population.cooldown_s[clients])
+    free = number + 1 + separation
+    return free if isinstance(server, BufferedServer) else np.where(separation == 0, number, free)

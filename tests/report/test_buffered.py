@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
-from fedsim.report.buffered import gather_buffered
 from fedsim.report.charts import Chart, chart_of, run_charts
-from fedsim.report.charts.concurrency import ConcurrencyChart, concurrency_data
+from fedsim.report.charts.concurrency import ConcurrencyChart
 from fedsim.report.charts.gaps import GapChart
 from fedsim.report.charts.rounds import DurationChart, Durations, duration_data
-from fedsim.report.charts.staleness import StalenessChart, staleness_data
+from fedsim.report.charts.staleness import Staleness, StalenessChart, staleness_data
 from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.report.gathered import gather_buffered
 
 SCENARIO = """\
 stop: {rounds: 150}
@@ -44,7 +44,7 @@ def table(run: FinishedRun) -> pl.DataFrame:
 def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
     """Group by group, with the discarded ones, which lie beyond the limit."""
     data = staleness_data(run)
-    assert data is not None
+    assert isinstance(data, Staleness)
     assert data.names == ("slow", "fast")
     assert data.means[0] > data.means[1]
     log = table(run).filter(pl.col("outcome").is_in(["reported", "stale"]))
@@ -61,11 +61,8 @@ def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
 
 
 def test_places_are_all_taken_where_clients_abound(run: FinishedRun) -> None:
-    data = concurrency_data(run)
-    assert data is not None
-    assert data.concurrency == 8
-    np.testing.assert_allclose(data.running, 8.0, rtol=1e-9)
-    assert data.taken == pytest.approx(1.0)
+    assert run.buffered is not None
+    np.testing.assert_allclose(run.buffered.running, 8.0, rtol=1e-9)
     chart = chart_of("places", ConcurrencyChart(), run)
     assert isinstance(chart, Chart)
     assert chart.description.startswith("100\N{NARROW NO-BREAK SPACE}% of the 8 places")

@@ -43,13 +43,12 @@ def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, P
 
 def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[Path, Path]) -> None:
     document = comparison_document(*pair)
-    answer = document.context["answer"]
-    text = plain(" ".join(each.text for each in answer))  # type: ignore[attr-defined]
+    text = plain(" ".join(each.text for each in document.answer))
     assert "What differs: seed (1 against 2) and server.cohort (5 against 6)." in text
     assert "The L1 distance from uniform goes from" in text
     assert "standard error 0.014" in text
     assert "different seeds" in text
-    assert [each.warns for each in answer].count(True) == 1  # type: ignore[attr-defined]
+    assert [each.warns for each in document.answer].count(True) == 1
 
 
 def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
@@ -81,7 +80,7 @@ def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
     document = comparison_document(pair[0], pair[0])
     assert document.context["settings"] is None
     assert document.context["figures_first"] is None
-    text = " ".join(each.text for each in document.context["answer"])  # type: ignore[attr-defined]
+    text = " ".join(each.text for each in document.answer)
     assert "The scenarios are the same." in text
     assert "is the same, so devices" in text
 

@@ -11,7 +11,7 @@ from fedsim.report import write_report
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.sweep_lines import L1, L1_THEORY, axis_of, line_data
 from fedsim.report.charts.sweep_maps import map_data
-from fedsim.report.charts.trade_off import PACE, trade_off_data
+from fedsim.report.charts.trade_off import PACE
 from fedsim.report.finished_sweep import FinishedSweep, estimates, paired, read_sweep
 from fedsim.report.page import document_of
 from fedsim.report.sweep_report import difference_table, headlines, point_table, sweep_answer, sweep_charts
@@ -40,7 +40,6 @@ def test_estimates_are_means_with_student_s_interval(sweep: FinishedSweep) -> No
     assert found.mean[0] == pytest.approx(np.mean(values))
     half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert found.half[0] == pytest.approx(half)
-    np.testing.assert_array_equal(found.seeds, 3)
 
 
 def test_differences_are_paired_so_what_worlds_share_cancels(sweep: FinishedSweep) -> None:
@@ -64,13 +63,14 @@ def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep
 
 
 def test_the_trade_off_has_a_point_for_each_separation(sweep: FinishedSweep) -> None:
-    data = trade_off_data(sweep)
+    data = line_data(sweep, L1, beside=PACE)
     assert data is not None
     assert (data.along, data.omitted) == (SEPARATION, 0)
-    first = data.trails[0]
-    assert first.values == ("0", "4", "8")
-    np.testing.assert_allclose(first.pace, [per_day(r, 5) for r in SEPARATIONS])
-    np.testing.assert_allclose(first.bias, [l1(r, 5, 2) for r in SEPARATIONS])
+    first = data.lines[0]
+    assert [data.at(x) for x in first.x] == ["0", "4", "8"]
+    assert first.beside is not None
+    np.testing.assert_allclose(first.beside.mean, [per_day(r, 5) for r in SEPARATIONS])
+    np.testing.assert_allclose(first.mean, [l1(r, 5, 2) for r in SEPARATIONS])
 
 
 def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:

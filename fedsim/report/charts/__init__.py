@@ -32,7 +32,7 @@ BUILTIN: Final = {
     "gradient-last-half": f"{_ROOM}.learning:GradientLastHalf",
     "loss-time": f"{_ROOM}.learning:LossOverTime",
     "gradient-time": f"{_ROOM}.learning:GradientOverTime",
-    "optimum": f"{_ROOM}.optimum:OptimumChart",
+    "optimum": f"{_ROOM}.learning:OptimumChart",
 }
 """Every chart that the report of a run can have, by the anchor in its page."""
 CHARTS: Final = Registry[RunChart]("a chart", RunChart, BUILTIN)

@@ -14,7 +14,7 @@ from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.eligible import sampled
 from fedsim.report.charts.marks import label_axes, legend, linear, panels, percents, series_color
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NOTHING, count, fixed, listing, percent
+from fedsim.report.formatting import count, fixed, listing, percent
 from fedsim.report.gathered import SLOT
 from fedsim.report.tables import Table
 
@@ -145,7 +145,8 @@ class AvailabilityChart:
             suffix = f", {zone.name}" if several else ""
             header += [f"Available{suffix}", f"Sessions an hour{suffix}"]
         rows = tuple(
-            (f"{hour:02}", *(cell for zone in data.zones for cell in _cells(zone, hour))) for hour in HOURS.tolist()
+            (f"{k:02}", *(cell for each in data.zones for cell in (percent(each.share[k]), fixed(each.sessions[k], 1))))
+            for k in HOURS.tolist()
         )
         return Table(f"Availability by hour ({data.clock})", tuple(header), rows, words=0)
 
@@ -168,8 +169,3 @@ class AvailabilityChart:
         label_axes(above, "", "available, of the devices there")
         label_axes(below, f"hour of the day ({data.clock})", "sessions begun per hour")
         legend(above, entries)
-
-
-def _cells(zone: Zone, hour: int) -> tuple[str, str]:
-    sessions = zone.sessions[hour]
-    return percent(zone.share[hour]), fixed(sessions, 1) if np.isfinite(sessions) else NOTHING

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Floats, edges
-from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import SERIES, label_axes, percents
+from fedsim.report.charts.marks import SERIES, label_axes, percents, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, fixed, listing, percent
 from fedsim.report.tables import Table, thinned

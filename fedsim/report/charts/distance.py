@@ -54,24 +54,24 @@ def choose_separations(feasible: int, separation: int, points: int = POINTS) -> 
     if feasible <= points:
         return np.arange(feasible, dtype=np.int64)
     spaced = np.rint(np.linspace(0, feasible - 1, points - 1)).astype(np.int64)
-    own = [separation] if separation < feasible else []
-    return np.unique(np.append(spaced, own))
+    return np.unique([*spaced, *([separation] if separation < feasible else [])])
 
 
 def distance_data(run: FinishedRun) -> Distances | str:
     """Compute the chart's data, or say why there is none."""
-    if obstacle := _obstacle(run):
-        return obstacle
-    clients = run.clients.sort("client")
-    wanted = run.wanted
+    table, clients, wanted = run.clients.sort("client"), len(run.clients), run.wanted
+    if clients > CLIENTS:
+        return f"Left out beyond {count(CLIENTS)} clients: the closed form would be computed once for each R."
+    if table["separation"].n_unique() > 1:
+        return "Clients have different separations: the closed form is for one common R."
     if wanted is None:
         return "The manifest does not say how clients are selected."
-    separation = int(clients["separation"][0])
-    feasible = len(clients) // wanted
-    points = feasible if len(clients) <= ALL_UP_TO else POINTS
-    separations = choose_separations(feasible, separation, points)
+    if not 1 <= wanted <= clients:
+        return "A round wants more clients than there are: no R is feasible."
+    separation, feasible = int(table["separation"][0]), clients // wanted
+    separations = choose_separations(feasible, separation, feasible if clients <= ALL_UP_TO else POINTS)
     try:
-        l1 = distances(clients["weight"].to_numpy(), separations.tolist(), wanted, run.scenario.server.selection.kind)
+        l1 = distances(table["weight"].to_numpy(), separations.tolist(), wanted, run.scenario.server.selection.kind)
     except ChainError as error:
         return f"The theory has no answer here: {error}."
     return Distances(
@@ -82,18 +82,6 @@ def distance_data(run: FinishedRun) -> Distances | str:
         measured=run.metrics.get("participation.l1_uniform"),
         error=run.metrics.get("participation.l1_uniform_se"),
     )
-
-
-def _obstacle(run: FinishedRun) -> str:
-    """Say what keeps the closed form from being asked; empty where nothing does."""
-    clients, wanted = len(run.clients), run.wanted
-    if clients > CLIENTS:
-        return f"Left out beyond {count(CLIENTS)} clients: the closed form would be computed once for each R."
-    if run.clients["separation"].n_unique() > 1:
-        return "Clients have different separations: the closed form is for one common R."
-    if wanted is not None and not 1 <= wanted <= clients:
-        return "A round wants more clients than there are: no R is feasible."
-    return ""
 
 
 class DistanceChart:

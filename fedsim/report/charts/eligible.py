@@ -7,8 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, Floats, binned, edges
-from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import MUTED, SERIES, finish, line, linear, rule, spans
+from fedsim.report.charts.marks import MUTED, SERIES, finish, line, linear, rule, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, percent
 from fedsim.report.tables import Table, thinned
@@ -154,6 +153,7 @@ class EligibleChart:
 
 def sampled(run: FinishedRun) -> tuple[str, ...]:
     """Say so where the gauges did not count everyone: a note, or none."""
-    if run.gauged is None:
+    most = run.scenario.records.gauge_sample
+    if most is None or len(run.clients) <= most:
         return ()
-    return (f"Counted among {count(run.gauged)} evenly spaced clients, and scaled up to all.",)
+    return (f"Counted among {count(most)} evenly spaced clients, and scaled up to all.",)

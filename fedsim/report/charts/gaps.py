@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, spans_decades
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed, number
+from fedsim.report.formatting import between, count, fixed, number
 from fedsim.report.tables import Table, thinned
 
 COLUMNS = 30
@@ -27,6 +27,9 @@ class Gaps:
     ----------
     noun
         What the server counts by: round or version.
+    bars
+        A histogram where all have one separation, else None: where the bars begin and the last one ends, and the share
+        of all gaps in each.
     first, last
         Separations gathered in each column, from and to.
     least, low, median, high
@@ -36,6 +39,7 @@ class Gaps:
     """
 
     noun: str
+    bars: tuple[Ints, Floats] | None
     first: Ints
     last: Ints
     least: Ints
@@ -45,29 +49,7 @@ class Gaps:
     size: Ints
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """Gaps of clients that all have the same separation.
-
-    Parameters
-    ----------
-    separation
-        R.
-    bounds
-        Where the bars begin, and where the last one ends.
-    share
-        Of all gaps, in each bar.
-    all
-        The figures of the whole.
-    """
-
-    separation: int
-    bounds: Ints
-    share: Floats
-    all: Gaps
-
-
-def gap_data(run: FinishedRun) -> Gaps | Histogram | str:
+def gap_data(run: FinishedRun) -> Gaps | str:
     """Compute the chart's data: a histogram where all have one separation; or say why there is none."""
     table = run.gathered.gaps
     if table.is_empty():
@@ -76,8 +58,7 @@ def gap_data(run: FinishedRun) -> Gaps | Histogram | str:
     parts = np.array_split(separations, min(COLUMNS, len(separations)))
     columns = [_column(table, int(part[0]), int(part[-1])) for part in parts]
     arrays = [np.array(values, dtype=np.int64) for values in zip(*columns, strict=True)]
-    whole = Gaps(run.noun, *arrays)
-    return whole if len(separations) > 1 else _histogram(table, whole)
+    return Gaps(run.noun, None if len(separations) > 1 else _histogram(table), *arrays)
 
 
 def _column(table: pl.DataFrame, first: int, last: int) -> tuple[int, ...]:
@@ -89,7 +70,7 @@ def _column(table: pl.DataFrame, first: int, last: int) -> tuple[int, ...]:
     return first, last, int(gaps[0]), *quantiles, int(reached[-1])
 
 
-def _histogram(table: pl.DataFrame, whole: Gaps) -> Histogram:
+def _histogram(table: pl.DataFrame) -> tuple[Ints, Floats]:
     gaps, sizes = table["gap"].to_numpy(), table["len"].to_numpy().astype(np.float64)
     low, high = int(gaps[0]), int(gaps[-1])
     if high > 30 * low:
@@ -97,8 +78,7 @@ def _histogram(table: pl.DataFrame, whole: Gaps) -> Histogram:
     else:
         width = max(1, -(-(high - low + 1) // BARS))
         bounds = np.arange(low, high + 1 + width, width, dtype=np.int64)
-    share = np.histogram(gaps, bounds, weights=sizes)[0] / sizes.sum()
-    return Histogram(int(whole.first[0]), bounds, share, whole)
+    return bounds, np.histogram(gaps, bounds, weights=sizes)[0] / sizes.sum()
 
 
 class GapChart:
@@ -111,25 +91,23 @@ class GapChart:
 
     prepare = staticmethod(gap_data)
 
-    def description(self, data: Gaps | Histogram) -> str:
-        if isinstance(data, Histogram):
-            whole = data.all
+    def description(self, data: Gaps) -> str:
+        if data.bars is not None:
             return (
-                f"Gaps between two participations of a client at R = {data.separation}: the least is "
-                f"{count(whole.least[0], whole.noun)}, the median {count(whole.median[0])}; nineteen of twenty are at "
-                f"most {count(whole.high[0])}."
+                f"Gaps between two participations of a client at R = {data.first[0]}: the least is "
+                f"{count(data.least[0], data.noun)}, the median {count(data.median[0])}; nineteen of twenty are at "
+                f"most {count(data.high[0])}."
             )
         words = f"Median gaps from {count(data.median[0], data.noun)} at R = {data.first[0]}"
         return f"{words} to {count(data.median[-1], data.noun)} at R = {data.last[-1]}."
 
-    def notes(self, data: Gaps | Histogram) -> list[str]:
-        noun = data.all.noun if isinstance(data, Histogram) else data.noun
-        if isinstance(data, Histogram):
-            back = f"{noun} t + {data.separation + 1}"
+    def notes(self, data: Gaps) -> list[str]:
+        if data.bars is not None:
+            back = f"{data.noun} t + {data.first[0] + 1}"
             return [
-                f"R = {data.separation}: after {noun} t, nobody may come back before {back}.",
-                f"Bars show the share of gaps for each {noun}, averaged over the bar. "
-                f"Half of the gaps are at most {count(data.all.median[0], noun)}.",
+                f"R = {data.first[0]}: after {data.noun} t, nobody may come back before {back}.",
+                f"Bars show the share of gaps for each {data.noun}, averaged over the bar. "
+                f"Half of the gaps are at most {count(data.median[0], data.noun)}.",
             ]
         gathered = ["Neighbouring separations are gathered."] if (data.first != data.last).any() else []
         return [
@@ -138,25 +116,22 @@ class GapChart:
             *gathered,
         ]
 
-    def table(self, data: Gaps | Histogram) -> Table:
-        if isinstance(data, Histogram):
-            shares = zip(data.bounds[:-1].tolist(), data.bounds[1:].tolist(), data.share, strict=True)
-            bars = [(_between(start, end - 1), fixed(100 * share, 2)) for start, end, share in shares]
-            return thinned("Gaps between participations", (f"{data.all.noun.capitalize()}s", "Share (%)"), bars)
+    def table(self, data: Gaps) -> Table:
+        if data.bars is not None:
+            bounds, shares = data.bars
+            spans = zip(bounds[:-1].tolist(), bounds[1:].tolist(), shares, strict=True)
+            bars = [(between(start, end - 1), fixed(100 * share, 2)) for start, end, share in spans]
+            return thinned("Gaps between participations", (f"{data.noun.capitalize()}s", "Share (%)"), bars)
         columns = (data.first, data.last, data.size, data.least, data.low, data.median, data.high)
-        rows = [(_between(first, last), *map(count, values)) for first, last, *values in zip(*columns, strict=True)]
+        rows = [(between(first, last), *map(count, values)) for first, last, *values in zip(*columns, strict=True)]
         return thinned(f"Gaps by separation, in {data.noun}s", ("R", "Gaps", "Least", "5 %", "Median", "95 %"), rows)
 
-    def draw(self, data: Gaps | Histogram, axes: Axes) -> None:
+    def draw(self, data: Gaps, axes: Axes) -> None:
         """Draw a histogram, or a box for each separation."""
-        if isinstance(data, Histogram):
-            _draw_histogram(data, axes)
+        if data.bars is not None:
+            _draw_histogram(data, *data.bars, axes)
         else:
             _draw_boxes(data, axes)
-
-
-def _between(first: int, last: int) -> str:
-    return count(first) if first == last else f"{count(first)} to {count(last)}"
 
 
 def _draw_boxes(data: Gaps, axes: Axes) -> None:
@@ -184,14 +159,14 @@ def _draw_boxes(data: Gaps, axes: Axes) -> None:
     )
 
 
-def _draw_histogram(data: Histogram, axes: Axes) -> None:
+def _draw_histogram(data: Gaps, bounds: Ints, share: Floats, axes: Axes) -> None:
     """Draw the bars, as a density, and the rule as a line."""
-    density = data.share / np.diff(data.bounds)
-    bars = axes.stairs(density, data.bounds - 0.5, fill=True, color=SERIES[0], alpha=0.75)
-    limit = rule(axes, x=data.separation + 0.5)
-    far = data.bounds[-1] > 30 * data.bounds[0]
+    density = share / np.diff(bounds)
+    bars = axes.stairs(density, bounds - 0.5, fill=True, color=SERIES[0], alpha=0.75)
+    limit = rule(axes, x=data.first[0] + 0.5)
+    far = bounds[-1] > 30 * bounds[0]
     if far:
-        axes.set_xlim(max(0.5, data.bounds[0] - 1) / 1.2, data.bounds[-1] * 1.1)
+        axes.set_xlim(max(0.5, bounds[0] - 1) / 1.2, bounds[-1] * 1.1)
         logarithmic(axes, "x")
     else:
         linear(axes, "x", whole=True)
@@ -199,7 +174,7 @@ def _draw_histogram(data: Histogram, axes: Axes) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%")
     finish(
         axes,
-        f"gap ({data.all.noun}s)",
-        f"gaps, share for each {data.all.noun}",
-        [(bars, "gaps"), (limit, f"must be more than R = {data.separation}")],
+        f"gap ({data.noun}s)",
+        f"gaps, share for each {data.noun}",
+        [(bars, "gaps"), (limit, f"must be more than R = {data.first[0]}")],
     )

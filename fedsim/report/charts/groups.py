@@ -1,71 +1,30 @@
 """How often each group took part: measured, beside the theory and beside uniform."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.marks import RULE, SERIES, finish, linear, rule, shortened
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NOTHING, count, fixed, listing, percent
-from fedsim.report.tables import GROUPS, Table
+from fedsim.report.formatting import count, fixed, listing, percent
+from fedsim.report.tables import GROUPS, Table, group_shares
 
 LABEL = 22
 """Characters of a group's name that fit beside the chart."""
 
 
-@dataclass(frozen=True)
-class GroupFrequencies:
-    """Frequencies by group, in multiples of uniform: 1 is a group's share of the clients.
+def group_data(run: FinishedRun) -> pl.DataFrame | str:
+    """Return the `group_shares` with frequencies in multiples of uniform, or say why there are none.
 
-    Parameters
-    ----------
-    names
-        The groups in the order of the scenario.
-    clients
-        How many each has.
-    share
-        Share of all participations.
-    measured
-        That share over the group's share of the clients.
-    theory
-        What theory puts in its place; None where it has no value for some client.
-    omitted
-        Groups left out.
+    Besides, the columns ``frequency`` and ``predicted``: 1 is a group's share of the clients.
     """
-
-    names: tuple[str, ...]
-    clients: Ints
-    share: Floats
-    measured: Floats
-    theory: Floats | None
-    omitted: int
-
-
-def group_data(run: FinishedRun) -> GroupFrequencies | str:
-    """Compute the chart's data, or say why there is none."""
-    groups = run.clients.group_by("group", maintain_order=True).agg(
-        pl.len(), pl.col("participations").sum(), pl.col("pi").sum().alias("pi")
-    )
-    total = groups["participations"].sum()
-    if len(groups) < 2 or not total:
+    groups = group_shares(run)
+    if len(groups) < 2 or groups["measured"].null_count():
         return "There is one group only, or nobody took part."
-    shown = groups.head(GROUPS)
-    clients = shown["len"].to_numpy().astype(np.int64)
-    share = shown["participations"].to_numpy() / total
-    uniform = clients / len(run.clients)
-    return GroupFrequencies(
-        names=tuple(str(name) for name in shown["group"]),
-        clients=clients,
-        share=share,
-        measured=share / uniform,
-        theory=None if run.clients["pi"].null_count() else shown["pi"].to_numpy() / uniform,
-        omitted=len(groups) - len(shown),
-    )
+    theory = pl.lit(None) if groups["theory"].null_count() else pl.col("theory")
+    return groups.with_columns(frequency=pl.col("measured") / pl.col("uniform"), predicted=theory / pl.col("uniform"))
 
 
 class GroupChart:
@@ -74,47 +33,47 @@ class GroupChart:
     title, section = "Which groups took part", "bias"
     prepare = staticmethod(group_data)
 
-    def description(self, data: GroupFrequencies) -> str:
-        ways = [f"{name} {fixed(value, 2)}" for name, value in zip(data.names, data.measured, strict=True)]
+    def description(self, groups: pl.DataFrame) -> str:
+        shown = groups.head(GROUPS).select("group", "frequency")
+        ways = [f"{name} {fixed(value, 2)}" for name, value in shown.iter_rows()]
         return f"Frequency by group, in multiples of uniform: {listing(ways)}."
 
-    def notes(self, data: GroupFrequencies) -> list[str]:
+    def notes(self, groups: pl.DataFrame) -> list[str]:
         notes = ["1 is uniform: a group that takes part as much as its share of the clients."]
-        if data.omitted:
-            notes.append(f"The first {len(data.names)} groups; {count(data.omitted)} more are in clients.parquet.")
+        if (omitted := len(groups) - GROUPS) > 0:
+            notes.append(f"The first {GROUPS} groups; {count(omitted)} more are in clients.parquet.")
         return notes
 
-    def height(self, data: GroupFrequencies) -> float:
-        return float(np.clip(0.42 + 0.085 * len(data.names), 0.62, 1.9))
+    def height(self, groups: pl.DataFrame) -> float:
+        return float(np.clip(0.42 + 0.085 * min(len(groups), GROUPS), 0.62, 1.9))
 
-    def table(self, data: GroupFrequencies) -> Table:
-        theory = [NOTHING] * len(data.names) if data.theory is None else [fixed(value) for value in data.theory]
+    def table(self, groups: pl.DataFrame) -> Table:
+        shown = groups.head(GROUPS).select("group", "clients", "measured", "frequency", "predicted")
         rows = tuple(
-            (name, count(clients), percent(share), fixed(measured), predicted)
-            for name, clients, share, measured, predicted in zip(
-                data.names, data.clients, data.share, data.measured, theory, strict=True
-            )
+            (str(name), count(clients), percent(share), fixed(frequency), fixed(predicted))
+            for name, clients, share, frequency, predicted in shown.iter_rows()
         )
         header = ("Group", "Clients", "Share", "Measured", "Theory")
         return Table("Frequency by group, in multiples of uniform", header, rows)
 
-    def draw(self, data: GroupFrequencies, axes: Axes) -> None:
+    def draw(self, groups: pl.DataFrame, axes: Axes) -> None:
         """Draw a row for each group: a dot where it lies, a stem to uniform, a tick where theory puts it."""
-        rows = np.arange(len(data.names))[::-1]
-        axes.hlines(rows, 1, data.measured, color=SERIES[0], linewidth=2, alpha=0.35)
+        shown = groups.head(GROUPS)
+        measured, theory = shown["frequency"].to_numpy(), shown["predicted"].drop_nulls().to_numpy()
+        rows = np.arange(len(shown))[::-1]
+        axes.hlines(rows, 1, measured, color=SERIES[0], linewidth=2, alpha=0.35)
         uniform = rule(axes, x=1)
-        (dots,) = axes.plot(data.measured, rows, linestyle="", marker="o", markersize=6, color=SERIES[0], zorder=3)
+        (dots,) = axes.plot(measured, rows, linestyle="", marker="o", markersize=6, color=SERIES[0], zorder=3)
         entries: list[tuple[Artist, str]] = [(dots, "measured")]
-        if data.theory is not None:
+        if len(theory):
             (ticks,) = axes.plot(
-                data.theory, rows, linestyle="", marker="|", markersize=11, markeredgewidth=2, color=SERIES[1], zorder=4
+                theory, rows, linestyle="", marker="|", markersize=11, markeredgewidth=2, color=SERIES[1], zorder=4
             )
             entries.append((ticks, "theory"))
         entries.append((uniform, "uniform"))
-        highest = max(float(data.measured.max()), 1.0, 0.0 if data.theory is None else float(data.theory.max()))
-        axes.set_xlim(0, 1.1 * highest)
-        axes.set_ylim(-0.6, len(data.names) - 0.4)
-        names = [shortened(name, LABEL) for name in data.names]
+        axes.set_xlim(0, 1.1 * max(float(measured.max()), 1.0, float(theory.max(initial=0.0))))
+        axes.set_ylim(-0.6, len(shown) - 0.4)
+        names = [shortened(str(name), LABEL) for name in shown["group"]]
         axes.yaxis.set_major_locator(FixedLocator(rows.tolist()))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: names[len(names) - 1 - round(row)]))
         axes.grid(visible=True, axis="x", color=RULE)

@@ -1,15 +1,17 @@
-"""How each optimizer learned: loss and gradient norm over rounds, whole run and last half, and over time."""
+"""How each optimizer learned: loss and gradient norm over rounds, whole run and last half, and over time.
+
+Where the problem knows its optimum, also where each optimizer ends, predicted and measured: the distance from it.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, binned, edges
-from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import finish, line, linear, scaled, series_color, spans_decades
+from fedsim.report.charts.marks import finish, line, linear, scaled, series_color, spans_decades, time_axis, time_scale
 from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.optimizers import optimizers, references
@@ -50,7 +52,8 @@ def curves(run: FinishedRun, view: "LearningChart") -> tuple[Curve, ...]:
         return ()
     names = optimizers(run)
     pairs = references(names)
-    colors = _colors(names, pairs)
+    own = [name for name in names if name not in pairs]
+    colors = {name: own.index(pairs.get(name, name)) for name in names}
     x = pl.col("closed_s") / unit_of(run, view)[0] if view.over_time else pl.col("round") - INITIAL_ROUND
     frame = run.learning.select(x.alias("x"), "optimizer", pl.col(view.column).alias("value")).drop_nulls("x").sort("x")
     if view.last_half:
@@ -62,11 +65,6 @@ def curves(run: FinishedRun, view: "LearningChart") -> tuple[Curve, ...]:
 def unit_of(run: FinishedRun, view: "LearningChart") -> tuple[float, str]:
     """Return the unit in which a view goes along: its size, and its name in the plural."""
     return time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
-
-
-def _colors(names: tuple[str, ...], pairs: Mapping[str, str]) -> Mapping[str, int]:
-    own = [name for name in names if name not in pairs]
-    return {name: own.index(pairs.get(name, name)) for name in names}
 
 
 def _curve(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
@@ -210,3 +208,27 @@ class GradientOverTime(Gradient):
     """Gradient norm over simulated time."""
 
     heading, over_time = "Gradient norm over simulated time", True
+
+
+class OptimumChart(LearningChart):
+    """The distance over the last half of the run, with what was predicted for each optimizer."""
+
+    heading, last_half = "Distance from the optimum, predicted and measured", True
+    column, axis = "distance", "distance from the optimum"
+
+    def prepare(self, run: FinishedRun) -> Curves | str | None:
+        if run.learning is None or self.column not in run.learning.columns:
+            return None
+        data = super().prepare(run)
+        if not isinstance(data, Curves):
+            return data
+        names = [curve.optimizer for curve in data.all]
+        foreseen = {name: run.metrics.get(f"learning.{name}.bias_predicted", 0.0) for name in names}
+        return replace(data, levels={name: level for name, level in foreseen.items() if level > 0})
+
+    def notes(self, data: Curves) -> list[str]:
+        if not data.levels:
+            return super().notes(data)
+        ways = [f"{number(level)} for {name}" for name, level in data.levels.items()]
+        told = f"Dotted: where the frequencies lead the mean model, {listing(ways)}"
+        return [*super().notes(data), f"{told}; noise keeps each model further away."]

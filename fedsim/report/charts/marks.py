@@ -1,4 +1,4 @@
-"""The few marks that the charts share: colours, a line with its band, scales, axis titles, the legend."""
+"""The few marks that the charts share: colours, a line with its band, scales, simulated time, titles, the legend."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.report.binning import Binned, Floats
-from fedsim.report.formatting import number
+from fedsim.report.formatting import number, time_unit
 
 INK = "#1c2126"
 MUTED = "#5d6670"
@@ -28,6 +28,9 @@ LEGEND_WIDTH = 66
 
 LONGEST_LABEL = 54
 """Characters of a name that fit into a legend."""
+
+_NAMES = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}
+_STEPS = {"d": [1, 2, 5, 10], "h": [1, 2, 3, 6, 10], "min": [1, 1.5, 2, 3, 6, 10], "s": [1, 1.5, 2, 3, 6, 10]}
 
 
 def series_color(index: int) -> str:
@@ -108,11 +111,27 @@ def spans(axes: Axes, starts: Floats, ends: Floats, y: tuple[float, float], colo
     return patch
 
 
-def percents(axes: Axes, axis: str = "y") -> None:
-    """Label the ticks of shares as percentages."""
-    ticks = axes.xaxis if axis == "x" else axes.yaxis
-    ticks.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
-    ticks.set_major_formatter(FuncFormatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%"))
+def time_scale(longest_s: float) -> tuple[float, str]:
+    """Choose the unit for times up to so many seconds: its length in seconds, and its name in the plural."""
+    size, unit = time_unit(longest_s)
+    return size, _NAMES[unit]
+
+
+def time_axis(axes: Axes, unit: str, longest: float) -> str:
+    """Set up the x axis for times from 0 up to `longest` units; returns its title."""
+    axes.set_xlim(0, longest or 1.0)
+    short = next(short for short, name in _NAMES.items() if name == unit)
+    # Steps that suit a clock are no steps for a few hours or minutes: 0.6 of an hour is nobody's mark.
+    steps = _STEPS[short] if longest > 9 else [1, 2, 5, 10]
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=steps))
+    axes.xaxis.set_major_formatter(FuncFormatter(plain))
+    return f"simulated time ({unit} since the start)"
+
+
+def percents(axes: Axes) -> None:
+    """Label the ticks of shares on the y axis as percentages."""
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%"))
 
 
 def panels(axes: Axes, ratios: Sequence[float]) -> tuple[Axes, ...]:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import POINTS, Binned, Floats, binned, edges
 from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, rule, spans_decades
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed
+from fedsim.report.formatting import between, count, fixed
 from fedsim.report.tables import Table, thinned
 
 SINGLE = 400
@@ -117,25 +117,21 @@ class ParticipationChart:
             notes.append("All clients weigh the same, so they are in the order of what theory predicts.")
         if data.measured.size > 1:
             growing = "growing bins of at most" if data.logarithmic else "bins of"
-            notes.append(
-                f"Clients are gathered in {growing} {count(data.measured.size, 'neighbour')} by {data.order}: "
-                "lines are means, the band goes from the least to the greatest frequency of a client in the bin."
-            )
+            neighbours = f"{growing} {count(data.measured.size, 'neighbour')} by {data.order}"
+            gathered = f"Clients are gathered in {neighbours}: lines are means"
+            least, greatest = fixed(data.measured.low.min(), 1), fixed(data.measured.high.max(), 1)
             if not _banded(data):
-                notes[-1] = notes[-1].partition(": ")[0] + ": lines are means."
-                least, greatest = fixed(data.measured.low.min(), 1), fixed(data.measured.high.max(), 1)
+                seldom = f"Single clients took part so seldom that they lie anywhere from {least} to {greatest}"
+                notes += [f"{gathered}.", f"{seldom}: no band."]
+            else:
                 notes.append(
-                    f"Single clients took part so seldom that they lie anywhere from {least} to {greatest}: no band."
+                    f"{gathered}, the band goes from the least to the greatest frequency of a client in the bin."
                 )
-            elif data.measured.high.max() > _top(data):
-                notes.append(
-                    f"The band goes on beyond the top of the chart, up to {fixed(data.measured.high.max(), 1)}."
-                )
-        if not data.measured.mean.all():
-            hidden = int((data.measured.mean == 0).sum())
-            if _log_scale(data):
-                points = f"{count(hidden, 'point')} {'is' if hidden == 1 else 'are'}"
-                notes.append(f"{points} zero, which a logarithmic axis cannot show: nobody there took part.")
+                if data.measured.high.max() > _top(data):
+                    notes.append(f"The band goes on beyond the top of the chart, up to {greatest}.")
+        if (hidden := int((data.measured.mean == 0).sum())) and _log_scale(data):
+            points = f"{count(hidden, 'point')} {'is' if hidden == 1 else 'are'}"
+            notes.append(f"{points} zero, which a logarithmic axis cannot show: nobody there took part.")
         if data.theory is None:
             notes.append("The theory gives no value for this run.")
         elif data.method:
@@ -150,7 +146,7 @@ class ParticipationChart:
             columns.append(data.theory.mean)
             header.append("Theory")
         rows = [
-            (_ranks(first, last), *(fixed(value) for value in values))
+            (between(first, last), *(fixed(value) for value in values))
             for first, last, *values in zip(measured.first, measured.last, *columns, strict=True)
         ]
         return thinned(f"Frequency by rank of {data.order}, in multiples of uniform", tuple(header), rows)
@@ -175,15 +171,11 @@ class ParticipationChart:
             (theory,) = axes.plot(
                 data.theory.x, data.theory.mean, color=SERIES[1], linewidth=1.1, drawstyle="steps-mid", zorder=3
             )
-            entries.append((theory, _theory_label(data)))
+            entries.append((theory, f"theory (R = {' to '.join(map(str, dict.fromkeys(data.separations)))})"))
         uniform = rule(axes, y=1)
         entries.append((uniform, "uniform"))
         _scale(data, axes)
         finish(axes, _LABELS[data.order], "frequency, in multiples of uniform", entries)
-
-
-def _ranks(first: float, last: float) -> str:
-    return count(first) if first == last else f"{count(first)} to {count(last)}"
 
 
 def _log_scale(data: Participation) -> bool:
@@ -205,12 +197,6 @@ def _top(data: Participation) -> float:
 def _banded(data: Participation) -> bool:
     """Tell whether the band shows something: where clients took part a few times at most, it would fill the chart."""
     return bool(np.median(data.measured.high) <= _top(data))
-
-
-def _theory_label(data: Participation) -> str:
-    least, greatest = data.separations
-    wait = f"R = {least}" if least == greatest else f"R = {least} to {greatest}"
-    return f"theory ({wait})"
 
 
 def _scale(data: Participation, axes: Axes) -> None:

@@ -46,10 +46,12 @@ class Staleness:
     limit: int | None
 
 
-def staleness_data(run: FinishedRun) -> Staleness | None:
-    """Compute the chart's data; None where the server runs rounds, or nobody reported."""
-    if run.buffered is None or run.buffered.staleness.is_empty():
+def staleness_data(run: FinishedRun) -> Staleness | str | None:
+    """Compute the chart's data, or say why there is none; None where the server runs rounds."""
+    if run.buffered is None:
         return None
+    if run.buffered.staleness.is_empty():
+        return "Nobody reported in this run."
     table = run.buffered.staleness.with_columns(reports=pl.col("taken") + pl.col("discarded"))
     names = [str(name) for name in run.clients["group"].unique(maintain_order=True)]
     if not 1 < len(names) <= len(SERIES):
@@ -83,9 +85,7 @@ class StalenessChart:
     """How stale the reports of a buffered server were, group by group."""
 
     title, section = "How stale reports were", "rounds"
-
-    def prepare(self, run: FinishedRun) -> Staleness | str | None:
-        return None if run.buffered is None else staleness_data(run) or "Nobody reported in this run."
+    prepare = staticmethod(staleness_data)
 
     def description(self, data: Staleness) -> str:
         means = [f"{name} {fixed(mean, 1)}" for name, mean in zip(data.names, data.means, strict=True)]

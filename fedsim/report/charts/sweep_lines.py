@@ -1,5 +1,6 @@
 """How a figure moves along a sweep: means over the seeds as a line, with the confidence interval as a band."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +12,16 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
-from fedsim.report.finished_sweep import FinishedSweep, estimates, followed, is_separation, label, numbers_of, values_of
+from fedsim.report.finished_sweep import (
+    Estimates,
+    FinishedSweep,
+    estimates,
+    followed,
+    is_separation,
+    label,
+    numbers_of,
+    values_of,
+)
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.tables import Table, thinned
 
@@ -43,6 +53,8 @@ class Line:
         Of the metric over the seeds; half of the 95 % confidence interval, NaN where it is not known.
     theory
         What theory says; None where nobody asked.
+    beside
+        Another metric at the same points; None where nobody asked.
     """
 
     name: str
@@ -51,6 +63,7 @@ class Line:
     mean: Floats
     half: Floats
     theory: Floats | None = None
+    beside: Estimates | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +80,6 @@ class Lines:
         The parameter along the axis.
     ticks
         Values of a parameter that is not a number, in the order of their places 0, 1, ...; empty for numbers.
-    whole
-        Whether the parameter takes only whole numbers.
     lines
         The lines.
     omitted
@@ -79,7 +90,6 @@ class Lines:
     unit: str
     along: str
     ticks: tuple[str, ...]
-    whole: bool
     lines: tuple[Line, ...]
     omitted: int
 
@@ -100,24 +110,28 @@ def axis_of(sweep: FinishedSweep) -> str | None:
     return ranked[0] if ranked else None
 
 
-def line_data(sweep: FinishedSweep, metric: str, unit: str = "", theory: str | None = None) -> Lines | None:
-    """Compute the chart's data; None where the metric has no value, or nothing is swept."""
+def line_data(
+    sweep: FinishedSweep, metric: str, unit: str = "", theory: str | None = None, beside: str | None = None
+) -> Lines | None:
+    """Compute the chart's data; None where the metric, or the one beside it, has no value, or nothing is swept."""
     along = axis_of(sweep)
     found = estimates(sweep, metric)
-    if along is None or not np.isfinite(found.mean).any():
+    other = None if beside is None else estimates(sweep, beside)
+    known = np.isfinite(found.mean) & (other is None or np.isfinite(other.mean))
+    if along is None or not known.any():
         return None
     x, ticks = positions(sweep, along)
     predicted = None if theory is None else estimates(sweep, theory).mean
     lines = []
-    for name, own in followed(sweep, along, x, np.isfinite(found.mean)):
+    for name, own in followed(sweep, along, x, known):
         theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
-        lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs))
+        at_these = None if other is None else other.at(own)
+        lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs, at_these))
     return Lines(
         metric=metric,
         unit=unit,
         along=along,
         ticks=ticks,
-        whole=bool((x == np.rint(x)).all()),
         lines=tuple(lines[:LINES]),
         omitted=max(0, len(lines) - LINES),
     )
@@ -142,9 +156,12 @@ def line_chart(
         return Absent(name, title, f"No run has a value of {metric}.")
     sure = any(np.isfinite(line.half).any() for line in data.lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
-    notes = [f"Points are means over the seeds of {metric}{bands}."]
-    if data.omitted:
-        notes.append(f"{count(data.omitted, 'more line')} in the table of points.")
+    return lines_chart(data, name, title, [f"Points are means over the seeds of {metric}{bands}."])
+
+
+def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Chart:
+    """Make the chart of lines that are known."""
+    left = [f"{count(data.omitted, 'more line')} in the table of points."] if data.omitted else []
     ways = [
         f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.at(line.x[0])} "
         f"to {number(line.mean[-1])} at {data.at(line.x[-1])}"
@@ -154,7 +171,7 @@ def line_chart(
         name=name,
         title=title,
         description=f"{data.metric} along {data.along}: {listing(ways)}.",
-        notes=tuple(notes),
+        notes=(*notes, *left),
         table=_table(data),
         draw=partial(draw_lines, data),
     )
@@ -212,10 +229,11 @@ def _scale(data: Lines, axes: Axes) -> None:
         return
     x: Floats | Ints = np.concatenate([line.x for line in data.lines])
     values = np.unique(x)
+    whole = bool((values == np.rint(values)).all())
     if len(values) <= VALUES and (len(values) < 2 or np.diff(values).min() > 0.07 * np.ptp(values)):
-        linear(axes, "x", whole=data.whole)
+        linear(axes, "x", whole=whole)
         axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
     elif x.min() > 0 and x.max() > 50 * x.min():
         logarithmic(axes, "x")
     else:
-        linear(axes, "x", whole=data.whole)
+        linear(axes, "x", whole=whole)

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import NDArray
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import label_axes, shortened
 from fedsim.report.charts.sweep_lines import LABEL, axis_of
 from fedsim.report.finished_sweep import FinishedSweep, estimates, label, numbers_of, short, values_of
@@ -35,8 +35,6 @@ class Map:
 
     Parameters
     ----------
-    metric, unit
-        What is shown.
     across, up
         The two parameters.
     columns, rows
@@ -49,8 +47,6 @@ class Map:
         Cells left out since a side is too long.
     """
 
-    metric: str
-    unit: str
     across: str
     up: str
     columns: tuple[str, ...]
@@ -60,7 +56,7 @@ class Map:
     omitted: int
 
 
-def map_data(sweep: FinishedSweep, metric: str, unit: str = "") -> Map | None:
+def map_data(sweep: FinishedSweep, metric: str) -> Map | None:
     """Compute the map; None where fewer than two parameters take several values, or the metric has none."""
     several = [name for name in sweep.parameters if len(set(values_of(sweep, name))) > 1]
     found = estimates(sweep, metric)
@@ -76,9 +72,7 @@ def map_data(sweep: FinishedSweep, metric: str, unit: str = "") -> Map | None:
         if all(values[name][index] == held for name, held in fixed):
             mean[rows.index(values[up][index]), columns.index(values[across][index])] = value
     kept = mean[:SIDE, :SIDE]
-    return Map(
-        metric, unit, across, up, tuple(columns[:SIDE]), tuple(rows[:SIDE]), kept, fixed, int(mean.size - kept.size)
-    )
+    return Map(across, up, tuple(columns[:SIDE]), tuple(rows[:SIDE]), kept, fixed, int(mean.size - kept.size))
 
 
 def _sorted(sweep: FinishedSweep, parameter: str) -> list[str]:
@@ -87,9 +81,9 @@ def _sorted(sweep: FinishedSweep, parameter: str) -> list[str]:
     return [value for value, _ in sorted(dict(zip(values, order, strict=True)).items(), key=lambda pair: pair[1])]
 
 
-def map_chart(sweep: FinishedSweep, metric: str, name: str, title: str, unit: str = "") -> Chart | Absent | None:
+def map_chart(sweep: FinishedSweep, metric: str, name: str, title: str) -> Chart | None:
     """Make the map of a metric; None where the sweep has no two sides."""
-    data = map_data(sweep, metric, unit)
+    data = map_data(sweep, metric)
     if data is None:
         return None
     notes = ["Means over the seeds; darker is more. Empty cells were not run or have no value."]

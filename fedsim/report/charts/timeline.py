@@ -1,6 +1,7 @@
 """A timeline of some devices: when each condition held, when they were in a session, when they cooled down."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -9,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.report.binning import Floats
-from fedsim.report.charts.clock import time_axis, time_scale
-from fedsim.report.charts.marks import INK, SERIES, finish, spans
+from fedsim.report.charts.marks import INK, SERIES, finish, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
+from fedsim.simulation.cooldown import free_round
 
 DEVICES = 6
 """Devices shown at most."""
@@ -25,17 +26,8 @@ CONDITIONS = ("charging", "network", "idle", "available")
 """Conditions in the order of their rows; any other comes after them."""
 
 
-@dataclass(frozen=True)
-class Spans:
-    """Intervals of time, each from a start to its end, in order, in the timeline's unit."""
-
-    starts: Floats
-    ends: Floats
-
-    @property
-    def total(self) -> float:
-        """How long they are together."""
-        return float((self.ends - self.starts).sum())
+Spans: TypeAlias = tuple[Floats, Floats]
+"""Intervals of time in order: where each starts and where it ends, in the timeline's unit."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,8 @@ def timeline_data(run: FinishedRun) -> Timeline | str:
     """Compute the chart's data, or say why there is none."""
     if run.transitions is None or run.transitions.is_empty():
         return "No device was recorded: records.transitions names those to follow."
-    clients = _recorded(run, run.transitions)
+    # One of which no condition ever held has no transitions.
+    clients = sorted({*run.transitions["client"].to_list(), *run.scenario.records.transitions})
     until = min(WINDOW, run.simulated_s)
     size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
     shown = clients[:DEVICES]
@@ -100,11 +93,6 @@ def timeline_data(run: FinishedRun) -> Timeline | str:
         omitted=len(clients) - len(shown),
         whole=until >= run.simulated_s,
     )
-
-
-def _recorded(run: FinishedRun, transitions: pl.DataFrame) -> list[int]:
-    """List the devices that were to be recorded: one of which no condition ever held has no transitions."""
-    return sorted({*transitions["client"].to_list(), *run.scenario.records.transitions})
 
 
 def _device(run: FinishedRun, client: int, until: float, size: float) -> Device:
@@ -137,24 +125,28 @@ def _held(changes: pl.DataFrame, until: float) -> tuple[Floats, Floats]:
 def _cooling(run: FinishedRun, client: int, sessions: pl.DataFrame) -> tuple[Floats, Floats]:
     """Find when a client had to wait after each session: for its separation, for its wall-clock cool-down.
 
-    A separation of R ends with the opening of round t + 1 + R. It counts from the selection, but one who is in a
-    session waits for nothing else, so the waiting is drawn from the session's end on.
+    A separation ends with the opening of the round that may select the client again. It counts from the selection, but
+    one who is in a session waits for nothing else, so the waiting is drawn from the session's end on.
     """
     row = run.clients.row(by_predicate=pl.col("client") == client, named=True)
     from_report = run.scenario.server.cooldown_from == "reported"
     rested = sessions.filter(pl.col("outcome") == "reported") if from_report else sessions
     begun, ended = rested["selected_s"].to_numpy(), rested["ended_s"].fill_nan(None).to_numpy()
-    opened = run.rounds["opened_s"].to_numpy()
-    back = rested["round"].to_numpy() + 1 + int(row["separation"])
-    ready = np.append(opened, run.simulated_s)[np.minimum(back, len(opened))]
-    until = np.maximum(ready if row["separation"] else ended, (ended if from_report else begun) + row["cooldown_s"])
+    free = free_round(run.scenario.server, np.full(len(rested), row["separation"]), rested["round"].to_numpy())
+    opened = np.append(run.rounds["opened_s"].to_numpy(), run.simulated_s)
+    ready = opened[np.minimum(free, len(run.rounds))]
+    until = np.maximum(ready, (ended if from_report else begun) + row["cooldown_s"])
     known = np.isfinite(ended) & (until > ended)
     return ended[known], until[known]
 
 
 def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> Spans:
     inside = starts < until
-    return Spans(starts[inside] / size, np.minimum(ends[inside], until) / size)
+    return starts[inside] / size, np.minimum(ends[inside], until) / size
+
+
+def _share(held: Spans, data: Timeline) -> str:
+    return percent(float((held[1] - held[0]).sum()) / data.longest)
 
 
 class TimelineChart:
@@ -168,7 +160,7 @@ class TimelineChart:
         return float(np.clip(0.4 + 0.042 * rows, 0.75, 2.0))
 
     def description(self, data: Timeline) -> str:
-        sessions = sum(len(device.sessions.starts) for device in data.devices)
+        sessions = sum(len(device.sessions[0]) for device in data.devices)
         return (
             f"{count(len(data.devices), 'device')} over {duration(data.longest * data.size)}: when the conditions held "
             f"that a session requires, {count(sessions, 'session')}, and the cool-downs after them."
@@ -186,9 +178,8 @@ class TimelineChart:
         rows = []
         for device in data.devices:
             held = dict(device.conditions)
-            shares = [percent(held[name].total / data.longest) if name in held else "" for name in names]
-            cooling = percent(device.cooling.total / data.longest)
-            rows.append((str(device.client), *shares, count(len(device.sessions.starts)), cooling))
+            shares = [_share(held[name], data) if name in held else "" for name in names]
+            rows.append((str(device.client), *shares, count(len(device.sessions[0])), _share(device.cooling, data)))
         header = ("Device", *(name.capitalize() for name in names), "Sessions", "Cooling down")
         return Table("Devices: shares of the time shown", header, tuple(rows), words=0)
 
@@ -201,14 +192,13 @@ class TimelineChart:
         top = 0.0
         for device in data.devices:
             for name, held in device.conditions:
-                patch = spans(axes, held.starts, held.ends, (top + 0.15, top + 0.85), colors[name])
+                patch = spans(axes, *held, (top + 0.15, top + 0.85), colors[name])
                 shown.setdefault(name, patch)
                 top += 1
             broad = (top + 0.1, top + 1.5)
-            shown["cool-down"] = spans(axes, device.cooling.starts, device.cooling.ends, broad, SERIES[1], alpha=0.32)
-            least = data.longest / 260
-            ends = np.maximum(device.sessions.ends, device.sessions.starts + least)
-            shown["session"] = spans(axes, device.sessions.starts, ends, broad, SERIES[0])
+            shown["cool-down"] = spans(axes, *device.cooling, broad, SERIES[1], alpha=0.32)
+            starts, ends = device.sessions
+            shown["session"] = spans(axes, starts, np.maximum(ends, starts + data.longest / 260), broad, SERIES[0])
             ticks.append((top + 1.5 + top - len(device.conditions)) / 2)
             top += 2.6
             if device is not data.devices[-1]:
