@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import Field
 
-from fedsim.scenario.component import KNOWN, OWN, Component, open_to_own
+from fedsim.scenario.component import Component, Kinds
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.sources import ExponentialTime, LognormalTime
@@ -43,12 +43,9 @@ def _short_length(value: Any) -> Any:
     return value if isinstance(value, dict | Model) else {"kind": "exponential", "mean": value}
 
 
-_KnownLength = Annotated[ExponentialTime | WeibullTime | LognormalTime | ParetoTime, Discriminator("kind")]
-_Length = Annotated[
-    Annotated[_KnownLength, Tag(KNOWN)] | Annotated[Component, Tag(OWN)],
-    open_to_own(ExponentialTime, WeibullTime, LognormalTime, ParetoTime),
+Length = Annotated[
+    ExponentialTime | WeibullTime | LognormalTime | ParetoTime | Component, Kinds(_short_length, PositiveDuration)
 ]
-Length = Annotated[_Length, BeforeValidator(_short_length, json_schema_input_type=PositiveDuration | _Length)]
 
 
 class Renewal(Model):
@@ -61,12 +58,4 @@ class Renewal(Model):
     """Lengths of the times not available."""
 
 
-_KnownAvailability = Annotated[Always | Habits | Renewal | Trace, Discriminator("kind")]
-_AvailabilityKinds = Annotated[
-    Annotated[_KnownAvailability, Tag(KNOWN)] | Annotated[Component, Tag(OWN)],
-    open_to_own(Always, Habits, Renewal, Trace),
-]
-Availability = Annotated[
-    _AvailabilityKinds,
-    BeforeValidator(short_kind, json_schema_input_type=Literal["always", "habits"] | _AvailabilityKinds),
-]
+Availability = Annotated[Always | Habits | Renewal | Trace | Component, Kinds(short_kind, Literal["always", "habits"])]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from fedsim.scenario.component import KNOWN, OWN, Component, open_to_own
+from fedsim.scenario.component import Component, Kinds
 from fedsim.scenario.model import Model, did_you_mean, short_kind
 from fedsim.scenario.units import Duration, PositiveDuration
 
@@ -24,11 +24,7 @@ class Selection(Model):
     turn; bernoulli: each client by itself, by weight, so that `cohort` are expected."""
 
 
-_AnyLaw = Annotated[Selection, Tag(KNOWN)] | Annotated[Component, Tag(OWN)]
-SelectionChoice = Annotated[
-    Annotated[_AnyLaw, open_to_own(Selection)],
-    BeforeValidator(short_kind, json_schema_input_type=SelectionKind | Selection | Component),
-]
+SelectionChoice = Annotated[Selection | Component, Kinds(short_kind, SelectionKind)]
 CooldownFrom = Literal["selected", "reported"]
 
 
