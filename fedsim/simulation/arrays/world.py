@@ -66,7 +66,7 @@ class ArrayWorld:
             self.cool_down(cohort, number)
         else:
             reported = round_.ends.outcome == CODES["reported"]
-            self._cool_down(cohort[reported], number, round_.ends.at_s[reported])
+            self.cool_down(cohort[reported], number, round_.ends.at_s[reported])
         ends, rows = round_.ends, row + np.arange(len(cohort))
         inside = ends.at_s <= self._horizon_s
         if inside.any():
@@ -88,9 +88,10 @@ class ArrayWorld:
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))
 
-    def cool_down(self, clients: NDArray[np.int64], number: int) -> None:
-        """Begin the cool-down of clients now, in a round or at a version."""
-        self._cool_down(clients, number, self.clock.now)
+    def cool_down(self, clients: NDArray[np.int64], number: int, since_s: NDArray[np.float64] | None = None) -> None:
+        """Begin the cool-down of clients in a round or at a version: now, or at some instants."""
+        begins_s = self.clock.now if since_s is None else since_s
+        self.roster.exclude(clients, cooldown(self.scenario.server, self.population, clients, number, begins_s))
 
     def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""
@@ -115,6 +116,3 @@ class ArrayWorld:
         for number in np.unique(rest["number"]).tolist():
             own = rest["number"] == number
             self.recorder.end(number, rest["row"][own], rest["at_s"][own], rest["outcome"][own])
-
-    def _cool_down(self, clients: NDArray[np.int64], number: int, since_s: NDArray[np.float64] | float) -> None:
-        self.roster.exclude(clients, cooldown(self.scenario.server, self.population, clients, number, since_s))
