@@ -1,12 +1,12 @@
 """When devices are available: the models that a group of the scenario may name."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from fedsim.scenario.component import Component, Kinds
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.model import Model, short_kind
+from fedsim.scenario.model import Model, short_kind, value_as
 from fedsim.scenario.sources import ExponentialTime, LognormalTime
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import PositiveDuration
@@ -38,13 +38,9 @@ class ParetoTime(Model):
     """How fast the tail falls; up to 1 the mean would be infinite, up to 2 the variance is."""
 
 
-def _short_length(value: Any) -> Any:
-    """Read a bare duration as the mean of an exponential law."""
-    return value if isinstance(value, dict | Model) else {"kind": "exponential", "mean": value}
-
-
 Length = Annotated[
-    ExponentialTime | WeibullTime | LognormalTime | ParetoTime | Component, Kinds(_short_length, PositiveDuration)
+    ExponentialTime | WeibullTime | LognormalTime | ParetoTime | Component,
+    Kinds(value_as("exponential", "mean"), PositiveDuration),
 ]
 
 

@@ -37,6 +37,11 @@ def word_as(key: str) -> Callable[[Any], Any]:
 short_kind = word_as("kind")
 
 
+def value_as(kind: str, key: str) -> Callable[[Any], Any]:
+    """Return what reads anything but a mapping as ``{kind: kind, key: value}``, to be told there where it is wrong."""
+    return lambda value: value if isinstance(value, dict | Model) else {"kind": kind, key: value}
+
+
 def attribute_docstrings(model: type) -> dict[str, str]:
     """Return the strings that follow the attributes of a class and of its bases."""
     found: dict[str, str] = {}

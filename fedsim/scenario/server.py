@@ -107,6 +107,11 @@ class BufferedServer(_Server):
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
     }
 
+    pause: ClassVar[float] = 0.0
+    """From one version to the next."""
+    block: ClassVar[int] = 1
+    """Clients that can be selected only together."""
+
     mode: Literal["buffered"]
     """buffered: sessions run side by side, and the server steps after every `buffer` reports (FedBuff)."""
     concurrency: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
@@ -125,19 +130,9 @@ class BufferedServer(_Server):
     """A version that lasts this long, because its reports do not come, ends the run with an error."""
 
     @property
-    def pause(self) -> float:
-        """From one version to the next."""
-        return 0.0
-
-    @property
     def wanted(self) -> int:
         """Sessions that run when every place is taken."""
         return self.concurrency
-
-    @property
-    def block(self) -> int:
-        """Clients that can be selected only together."""
-        return 1
 
     @field_validator("selection")
     @classmethod

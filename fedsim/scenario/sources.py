@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from fedsim.scenario.component import Component, Kinds
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import Model, value_as
 from fedsim.scenario.units import Duration, PositiveDuration
 
 Positive = Annotated[float, Field(gt=0)]
@@ -211,9 +211,7 @@ class LognormalTime(Model):
 
 def short_source(value: Any) -> Any:
     """Read a bare number as a constant and a bare list as a list."""
-    if isinstance(value, list):
-        return {"kind": "list", "values": value}
-    return value if isinstance(value, dict | Model) else {"kind": "constant", "value": value}
+    return {"kind": "list", "values": value} if isinstance(value, list) else value_as("constant", "value")(value)
 
 
 NumberPartSource = Annotated[

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells
+from fedsim.availability.batch import Clients, Floats, Mask, Spells, together
 from fedsim.availability.renewal.process import FOREVER, Process
 from fedsim.common.keyed import Stream
 
@@ -85,10 +85,10 @@ class RenewalBatch:
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Follow a copy of the devices through the window."""
-        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
-        for who, begun, now in self._states(clients, since, until):
-            found.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
-        return Spells(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        states = self._states(clients, since, until)
+        return together(
+            Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]) for who, begun, now in states
+        )
 
     def leaves(self, clients: Clients, since: float, until: float) -> Floats:
         """Find those that are off for ever."""

@@ -6,14 +6,14 @@ from copy import copy
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
+from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells, joined, together
 from fedsim.availability.offsets import offset_pieces
 from fedsim.availability.place import Place
 from fedsim.availability.trace.recorded import RecordedAvailability, origin_of, shift_of
 from fedsim.common.keyed import Stream
 
 
-class RecordedBatch:
+class RecordedBatch(Batch):
     """Clients that live by a trace in one place.
 
     Parameters
@@ -50,10 +50,6 @@ class RecordedBatch:
         """Look it up."""
         return self._trace.available_at(clients, instant, self._place, self._draws)
 
-    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
-        """Look for the end in the lap."""
-        return ends_by_spells(self, clients, instant, until)
-
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Gather the intervals lap by lap, and join those that touch."""
         return self._spells(self._trace.assigned(clients, self._draws), since, until)
@@ -74,7 +70,7 @@ class RecordedBatch:
 
     def _spells(self, devices: Clients, since: float, until: float) -> Spells:
         spans = self._trace.pattern.spans
-        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        found: list[Spells] = []
         for origin, low, high in self._laps(since, until):
             first, last = max(low, since), min(high, until)
             who, rows = self._rows(devices, first - origin, last - origin)
@@ -82,7 +78,10 @@ class RecordedBatch:
             ends = np.minimum(origin + spans.ends[rows], last)
             some = starts < ends
             found.append(Spells(who[some], starts[some], ends[some]))
-        return _joined(Spells(*(np.concatenate(column) for column in zip(*found, strict=True))))
+        who, starts, ends = together(found)
+        order = np.lexsort((starts, who))
+        # Pieces of one device never overlap by more than they touch, so the last end is the largest.
+        return joined(who[order], starts[order], ends[order])
 
     def _laps(self, since: float, until: float) -> Iterator[tuple[float, float, float]]:
         """Yield (origin, low, high) of the laps that touch a window, cut where the clocks are changed."""
@@ -112,16 +111,3 @@ class RecordedBatch:
         count = np.maximum(high - low, 0)
         who = np.repeat(np.arange(len(devices)), count)
         return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count - low, count)
-
-
-def _joined(spells: Spells) -> Spells:
-    """Put together spells of one device that touch."""
-    order = np.lexsort((spells.starts, spells.who))
-    who, starts, ends = (column[order] for column in spells)
-    if not len(who):
-        return spells
-    same = who[1:] == who[:-1]
-    # Pieces of one device never overlap by more than they touch, so the last end is the largest.
-    opens = np.concatenate([[True], ~same | (starts[1:] > ends[:-1])])
-    last = np.concatenate([np.flatnonzero(opens)[1:] - 1, [len(who) - 1]])
-    return Spells(who[opens], starts[opens], ends[last])
