@@ -1,5 +1,6 @@
 """What a batch is: the availability of many devices of one kind at once, at instants that never go back."""
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,21 @@ class Spells(NamedTuple):
     ends: Floats
 
 
+def together(parts: Iterable[Spells]) -> Spells:
+    """Return the spells of several parts as one."""
+    none = Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))
+    return Spells(*(np.concatenate(column) for column in zip(none, *parts, strict=True)))
+
+
+def joined(who: NDArray[np.intp], starts: Floats, ends: Floats) -> Spells:
+    """Put together what follows one another at one client; sorted by client and start, and none overlaps the next."""
+    opens = np.ones(len(who), dtype=np.bool_)
+    opens[1:] = (who[1:] != who[:-1]) | (starts[1:] > ends[:-1])
+    closes = np.ones(len(who), dtype=np.bool_)
+    closes[:-1] = opens[1:]
+    return Spells(who[opens], starts[opens], ends[closes])
+
+
 class Batch(Protocol):
     """Devices of one kind in one place.
 
@@ -41,8 +57,18 @@ class Batch(Protocol):
         ...
 
     def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
-        """Return for each of some clients that are available the end of that time; infinite if it is after `until`."""
-        ...
+        """Return for each of some clients that are available the end of that time; infinite if it is after `until`.
+
+        Where a batch has no faster answer, from the spells of the time up to the last `until`.
+        """
+        found = np.full(len(clients), np.inf)
+        if len(clients):
+            horizon = float(np.nextafter(until.max(), np.inf))
+            spells = self.spells(clients, instant, horizon)
+            now = (spells.starts <= instant) & (spells.ends < horizon)
+            found[spells.who[now]] = spells.ends[now]
+            found[found > until] = np.inf
+        return found
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Return when the clients are available within [since, until), cut there."""
@@ -51,15 +77,3 @@ class Batch(Protocol):
     def leaves(self, clients: Clients, since: float, until: float) -> Floats:
         """Return from when each client is never available again: `since` if it has gone, infinite after `until`."""
         ...
-
-
-def ends_by_spells(batch: Batch, clients: Clients, instant: float, until: Floats) -> Floats:
-    """Answer `Batch.ends` from the spells of the time up to the last `until`."""
-    found = np.full(len(clients), np.inf)
-    if len(clients):
-        horizon = float(np.nextafter(until.max(), np.inf))
-        spells = batch.spells(clients, instant, horizon)
-        now = (spells.starts <= instant) & (spells.ends < horizon)
-        found[spells.who[now]] = spells.ends[now]
-        found[found > until] = np.inf
-    return found

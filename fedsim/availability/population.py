@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells
+from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells, together
 from fedsim.availability.model import AvailabilityModel, Batched
 from fedsim.availability.place import Place
 from fedsim.availability.walked import WalkedBatch
@@ -49,11 +49,8 @@ class PopulationAvailability:
         """Return when the clients are available within [since, until)."""
         if len(self.batches) == 1:
             return self.batches[0].spells(clients, since, until)
-        parts = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
-        for batch, own in self._deal(clients):
-            part = batch.spells(clients[own], since, until)
-            parts.append(Spells(own[part.who], part.starts, part.ends))
-        return Spells(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        parts = ((own, batch.spells(clients[own], since, until)) for batch, own in self._deal(clients))
+        return together(part._replace(who=own[part.who]) for own, part in parts)
 
     def leaves(self, clients: Clients, since: float, until: float) -> Floats:
         """Return from when each client is never available again, infinite after `until`."""
@@ -106,15 +103,12 @@ def population_availability(
         members = [
             np.sort(np.concatenate([order[cuts[each] : cuts[each + 1]] for each in own])) for own in by_place.values()
         ]
-        found = _batches(model, list(zip(by_place, members, strict=True)), draws)
+        if isinstance(model, Batched):
+            found = model.batches(list(zip(by_place, members, strict=True)), draws)
+        else:
+            found = [WalkedBatch(model, place, draws) for place in by_place]
         for batch, own in zip(found, by_place.values(), strict=True):
             if not (batches and batches[-1] is batch):
                 batches.append(batch)
             of_cell[own] = len(batches) - 1
     return PopulationAvailability(batches, of_cell, cell)
-
-
-def _batches(model: AvailabilityModel, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> Sequence[Batch]:
-    if isinstance(model, Batched):
-        return model.batches(homes, draws)
-    return [WalkedBatch(model, place, draws) for place, _ in homes]

@@ -4,7 +4,7 @@ from collections import deque
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
+from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells
 from fedsim.availability.model import AvailabilityModel, Intervals, intervals
 from fedsim.availability.place import Place
 from fedsim.common.keyed import Stream
@@ -51,7 +51,7 @@ class _Walk:
             self.known.popleft()
 
 
-class WalkedBatch:
+class WalkedBatch(Batch):
     """Devices of one model in one place.
 
     Parameters
@@ -73,10 +73,6 @@ class WalkedBatch:
     def at(self, clients: Clients, instant: float) -> Mask:
         """Follow each device up to the instant."""
         return np.array([self._available(client, instant) for client in clients.tolist()], dtype=np.bool_)
-
-    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
-        """Look for the end of the interval that goes on."""
-        return ends_by_spells(self, clients, instant, until)
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Go through the window device by device."""

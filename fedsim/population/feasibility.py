@@ -30,27 +30,32 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
     certain = server.cooldown_from == "selected" or scenario.always_available
     if mistakes or server.shortage != "wait" or not certain:
         return mistakes
-    limit = clients // wanted - 1
+    supply = _supply(population)
+    if supply >= wanted * (1 - 1e-12):
+        return []
     common = population.common_separation
-    if common is not None and common > limit:
+    if common is not None:
+        limit = clients // wanted - 1
         message = (
             f"separation {common} can never be kept: with {wanted} of {clients:,} clients in each round, nobody "
             f"would be left after {limit + 1} rounds; the largest that works is {limit}"
         )
-        return [scenario.mistake(_separation_path(0), message)]
-    supply = float((1.0 / (population.separation + 1.0)).sum())
-    if supply < wanted * (1 - 1e-12):
+    else:
         message = (
             f"the separations can never be kept: together the clients can take part {supply:.6g} times a round at "
             f"most, and a round wants {wanted}; the largest cohort that works is {int(supply + 1e-9)}"
         )
-        longest = int(population.group[population.separation.argmax()])
-        return [scenario.mistake(_separation_path(longest), message)]
-    return []
+    return [scenario.mistake(_longest(population), message)]
 
 
-def _separation_path(group: int) -> KeyPath:
-    return ("population", group, "separation")
+def _supply(population: Population) -> float:
+    """Return how many participations, or reports, all clients can give in a round or a version."""
+    return float((1.0 / (population.separation + 1.0)).sum())
+
+
+def _longest(population: Population) -> KeyPath:
+    """Return the path of the longest separation."""
+    return ("population", int(population.group[population.separation.argmax()]), "separation")
 
 
 def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
@@ -79,29 +84,25 @@ def _check_buffered(scenario: Scenario, server: BufferedServer, population: Popu
     if scenario.theory.convergence is not None:
         message = "the study of convergence is about synchronous rounds, and this server is buffered"
         mistakes.append(scenario.mistake(("theory", "convergence"), message))
-    clients, buffer = len(population), server.buffer
-    supply = float((1.0 / (population.separation + 1.0)).sum())
+    clients, buffer, supply = len(population), server.buffer, _supply(population)
     if supply >= buffer * (1 - 1e-12):
         return mistakes
+    common, path = population.common_separation, _longest(population)
     if buffer > clients:
+        path = ("server", "buffer")
         message = (
             f"a step takes {buffer:,} reports, a client gives one in each version at most, and the population has "
             f"{clients:,} clients"
         )
-        return [*mistakes, scenario.mistake(("server", "buffer"), message)]
-    common = population.common_separation
-    if common is not None:
+    elif common is not None:
         message = (
             f"separation {common} can never be kept: with a step after every {buffer:,} reports of {clients:,} "
             f"clients, everybody would be waiting after {clients // buffer} versions; the largest that works is "
             f"{clients // buffer - 1}"
         )
-        return [*mistakes, scenario.mistake(_separation_path(0), message)]
-    message = (
-        f"the separations can never be kept: together the clients can give {supply:.6g} reports in each version at "
-        f"most, and a step takes {buffer:,}; the largest buffer that works is {int(supply + 1e-9)}"
-    )
-    return [
-        *mistakes,
-        scenario.mistake(_separation_path(int(population.group[population.separation.argmax()])), message),
-    ]
+    else:
+        message = (
+            f"the separations can never be kept: together the clients can give {supply:.6g} reports in each version at "
+            f"most, and a step takes {buffer:,}; the largest buffer that works is {int(supply + 1e-9)}"
+        )
+    return [*mistakes, scenario.mistake(path, message)]

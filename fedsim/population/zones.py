@@ -38,17 +38,13 @@ def zones(source: Zones, members: Members, draws: Stream, codes: Codes) -> NDArr
         raise ValueError(f"has {len(names):,} values for {len(members):,} devices")
     known = names.unique(maintain_order=True)
     for name in known.to_list():
-        _check(name, names)
+        try:
+            check_time_zone(name)
+        except ValueError as error:
+            raise ValueError(f"value {int((names == name).arg_max() or 0)}: {error}") from None
     of_name = [_code(name, codes) for name in known.to_list()]
     return names.replace_strict(known, of_name, return_dtype=pl.Int16).to_numpy()
 
 
 def _code(name: str, codes: Codes) -> int:
     return codes.setdefault(name, len(codes))
-
-
-def _check(name: str, names: pl.Series) -> None:
-    try:
-        check_time_zone(name)
-    except ValueError as error:
-        raise ValueError(f"value {int((names == name).arg_max() or 0)}: {error}") from None

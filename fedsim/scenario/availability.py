@@ -1,12 +1,12 @@
 """When devices are available: the models that a group of the scenario may name."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import Field
 
-from fedsim.scenario.component import KNOWN, OWN, Component, open_to_own
+from fedsim.scenario.component import Component, Kinds
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.model import Model, short_kind
+from fedsim.scenario.model import Model, short_kind, value_as
 from fedsim.scenario.sources import ExponentialTime, LognormalTime
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import PositiveDuration
@@ -38,17 +38,10 @@ class ParetoTime(Model):
     """How fast the tail falls; up to 1 the mean would be infinite, up to 2 the variance is."""
 
 
-def _short_length(value: Any) -> Any:
-    """Read a bare duration as the mean of an exponential law."""
-    return value if isinstance(value, dict | Model) else {"kind": "exponential", "mean": value}
-
-
-_KnownLength = Annotated[ExponentialTime | WeibullTime | LognormalTime | ParetoTime, Discriminator("kind")]
-_Length = Annotated[
-    Annotated[_KnownLength, Tag(KNOWN)] | Annotated[Component, Tag(OWN)],
-    open_to_own(ExponentialTime, WeibullTime, LognormalTime, ParetoTime),
+Length = Annotated[
+    ExponentialTime | WeibullTime | LognormalTime | ParetoTime | Component,
+    Kinds(value_as("exponential", "mean"), PositiveDuration),
 ]
-Length = Annotated[_Length, BeforeValidator(_short_length, json_schema_input_type=PositiveDuration | _Length)]
 
 
 class Renewal(Model):
@@ -61,12 +54,4 @@ class Renewal(Model):
     """Lengths of the times not available."""
 
 
-_KnownAvailability = Annotated[Always | Habits | Renewal | Trace, Discriminator("kind")]
-_AvailabilityKinds = Annotated[
-    Annotated[_KnownAvailability, Tag(KNOWN)] | Annotated[Component, Tag(OWN)],
-    open_to_own(Always, Habits, Renewal, Trace),
-]
-Availability = Annotated[
-    _AvailabilityKinds,
-    BeforeValidator(short_kind, json_schema_input_type=Literal["always", "habits"] | _AvailabilityKinds),
-]
+Availability = Annotated[Always | Habits | Renewal | Trace | Component, Kinds(short_kind, Literal["always", "habits"])]

@@ -1,18 +1,18 @@
 """Where a per-client length of time comes from: as a number, but with units."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
-
-from fedsim.scenario.component import KNOWN, OWN, open_to_own
+from fedsim.scenario.component import Kinds
 from fedsim.scenario.sources import (
     Column,
-    Constant,
     ConstantTime,
     Drawn,
+    ExponentialTime,
     Listed,
+    Lognormal,
     Mixture,
     OwnDrawn,
+    Pareto,
     Part,
     UniformTime,
     ZipfFrom,
@@ -29,45 +29,28 @@ class ZipfTime(ZipfFrom[PositiveDuration]):
     """largest * rank ** -exponent for the clients of the group in order."""
 
 
-class ExponentialClientTime(Drawn):
+class ExponentialClientTime(ExponentialTime, Drawn):
     """Exponential with this mean, drawn for each client."""
 
-    kind: Literal["exponential"]
-    mean: PositiveDuration
-    """Mean length."""
 
-
-class LognormalClientTime(Drawn):
+class LognormalClientTime(Lognormal):
     """exp(Normal(log(median), sigma)), drawn for each client."""
 
-    kind: Literal["lognormal"]
     median: PositiveDuration
     """Half of the clients lie below."""
-    sigma: Annotated[float, Field(ge=0, le=50)]
-    """Standard deviation of the logarithm."""
 
 
-class ParetoClientTime(Drawn):
+class ParetoClientTime(Pareto):
     """minimum * U ** (-1 / shape): a power law, drawn for each client."""
 
-    kind: Literal["pareto"]
     minimum: PositiveDuration
     """Least possible length."""
-    shape: Annotated[float, Field(gt=0, le=100)]
-    """How fast the tail falls; up to 1 the mean is infinite."""
 
 
-_Own = Annotated[OwnDrawn, Tag(OWN)]
-_Part = Annotated[
-    ConstantTime | UniformTime | ExponentialClientTime | LognormalClientTime | ParetoClientTime,
-    Discriminator("kind"),
-    Tag(KNOWN),
+TimePartSource = Annotated[
+    ConstantTime | UniformTime | ExponentialClientTime | LognormalClientTime | ParetoClientTime | OwnDrawn,
+    Kinds(short_source, Duration),
 ]
-_PartOrOwn = Annotated[
-    _Part | _Own,
-    open_to_own(Constant, UniformTime, ExponentialClientTime, LognormalClientTime, ParetoClientTime),
-]
-TimePartSource = Annotated[_PartOrOwn, BeforeValidator(short_source, json_schema_input_type=Duration | _PartOrOwn)]
 
 
 class TimePart(Part[TimePartSource]):
@@ -81,7 +64,7 @@ class TimeMixture(Mixture[TimePart]):
     """
 
 
-_Time = Annotated[
+ClientTimeSource = Annotated[
     ConstantTime
     | ListedTimes
     | ZipfTime
@@ -90,17 +73,7 @@ _Time = Annotated[
     | LognormalClientTime
     | ParetoClientTime
     | TimeMixture
-    | Column,
-    Discriminator("kind"),
-    Tag(KNOWN),
-]
-_TimeOrOwn = Annotated[
-    _Time | _Own,
-    open_to_own(
-        *(Constant, Listed, ZipfFrom, UniformTime, ExponentialClientTime, LognormalClientTime, ParetoClientTime),
-        *(Mixture, Column),
-    ),
-]
-ClientTimeSource = Annotated[
-    _TimeOrOwn, BeforeValidator(short_source, json_schema_input_type=Duration | list[Duration] | _TimeOrOwn)
+    | Column
+    | OwnDrawn,
+    Kinds(short_source, Duration | list[Duration]),
 ]

@@ -1,9 +1,10 @@
 """What people bring: a kind of their own beside the built-in ones, with options that its class takes."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, get_args
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NamedTuple, Union, get_args
 
-from pydantic import ConfigDict, Discriminator, Field
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
+from pydantic_core import CoreSchema
 
 from fedsim.common.errors import KeyPath
 from fedsim.common.registry import brought
@@ -27,14 +28,34 @@ class Component(Model):
         return dict(self.model_extra or {})
 
 
-def open_to_own(*known: type[Model]) -> Discriminator:
-    """Return what tells the built-in kinds of a union from one's own.
+class Kinds(NamedTuple):
+    """Marks a union of models that are told apart by their `kind`; a `Component` among them is for one's own kinds.
 
-    Parameters
+    Attributes
     ----------
-    known
-        Its models, each with a literal `kind`.
+    read
+        Turns the short form into that which it stands for, and leaves all else.
+    short
+        The type of the short form.
     """
+
+    read: Callable[[Any], Any]
+    short: Any
+
+    def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return how pydantic validates it."""
+        members = get_args(union)
+        known = tuple(model for model in members if not issubclass(model, Component))
+        choice: Any = Annotated[Union[known], Discriminator("kind")] if len(known) > 1 else known[0]  # noqa: UP007
+        written = self.short | choice
+        for own in set(members).difference(known):
+            written |= own
+            choice = Annotated[Annotated[choice, Tag(KNOWN)] | Annotated[own, Tag(OWN)], _open_to_own(known)]
+        return handler.generate_schema(Annotated[choice, BeforeValidator(self.read, json_schema_input_type=written)])
+
+
+def _open_to_own(known: tuple[type[Model], ...]) -> Discriminator:
+    """Return what tells the built-in kinds of a union from one's own."""
     kinds = {kind for model in known for kind in get_args(model.model_fields["kind"].annotation)}
 
     def tag(value: Any) -> str:

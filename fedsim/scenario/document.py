@@ -81,22 +81,18 @@ def read_document(path: Path) -> tuple[Document, list[Mistake]]:
         If it cannot be read at all, is not YAML, is empty, or is not a mapping.
     """
     source = os.fspath(path)
-
-    def refuse(message: str, line: int = 1, column: int = 1) -> ScenarioError:
-        return ScenarioError([Mistake(f"{source}:{line}:{column}", (), message)])
-
     try:
         with path.open("rb") as file:
             raw = file.read(_LARGEST_FILE + 1)
     except OSError as error:
-        raise refuse(f"cannot be read: {error.strerror or error}") from None
+        raise _refusal(source, f"cannot be read: {error.strerror or error}") from None
     if len(raw) > _LARGEST_FILE:
-        raise refuse(f"is larger than {_LARGEST_FILE // 2**20} MiB")
+        raise _refusal(source, f"is larger than {_LARGEST_FILE // 2**20} MiB")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line, column = _position(raw[: error.start].decode("utf-8-sig", "replace"))
-        raise refuse(f"is not UTF-8 text: byte 0x{raw[error.start]:02x}", line, column) from None
+        raise _refusal(source, f"is not UTF-8 text: byte 0x{raw[error.start]:02x}", line, column) from None
     return parse_document(text, source, path.parent)
 
 
@@ -107,7 +103,7 @@ def parse_document(text: str, source: str, folder: Path) -> tuple[Document, list
     try:
         data = reader.plain(root, ())
     except RecursionError:
-        raise ScenarioError([Mistake(f"{source}:1:1", (), "is nested too deeply")]) from None
+        raise _refusal(source, "is nested too deeply") from None
     if not isinstance(data, dict):
         message = f"must be a mapping of keys such as `population:` and `server:`, not {_named(data)}"
         raise ScenarioError([Mistake(reader.document.place(()), (), message)])
@@ -132,31 +128,32 @@ def parse_value(text: str) -> Any:
 
 
 def _compose(text: str, source: str) -> Node:
-    def refuse(message: str, line: int, column: int) -> ScenarioError:
-        return ScenarioError([Mistake(f"{source}:{line}:{column}" if source else "", (), message)])
-
     try:
         yaml = YAML(typ="safe", pure=True)
         yaml.Composer = BoundedComposer
         root: Node | None = yaml.compose(text)
     except DocumentTooLargeError as error:
-        raise refuse(str(error), error.mark.line + 1, error.mark.column + 1) from None
+        raise _refusal(source, str(error), error.mark.line + 1, error.mark.column + 1) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = "; ".join(part for part in (error.context, error.problem) if part)
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise refuse(f"is not YAML: {message}", line, column) from None
+        raise _refusal(source, f"is not YAML: {message}", line, column) from None
     except RecursionError:
-        raise refuse("is nested too deeply", 1, 1) from None
+        raise _refusal(source, "is nested too deeply") from None
     except YAMLError as error:
         line, column = _position(text[: getattr(error, "position", 0)])
-        raise refuse(f"is not YAML: {getattr(error, 'reason', error)}", line, column) from None
+        raise _refusal(source, f"is not YAML: {getattr(error, 'reason', error)}", line, column) from None
     except (ValueError, IndexError, AttributeError, TypeError) as error:
         # The parser's own slips on malformed input, such as a directive with an odd version.
-        raise refuse(f"is not YAML: {error}", 1, 1) from None
+        raise _refusal(source, f"is not YAML: {error}") from None
     if root is None:
-        raise refuse("is empty: `fedsim init` writes a scenario to start from", 1, 1)
+        raise _refusal(source, "is empty: `fedsim init` writes a scenario to start from")
     return root
+
+
+def _refusal(source: str, message: str, line: int = 1, column: int = 1) -> ScenarioError:
+    return ScenarioError([Mistake(f"{source}:{line}:{column}" if source else "", (), message)])
 
 
 def _position(before: str) -> tuple[int, int]:

@@ -1,10 +1,10 @@
 """What a scenario must keep: limits that a person wrote, and figures that must not drift."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import Model, word_as
 
 Tolerance = Annotated[float, Field(ge=0, le=1e300)]
 MetricName = Annotated[str, Field(min_length=1, max_length=300)]
@@ -25,11 +25,7 @@ class Expectation(Model):
     """Of several replicates: every one must keep the limit, or their mean, or 95 % of them."""
 
 
-def _short_check(value: Any) -> Any:
-    return {"check": value} if isinstance(value, str) else value
-
-
-ExpectationItem = Annotated[Expectation, BeforeValidator(_short_check, json_schema_input_type=str | Expectation)]
+ExpectationItem = Annotated[Expectation, BeforeValidator(word_as("check"), json_schema_input_type=str | Expectation)]
 
 
 class DriftFigure(Model):
@@ -43,11 +39,7 @@ class DriftFigure(Model):
     """Absolute tolerance; the larger of the two counts."""
 
 
-def _short_figure(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-DriftItem = Annotated[DriftFigure, BeforeValidator(_short_figure, json_schema_input_type=str | DriftFigure)]
+DriftItem = Annotated[DriftFigure, BeforeValidator(word_as("name"), json_schema_input_type=str | DriftFigure)]
 
 
 class Drift(Model):

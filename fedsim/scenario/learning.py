@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from fedsim.scenario.component import Component
-from fedsim.scenario.model import Model, short_kind
+from fedsim.scenario.component import Component, Kinds
+from fedsim.scenario.model import Model, short_kind, value_as
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -97,14 +97,8 @@ class StagedSchedule(Model):
         return self.initial * float(self.factor ** sum(t >= milestone for milestone in self.milestones))
 
 
-def _schedule(value: Any) -> Any:
-    # Anything but a mapping is meant as a number, and told so where it is none.
-    return value if isinstance(value, dict | Model) else {"kind": "constant", "initial": value}
-
-
-Schedule = ConstantSchedule | PowerSchedule | CosineSchedule | StagedSchedule
 StepSize = Annotated[
-    Schedule, Field(discriminator="kind"), BeforeValidator(_schedule, json_schema_input_type=Positive | Schedule)
+    ConstantSchedule | PowerSchedule | CosineSchedule | StagedSchedule, Kinds(value_as("constant", "initial"), Positive)
 ]
 
 

@@ -4,7 +4,7 @@ import ast
 import difflib
 import inspect
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -29,9 +29,17 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     return f"; known are {', '.join(sorted(names))}" if names else ""
 
 
-def short_kind(value: Any) -> Any:
-    """Read a bare word as ``{kind: word}``."""
-    return {"kind": value} if isinstance(value, str) else value
+def word_as(key: str) -> Callable[[Any], Any]:
+    """Return what reads a bare word as ``{key: word}``."""
+    return lambda value: {key: value} if isinstance(value, str) else value
+
+
+short_kind = word_as("kind")
+
+
+def value_as(kind: str, key: str) -> Callable[[Any], Any]:
+    """Return what reads anything but a mapping as ``{kind: kind, key: value}``, to be told there where it is wrong."""
+    return lambda value: value if isinstance(value, dict | Model) else {"kind": kind, key: value}
 
 
 def attribute_docstrings(model: type) -> dict[str, str]:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from fedsim.scenario.component import KNOWN, OWN, Component, open_to_own
+from fedsim.scenario.component import Component, Kinds
 from fedsim.scenario.model import Model, did_you_mean, short_kind
 from fedsim.scenario.units import Duration, PositiveDuration
 
@@ -24,11 +24,7 @@ class Selection(Model):
     turn; bernoulli: each client by itself, by weight, so that `cohort` are expected."""
 
 
-_AnyLaw = Annotated[Selection, Tag(KNOWN)] | Annotated[Component, Tag(OWN)]
-SelectionChoice = Annotated[
-    Annotated[_AnyLaw, open_to_own(Selection)],
-    BeforeValidator(short_kind, json_schema_input_type=SelectionKind | Selection | Component),
-]
+SelectionChoice = Annotated[Selection | Component, Kinds(short_kind, SelectionKind)]
 CooldownFrom = Literal["selected", "reported"]
 
 
@@ -111,6 +107,11 @@ class BufferedServer(_Server):
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
     }
 
+    pause: ClassVar[float] = 0.0
+    """From one version to the next."""
+    block: ClassVar[int] = 1
+    """Clients that can be selected only together."""
+
     mode: Literal["buffered"]
     """buffered: sessions run side by side, and the server steps after every `buffer` reports (FedBuff)."""
     concurrency: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
@@ -129,19 +130,9 @@ class BufferedServer(_Server):
     """A version that lasts this long, because its reports do not come, ends the run with an error."""
 
     @property
-    def pause(self) -> float:
-        """From one version to the next."""
-        return 0.0
-
-    @property
     def wanted(self) -> int:
         """Sessions that run when every place is taken."""
         return self.concurrency
-
-    @property
-    def block(self) -> int:
-        """Clients that can be selected only together."""
-        return 1
 
     @field_validator("selection")
     @classmethod

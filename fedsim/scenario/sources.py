@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
-from fedsim.scenario.component import KNOWN, OWN, Component, open_to_own
-from fedsim.scenario.model import Model
+from fedsim.scenario.component import Component, Kinds
+from fedsim.scenario.model import Model, value_as
 from fedsim.scenario.units import Duration, PositiveDuration
 
 Positive = Annotated[float, Field(gt=0)]
@@ -211,17 +211,11 @@ class LognormalTime(Model):
 
 def short_source(value: Any) -> Any:
     """Read a bare number as a constant and a bare list as a list."""
-    if isinstance(value, list):
-        return {"kind": "list", "values": value}
-    return value if isinstance(value, dict | Model) else {"kind": "constant", "value": value}
+    return {"kind": "list", "values": value} if isinstance(value, list) else value_as("constant", "value")(value)
 
 
-_Own = Annotated[OwnDrawn, Tag(OWN)]
-
-_NumberPart = Annotated[ConstantNumber | UniformNumber | Lognormal | Pareto, Discriminator("kind"), Tag(KNOWN)]
-_NumberPartOrOwn = Annotated[_NumberPart | _Own, open_to_own(Constant, Uniform, Lognormal, Pareto)]
 NumberPartSource = Annotated[
-    _NumberPartOrOwn, BeforeValidator(short_source, json_schema_input_type=Positive | _NumberPartOrOwn)
+    ConstantNumber | UniformNumber | Lognormal | Pareto | OwnDrawn, Kinds(short_source, Positive)
 ]
 
 
@@ -236,22 +230,22 @@ class NumberMixture(Mixture[NumberPart]):
     """
 
 
-_Number = Annotated[
-    ConstantNumber | ListedNumbers | Zipf | UniformNumber | Lognormal | Pareto | Dirichlet | NumberMixture | Column,
-    Discriminator("kind"),
-    Tag(KNOWN),
-]
-_NumberOrOwn = Annotated[
-    _Number | _Own, open_to_own(Constant, Listed, Zipf, Uniform, Lognormal, Pareto, Dirichlet, Mixture, Column)
-]
 NumberSource = Annotated[
-    _NumberOrOwn, BeforeValidator(short_source, json_schema_input_type=Positive | list[Positive] | _NumberOrOwn)
+    ConstantNumber
+    | ListedNumbers
+    | Zipf
+    | UniformNumber
+    | Lognormal
+    | Pareto
+    | Dirichlet
+    | NumberMixture
+    | Column
+    | OwnDrawn,
+    Kinds(short_source, Positive | list[Positive]),
 ]
 
-_RoundsPart = Annotated[ConstantRounds | UniformRounds | Lognormal | Pareto, Discriminator("kind"), Tag(KNOWN)]
-_RoundsPartOrOwn = Annotated[_RoundsPart | _Own, open_to_own(Constant, Uniform, Lognormal, Pareto)]
 RoundsPartSource = Annotated[
-    _RoundsPartOrOwn, BeforeValidator(short_source, json_schema_input_type=Rounds | _RoundsPartOrOwn)
+    ConstantRounds | UniformRounds | Lognormal | Pareto | OwnDrawn, Kinds(short_source, Rounds)
 ]
 
 
@@ -266,18 +260,9 @@ class RoundsMixture(Mixture[RoundsPart]):
     """
 
 
-_Rounds = Annotated[
-    ConstantRounds | ListedRounds | ZipfRounds | UniformRounds | Lognormal | Pareto | RoundsMixture | Column,
-    Discriminator("kind"),
-    Tag(KNOWN),
-]
-_RoundsOrOwn = Annotated[
-    _Rounds | _Own, open_to_own(Constant, Listed, Zipf, Uniform, Lognormal, Pareto, Mixture, Column)
-]
 RoundsSource = Annotated[
-    _RoundsOrOwn, BeforeValidator(short_source, json_schema_input_type=Rounds | list[Rounds] | _RoundsOrOwn)
+    ConstantRounds | ListedRounds | ZipfRounds | UniformRounds | Lognormal | Pareto | RoundsMixture | Column | OwnDrawn,
+    Kinds(short_source, Rounds | list[Rounds]),
 ]
 
-_Time = Annotated[ConstantTime | ExponentialTime | LognormalTime, Discriminator("kind"), Tag(KNOWN)]
-_TimeOrOwn = Annotated[_Time | Annotated[Component, Tag(OWN)], open_to_own(Constant, ExponentialTime, LognormalTime)]
-TimeSource = Annotated[_TimeOrOwn, BeforeValidator(short_source, json_schema_input_type=Duration | _TimeOrOwn)]
+TimeSource = Annotated[ConstantTime | ExponentialTime | LognormalTime | Component, Kinds(short_source, Duration)]

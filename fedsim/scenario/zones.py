@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Discriminator, Field
+from pydantic import Field
 
 from fedsim.scenario.civil import TimeZone
+from fedsim.scenario.component import Kinds
 from fedsim.scenario.sources import Column, Constant, Listed, Mixture, Part, short_source
 
 
@@ -30,5 +31,6 @@ class ZoneMixture(Mixture[ZonePart]):
     """The zones."""
 
 
-_Zone = Annotated[ConstantZone | ListedZones | ZoneMixture | Column, Discriminator("kind")]
-ZoneSource = Annotated[_Zone, BeforeValidator(short_source, json_schema_input_type=TimeZone | list[TimeZone] | _Zone)]
+ZoneSource = Annotated[
+    ConstantZone | ListedZones | ZoneMixture | Column, Kinds(short_source, TimeZone | list[TimeZone])
+]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, brought
-from fedsim.scenario.component import Component
+from fedsim.scenario.component import Component, chosen
 from fedsim.scenario.server import Selection
 from fedsim.selection.checked import CheckedLaw
 from fedsim.selection.law import Law
@@ -26,7 +26,7 @@ LAWS: Final = Registry[Law]("a selection law", Law, _BUILT_IN, offered=("weights
 
 def check_law(choice: Selection | Component) -> Findings:
     """Return every mistake in a scenario's choice of a law, without building it: pairs (path, message)."""
-    findings = LAWS.check(choice.kind, _options(choice))
+    findings = LAWS.check(*chosen(choice))
     if not findings and theory_of(choice) not in (None, *_BUILT_IN):
         known = ", ".join(_BUILT_IN)
         message = f"{choice.kind!r} has the theory {theory_of(choice)!r}; it must be None or one of {known}"
@@ -64,9 +64,5 @@ def selection_law(
     shown = weights.view()
     shown.setflags(write=False)
     streams = partial(stream, seed, replicate)
-    law = LAWS.build(choice.kind, _options(choice), weights=shown, cohort=cohort, streams=streams)
+    law = LAWS.build(*chosen(choice), weights=shown, cohort=cohort, streams=streams)
     return CheckedLaw(law, choice.kind) if brought(choice.kind) else law
-
-
-def _options(choice: Selection | Component) -> dict[str, object]:
-    return choice.options if isinstance(choice, Component) else {}

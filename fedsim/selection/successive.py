@@ -15,8 +15,8 @@ class Successive:
     finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
-        self._weighted = WeightedProposals(len(weights), streams, weights)
+        self._proposals = WeightedProposals(len(weights), streams, weights)
 
     def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
         """Return clients drawn one after the other."""
-        return draw(self._weighted, request, request.count, candidates)
+        return draw(self._proposals, request, request.count, candidates)

@@ -3,20 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request, Streams
-from fedsim.selection.proposals import WeightedProposals, draw
+from fedsim.selection.law import Streams
+from fedsim.selection.proposals import WeightedProposals
+from fedsim.selection.successive import Successive
 
 
-class Uniform:
-    """Selects uniformly. It has no options."""
+class Uniform(Successive):
+    """Selects one client after the other, as if all weighed the same. It has no options."""
 
     theory = "uniform"
-    finds_shortage = True
 
     def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
-        self._even = WeightedProposals(len(weights), streams)
-
-    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
-        """Return clients drawn one after the other, each uniformly among those that are left."""
-        return draw(self._even, request, request.count, candidates)
+        self._proposals = WeightedProposals(len(weights), streams)

@@ -1,6 +1,8 @@
 """What a scenario means once it is read."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,17 @@ def test_the_schema_lists_every_key_with_a_description() -> None:
         without = [name for name, entry in model.get("properties", {}).items() if "description" not in entry]
         assert set(without) <= {"kind", "schema_version"}, model.get("title")
     assert "renewal" in json.dumps(schema)
+
+
+def test_the_schema_offers_kinds_of_ones_own_without_refusing_the_built_in_ones() -> None:
+    # A component is any mapping with a kind: as one of several that exclude each other it would rule out all others.
+    def exclusive(part: Any) -> Iterator[str]:
+        if isinstance(part, dict):
+            yield from (entry.get("$ref", "") for entry in part.get("oneOf", ()))
+        for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            yield from exclusive(inner)
+
+    assert not {"#/$defs/Component", "#/$defs/OwnDrawn"} & set(exclusive(scenario_schema()))
 
 
 def test_the_starter_is_a_scenario(write: Write) -> None:

@@ -97,11 +97,8 @@ class Loop:
         draws = stream(self.scenario.seed, 0, Purpose.OWN_SELECTION)
         request = Request(self.selections, min(free, ready), self.version, draws, self.after, everyone)
         cohort = self.law.select(request, Candidates(Among(mask), self.population, self.last_version))
-        models, draws = (
-            [group.session for group in self.scenario.population],
-            stream(self.scenario.seed, 0, Purpose.SESSION),
-        )
-        ends = self.now + session_lengths(models, self.population, cohort, self.selections, draws)
+        draws = stream(self.scenario.seed, 0, Purpose.SESSION)
+        ends = self.now + session_lengths(self.scenario, self.population, cohort, self.selections, draws)
         limit_s = math.inf if self.server.deadline is None else self.now + self.server.deadline
         for client, end_s in zip(cohort.tolist(), ends.tolist(), strict=True):
             position = sum(row["version"] == self.version for row in self.rows)

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
+from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.connected import Connected
 from fedsim.availability.habits.idle import uses
@@ -20,7 +20,7 @@ from fedsim.scenario.habits import Habits
 _STEADY = 6 * 86_400.0  # further than any session reaches from the day to which it belongs
 
 
-class HabitsBatch:
+class HabitsBatch(Batch):
     """Devices with one set of habits in one place.
 
     Parameters
@@ -103,7 +103,7 @@ class HabitsBatch:
         """Look for the first condition that ceases to hold."""
         clock = self._place.clock(instant)
         if not _steady(clock, instant):
-            return ends_by_spells(self, clients, instant, until)
+            return super().ends(clients, instant, until)
         found = np.full(len(clients), np.inf)
         for events in self._troubled:
             found = np.minimum(found, events.next_start(clients, instant, until, clock))
@@ -117,7 +117,7 @@ class HabitsBatch:
             horizon = min(condition.horizon(instant, clock) for condition in self._lasting)
             far = ((ends >= horizon) & (found <= until) & (found == ends)).nonzero()[0]
             if len(far):
-                found[far] = ends_by_spells(self, clients[far], instant, until[far])
+                found[far] = super().ends(clients[far], instant, until[far])
         return found
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:

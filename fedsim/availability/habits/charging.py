@@ -40,10 +40,28 @@ def sessions(charging: Charging, clients: Clients, days: Clients, clock: Civil, 
     draws
         The stream for availability.
     """
-    score = propensity(clients, draws)[:, None]
-    nights = _nights(charging.night, charging.spread, score, clients[:, None], days, clock, draws)
-    top_ups = _top_ups(charging.top_up, charging.spread, score, clients[:, None], days, clock, draws)
-    return np.column_stack([nights[0], top_ups[0]]), np.column_stack([nights[1], top_ups[1]])
+    score, clients = propensity(clients, draws)[:, None], clients[:, None]
+    night, top_up, spread = charging.night, charging.top_up, charging.spread
+
+    later = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, draws)
+    later = later + night.between_days * deviation(Draw.NIGHT_TIME, clients, days, draws)
+    longer = night.length_between_persons * deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, draws)
+    longer = longer + night.length_between_days * deviation(Draw.NIGHT_LENGTH, clients, days, draws)
+    starts, ends = night_sessions(night, weekends(days + 1), clock.midnight(days), later, longer, clock)
+    takes_place = draws.uniforms(clients, index(Draw.NIGHT, days)) < chance(night.chance, spread, score)
+    nights = starts, np.where(takes_place, ends, starts)
+
+    numbers, days = np.tile(np.arange(TOP_UPS), len(days)), np.repeat(days, TOP_UPS)
+    chances = np.where(
+        weekends(days),
+        chance(top_up.per_day_weekend / TOP_UPS, spread, score),
+        chance(top_up.per_day / TOP_UPS, spread, score),
+    )
+    u = draws.uniforms(clients, index(Draw.TOP_UP_TIME, days, numbers))
+    v = draws.uniforms(clients, index(Draw.TOP_UP_LENGTH, days, numbers))
+    starts, ends = top_up_sessions(top_up, clock.midnight(days), u, v, clock)
+    takes_place = draws.uniforms(clients, index(Draw.TOP_UP, days, numbers)) < chances
+    return np.column_stack([nights[0], starts]), np.column_stack([nights[1], np.where(takes_place, ends, starts)])
 
 
 def night_sessions(
@@ -80,35 +98,6 @@ def top_up_sessions(
     until_hour = np.concatenate([[0.0], np.cumsum(top_up.by_hour)]) / sum(top_up.by_hour)
     starts = clock.instant(midnight + np.interp(u, until_hour, np.arange(25) * 3600.0))
     return starts, starts + np.minimum(distribution(top_up.length).draw(v), TOP_UP_AT_MOST)
-
-
-def _nights(
-    night: NightCharging, spread: float, score: Floats, clients: Clients, days: Clients, clock: Civil, draws: Stream
-) -> tuple[Floats, Floats]:
-    later = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, draws)
-    later = later + night.between_days * deviation(Draw.NIGHT_TIME, clients, days, draws)
-    longer = night.length_between_persons * deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, draws)
-    longer = longer + night.length_between_days * deviation(Draw.NIGHT_LENGTH, clients, days, draws)
-    starts, ends = night_sessions(night, weekends(days + 1), clock.midnight(days), later, longer, clock)
-    takes_place = draws.uniforms(clients, index(Draw.NIGHT, days)) < chance(night.chance, spread, score)
-    return starts, np.where(takes_place, ends, starts)
-
-
-def _top_ups(
-    top_up: TopUpCharging, spread: float, score: Floats, clients: Clients, days: Clients, clock: Civil, draws: Stream
-) -> tuple[Floats, Floats]:
-    numbers = np.tile(np.arange(TOP_UPS), len(days))
-    days = np.repeat(days, TOP_UPS)
-    chances = np.where(
-        weekends(days),
-        chance(top_up.per_day_weekend / TOP_UPS, spread, score),
-        chance(top_up.per_day / TOP_UPS, spread, score),
-    )
-    takes_place = draws.uniforms(clients, index(Draw.TOP_UP, days, numbers)) < chances
-    u = draws.uniforms(clients, index(Draw.TOP_UP_TIME, days, numbers))
-    v = draws.uniforms(clients, index(Draw.TOP_UP_LENGTH, days, numbers))
-    starts, ends = top_up_sessions(top_up, clock.midnight(days), u, v, clock)
-    return starts, np.where(takes_place, ends, starts)
 
 
 def weekends(days: NDArray[np.int64]) -> NDArray[np.bool_]:

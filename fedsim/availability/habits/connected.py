@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fedsim.availability.batch import Clients, Floats, Mask
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.charging import weekends
-from fedsim.availability.habits.draws import deviations, drawer, keys, uniform_at, word_of
-from fedsim.availability.habits.network import outing_times
-from fedsim.availability.habits.persons import Draw, chance
+from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
+from fedsim.availability.habits.network import access, outing_times
+from fedsim.availability.habits.persons import Draw, deviation
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Network
@@ -74,19 +74,16 @@ class Connected:
         persons = self._persons.take(who, axis=0)
         leaves = persons[:, 0] + network.between_days * deviations(u)
         returns = persons[:, 1] + network.between_days * deviations(v)
-        times = np.stack(outing_times(network, weekend, midnight, leaves, returns, clock))
-        _write(who, times, self._changes)
+        self._changes[who] = np.stack(outing_times(network, weekend, midnight, leaves, returns, clock), axis=1)
 
     def _meet(self, clients: Clients) -> None:
         """Write down what belongs to the persons who are met for the first time."""
         if not len(clients):
             return
-        network, keys = self._network, drawer(clients, self._draws)
-        score = keys.normals(Draw.PROPENSITY)
-        self._home[clients] = keys.uniforms(Draw.HOME) < chance(network.home, network.spread, score)
-        self._work[clients] = keys.uniforms(Draw.WORK) < chance(network.work, network.spread, score)
-        self._persons[clients, 0] = network.between_persons * keys.deviation(Draw.LEAVE_OF_PERSON)
-        self._persons[clients, 1] = network.between_persons * keys.deviation(Draw.BACK_OF_PERSON)
+        network, draws = self._network, self._draws
+        self._home[clients], self._work[clients] = access(network, clients, draws)
+        self._persons[clients, 0] = network.between_persons * deviation(Draw.LEAVE_OF_PERSON, clients, 0, draws)
+        self._persons[clients, 1] = network.between_persons * deviation(Draw.BACK_OF_PERSON, clients, 0, draws)
 
 
 @lru_cache(maxsize=64)
@@ -110,14 +107,6 @@ def _draw(
         else:
             changes[client] = midnight
     return who[:found], u[:found], v[:found]
-
-
-@compiled
-def _write(clients: Clients, times: Floats, changes: Floats) -> None:
-    """Write down what is known of some clients, one row of `times` for each change."""
-    for index in range(len(clients)):
-        for change in range(len(times)):
-            changes[clients[index], change] = times[change, index]
 
 
 @compiled

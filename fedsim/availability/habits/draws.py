@@ -1,6 +1,5 @@
 """Many draws of the same clients: the parts of the key that belong to a client or an index are mixed only once."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -10,41 +9,11 @@ from scipy.special import ndtri
 
 from fedsim.availability.habits.persons import LIMIT, Draw, index
 from fedsim.common.compiled import compiled
-from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53, Stream, mixed_index, to_uniforms
+from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53, mixed_index
 
 _Number = TypeVar("_Number", bound=np.generic)
 _11, _27, _30, _31 = (np.uint64(bits) for bits in (11, 27, 30, 31))
 _RUN = 4096  # counts whose parts of the key are mixed together
-
-
-@dataclass(frozen=True)
-class Drawer:
-    """Draws that belong to some clients, whatever the day; the numbers are those of `fedsim.common.keyed.Stream`.
-
-    Attributes
-    ----------
-    words
-        (n,) the clients' parts of the key.
-    """
-
-    words: NDArray[np.uint64]
-
-    def uniforms(self, what: Draw) -> NDArray[np.float64]:
-        """Uniform on (0, 1), one (n,) for each client."""
-        return to_uniforms(self.words ^ keys(what, 0))
-
-    def normals(self, what: Draw) -> NDArray[np.float64]:
-        """Standard normal scores."""
-        return np.asarray(ndtri(self.uniforms(what)), dtype=np.float64)
-
-    def deviation(self, what: Draw) -> NDArray[np.float64]:
-        """Standard normal scores within three standard deviations, as `persons.deviation`."""
-        return deviations(self.uniforms(what))
-
-
-def drawer(clients: NDArray[np.int64], draws: Stream) -> Drawer:
-    """Return the drawer for some clients of a stream."""
-    return Drawer(draws.of_clients(clients))
 
 
 def deviations(u: NDArray[np.float64]) -> NDArray[np.float64]:

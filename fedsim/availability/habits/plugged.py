@@ -26,10 +26,11 @@ from fedsim.availability.habits.charging import (
     top_up_sessions,
     weekends,
 )
-from fedsim.availability.habits.draws import deviations, drawer, keys, uniform_at, word_of
-from fedsim.availability.habits.persons import LIMIT, Draw, chance
+from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
+from fedsim.availability.habits.persons import LIMIT, Draw, chance, deviation
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
+from fedsim.population.propensity import propensity
 from fedsim.scenario.habits import Charging
 
 Keys: TypeAlias = NDArray[np.uint64]
@@ -152,12 +153,12 @@ class Plugged:
         if not len(clients):
             return
         charging, night, top_up = self._charging, self._charging.night, self._charging.top_up
-        words = drawer(clients, self._draws)
-        score = words.normals(Draw.PROPENSITY)
+        score = propensity(clients, self._draws)
         persons = np.empty((len(clients), _COLUMNS))
         persons[:, _NIGHT] = chance(night.chance, charging.spread, score)
-        persons[:, _LATER] = night.between_persons * words.deviation(Draw.NIGHT_TIME_OF_PERSON)
-        persons[:, _LONGER] = night.length_between_persons * words.deviation(Draw.NIGHT_LENGTH_OF_PERSON)
+        persons[:, _LATER] = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, self._draws)
+        longer = deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, self._draws)
+        persons[:, _LONGER] = night.length_between_persons * longer
         persons[:, _TOP_UP] = chance(top_up.per_day / TOP_UPS, charging.spread, score)
         persons[:, _TOP_UP_WEEKEND] = chance(top_up.per_day_weekend / TOP_UPS, charging.spread, score)
         self._persons[clients] = persons

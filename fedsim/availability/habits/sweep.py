@@ -6,7 +6,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells
+from fedsim.availability.batch import Clients, Floats, Mask, Spells, joined, together
 from fedsim.availability.habits import bursts, charging, network
 from fedsim.availability.habits.idle import uses
 from fedsim.availability.place import Place
@@ -42,11 +42,11 @@ def meeting(
     draws
         The stream for availability.
     """
-    parts = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
-    for first in range(0, len(clients), _CHUNK):
-        part = _meeting(habits, conditions, clients[first : first + _CHUNK], since, until, place, draws)
-        parts.append(Spells(part.who + first, part.starts, part.ends))
-    return Spells(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    parts = (
+        (first, _meeting(habits, conditions, clients[first : first + _CHUNK], since, until, place, draws))
+        for first in range(0, len(clients), _CHUNK)
+    )
+    return together(part._replace(who=part.who + first) for first, part in parts)
 
 
 def meeting_at(habits: Habits, clients: Clients, instant: float, place: Place, draws: Stream) -> Mask:
@@ -91,7 +91,7 @@ def _meeting(
         holds &= ((home[who] & ~going["away"]) | (work[who] & going["at work"])) & ~going["failing"]
     if "idle" in conditions:
         holds &= ~going["used"]
-    return _runs(who, starts, ends, holds)
+    return joined(who[holds], starts[holds], ends[holds])
 
 
 class _Sweep:
@@ -136,13 +136,3 @@ class _Sweep:
 
 def _flat(starts: Floats, ends: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
     return np.repeat(np.arange(starts.shape[0]), starts.shape[1]), starts.ravel(), ends.ravel()
-
-
-def _runs(who: NDArray[np.intp], starts: Floats, ends: Floats, holds: Mask) -> Spells:
-    """Join the pieces that hold and follow one another."""
-    who, starts, ends = who[holds], starts[holds], ends[holds]
-    opens = np.ones(len(who), dtype=np.bool_)
-    opens[1:] = (who[1:] != who[:-1]) | (starts[1:] > ends[:-1])
-    closes = np.ones(len(who), dtype=np.bool_)
-    closes[:-1] = opens[1:]
-    return Spells(who[opens], starts[opens], ends[closes])

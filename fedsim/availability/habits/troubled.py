@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from fedsim.availability.batch import Clients, Floats, Mask
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.bursts import PER_DAY, SLOT, Bursts
-from fedsim.availability.habits.draws import drawer, keys_of_run, longer, uniform_at, word_of
-from fedsim.availability.habits.persons import Draw
+from fedsim.availability.habits.draws import keys_of_run, longer, uniform_at, word_of
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
+from fedsim.population.propensity import propensity
 
 Keys: TypeAlias = NDArray[np.uint64]
 
@@ -122,7 +122,7 @@ class Troubled:
         rates = self._of_person[clients]
         new = (rates == 0.0).nonzero()[0]
         if len(new):
-            rates[new] = self._bursts.of_person(drawer(clients[new], self._draws).normals(Draw.PROPENSITY))
+            rates[new] = self._bursts.of_person(propensity(clients[new], self._draws))
             self._of_person[clients[new]] = rates[new]
         return rates
 

@@ -1,11 +1,12 @@
 """Many alternating renewal processes at once, each followed from where it was last asked about."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells
+from fedsim.availability.batch import Clients, Floats, Mask, Spells, together
 from fedsim.availability.renewal.process import FOREVER, Process
 from fedsim.common.keyed import Stream
 
@@ -84,27 +85,30 @@ class RenewalBatch:
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Follow a copy of the devices through the window."""
-        now = self._advanced(clients, self._standing.of(self._places(clients)), since)
-        who, begun = np.arange(len(clients)), np.full(len(clients), since)
-        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
-        while len(who):
-            found.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
-            further = np.flatnonzero(now.end < until)
-            who, begun, now = who[further], now.end[further], now.of(further)
-            now = self._advanced(clients[who], now, begun)
-        return Spells(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        states = self._states(clients, since, until)
+        return together(
+            Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]) for who, begun, now in states
+        )
 
     def leaves(self, clients: Clients, since: float, until: float) -> Floats:
         """Find those that are off for ever."""
-        now = self._advanced(clients, self._standing.of(self._places(clients)), since)
-        gone, who, begun = np.full(len(clients), np.inf), np.arange(len(clients)), np.full(len(clients), since)
-        while len(who):
+        gone = np.full(len(clients), np.inf)
+        for who, begun, now in self._states(clients, since, until):
             last = np.isinf(now.end) & ~now.on
             gone[who[last]] = begun[last]
+        return gone
+
+    def _states(
+        self, clients: Clients, since: float, until: float
+    ) -> Iterator[tuple[NDArray[np.intp], Floats, Standing]]:
+        """Yield the states within a window, one after the other: of whom, since when, and where they stand."""
+        now = self._advanced(clients, self._standing.of(self._places(clients)), since)
+        who, begun = np.arange(len(clients)), np.full(len(clients), since)
+        while len(who):
+            yield who, begun, now
             further = np.flatnonzero(now.end < until)
             who, begun, now = who[further], now.end[further], now.of(further)
             now = self._advanced(clients[who], now, begun)
-        return gone
 
     def _places(self, clients: Clients) -> Clients | NDArray[np.intp]:
         return clients - self._first if self._together else np.searchsorted(self._members, clients)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells, ends_by_spells
+from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells, together
 from fedsim.availability.offsets import offset_at, offset_pieces
 from fedsim.availability.place import Place
 from fedsim.availability.trace.pattern import DAY_S, WEEK_S, Pattern
@@ -85,7 +85,7 @@ class RecordedAvailability:
         return int(self.assigned(np.array([client]), draws)[0])
 
 
-class RecordedBatch:
+class RecordedBatch(Batch):
     """Clients that live by a trace in one place.
 
     Parameters
@@ -108,10 +108,6 @@ class RecordedBatch:
         """Look it up."""
         return self._trace.available_at(clients, instant, self._place, self._draws)
 
-    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
-        """Look for the end in the lap."""
-        return ends_by_spells(self, clients, instant, until)
-
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Gather the intervals lap by lap, and join those that touch."""
         return self._spells(self._trace.assigned(clients, self._draws), since, until)
@@ -132,7 +128,7 @@ class RecordedBatch:
 
     def _spells(self, devices: Clients, since: float, until: float) -> Spells:
         spans = self._trace.pattern.spans
-        found = [Spells(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        found: list[Spells] = []
         for origin, low, high in laps(self._trace.pattern, self._place, since, until):
             first, last = max(low, since), min(high, until)
             who, rows = spans.near(devices, first - origin, last - origin)
@@ -140,7 +136,7 @@ class RecordedBatch:
             ends = np.minimum(origin + spans.ends[rows], last)
             some = starts < ends
             found.append(Spells(who[some], starts[some], ends[some]))
-        who, starts, ends = (np.concatenate(column) for column in zip(*found, strict=True))
+        who, starts, ends = together(found)
         # Pieces that touch are joined; a gap stays, however short.
         joined, _ = union(who, starts, ends, len(devices), float(np.nextafter(0.0, 1.0)))
         return Spells(joined.devices, joined.starts, joined.ends)

@@ -172,8 +172,14 @@ class ArrayRoster:
     def explain(self, turn: str = "round") -> str:
         """Say in words what everyone is waiting for; `turn` is what the server counts by."""
         now, everyone = self._clock.now, np.arange(self._clients)
-        reasons = self._reasons(everyone, self._in_session())
+        reasons = np.zeros(self._clients, dtype=np.uint8)
+        reasons[~self._availability.at(everyone, now)] = Reason.OFFLINE
         reasons[self._availability.leaves(everyone, now, now) <= now] |= np.uint8(Reason.GONE)
+        reasons[self._free_round > self._number] |= np.uint8(Reason.SEPARATION)
+        # A session keeps a client out as a cool-down does, and counts as what it is.
+        reasons[self._free_s > now] |= np.uint8(Reason.COOLDOWN)
+        in_session = self._busy[self._busy_until_s > now]
+        reasons[in_session] = reasons[in_session] & ~np.uint8(Reason.COOLDOWN) | np.uint8(Reason.IN_SESSION)
         later = self._free_round[self._free_round > self._number]
         return explain(reasons, int(later.min(initial=np.iinfo(np.int64).max)), turn)
 
@@ -194,18 +200,3 @@ class ArrayRoster:
         """Return the clients whom no separation keeps out; with blocks, members of whole blocks."""
         free = (self._free_round <= self._number).reshape(-1, self._block).all(axis=1)
         return np.flatnonzero(np.repeat(free, self._block))
-
-    def _in_session(self) -> NDArray[np.bool_]:
-        mask = np.zeros(self._clients, dtype=np.bool_)
-        mask[self._busy[self._busy_until_s > self._clock.now]] = True
-        return mask
-
-    def _reasons(self, clients: NDArray[np.int64], in_session: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Return the reasons against clients, as the processes of the other engine keep them."""
-        now = self._clock.now
-        reasons = np.where(self._availability.at(clients, now), 0, np.uint8(Reason.OFFLINE)).astype(np.uint8)
-        busy = in_session[clients]
-        reasons[busy] |= np.uint8(Reason.IN_SESSION)
-        reasons[(self._free_s[clients] > now) & ~busy] |= np.uint8(Reason.COOLDOWN)
-        reasons[self._free_round[clients] > self._number] |= np.uint8(Reason.SEPARATION)
-        return reasons

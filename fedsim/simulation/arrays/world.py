@@ -44,8 +44,7 @@ class ArrayWorld:
         self.roster = ArrayRoster(clock, self._devices, scenario.server.block, self._horizon_s)
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         draws = stream(scenario.seed, replicate, Purpose.SESSION)
-        models = [group.session for group in scenario.population]
-        self._lengths = partial(session_lengths, models, population, draws=draws)
+        self._lengths = partial(session_lengths, scenario, population, draws=draws)
         self._round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.
         self._beyond = Columns(number="i8", row="i8", at_s="f8", outcome="i1")
@@ -66,7 +65,7 @@ class ArrayWorld:
             self.cool_down(cohort, number)
         else:
             reported = round_.ends.outcome == CODES["reported"]
-            self._cool_down(cohort[reported], number, round_.ends.at_s[reported])
+            self.cool_down(cohort[reported], number, round_.ends.at_s[reported])
         ends, rows = round_.ends, row + np.arange(len(cohort))
         inside = ends.at_s <= self._horizon_s
         if inside.any():
@@ -88,9 +87,10 @@ class ArrayWorld:
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))
 
-    def cool_down(self, clients: NDArray[np.int64], number: int) -> None:
-        """Begin the cool-down of clients now, in a round or at a version."""
-        self._cool_down(clients, number, self.clock.now)
+    def cool_down(self, clients: NDArray[np.int64], number: int, since_s: NDArray[np.float64] | None = None) -> None:
+        """Begin the cool-down of clients in a round or at a version: now, or at some instants."""
+        begins_s = self.clock.now if since_s is None else since_s
+        self.roster.exclude(clients, cooldown(self.scenario.server, self.population, clients, number, begins_s))
 
     def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""
@@ -115,6 +115,3 @@ class ArrayWorld:
         for number in np.unique(rest["number"]).tolist():
             own = rest["number"] == number
             self.recorder.end(number, rest["row"][own], rest["at_s"][own], rest["outcome"][own])
-
-    def _cool_down(self, clients: NDArray[np.int64], number: int, since_s: NDArray[np.float64] | float) -> None:
-        self.roster.exclude(clients, cooldown(self.scenario.server, self.population, clients, number, since_s))

@@ -1,6 +1,6 @@
 """A session: one client's participation, from download through training to upload."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedsim.common.keyed import Stream
 from fedsim.population import Population
 from fedsim.population.distributions import Constant, distribution
-from fedsim.scenario.models import Session as SessionModel
+from fedsim.scenario import Scenario
 from fedsim.simulation.clock import Clock, Turn
 
 Lengths: TypeAlias = Callable[[NDArray[np.int64], int], NDArray[np.float64]]
@@ -20,7 +20,7 @@ _PHASES = 3
 
 
 def session_lengths(
-    models: Sequence[SessionModel],
+    scenario: Scenario,
     population: Population,
     clients: NDArray[np.int64],
     number: int,
@@ -30,10 +30,8 @@ def session_lengths(
 
     Parameters
     ----------
-    models
-        Session model of each group.
-    population
-        Whose speeds and groups are taken.
+    scenario, population
+        Whose sessions, speeds and groups are taken.
     clients
         (n,) indices of the cohort.
     number
@@ -44,7 +42,7 @@ def session_lengths(
     total, group = np.zeros(len(clients)), population.group[clients]
     for index in np.unique(group):
         here = group == index
-        model = models[index]
+        model = scenario.population[index].session
         for phase, source in enumerate((model.download, model.train, model.upload)):
             law, key = distribution(source), _PHASES * number + phase
             if isinstance(law, Constant):

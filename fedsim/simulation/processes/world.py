@@ -46,8 +46,7 @@ class ProcessWorld:
         self.roster = Roster(clock, devices.of_client, scenario.server.block)
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         draws = stream(scenario.seed, replicate, Purpose.SESSION)
-        models = [group.session for group in scenario.population]
-        self._lengths = partial(session_lengths, models, population, draws=draws)
+        self._lengths = partial(session_lengths, scenario, population, draws=draws)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
         draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
