@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from fedsim import Scenario, simulate
+from fedsim.common.arrays import Floats
 from fedsim.experiment.run_directory import Provenance as RunProvenance
 from fedsim.report.answer import Sentence
-from fedsim.report.binning import Floats, binned, edges
+from fedsim.report.binning import binned, edges
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import Curve, Curves, Loss
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart

@@ -6,12 +6,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats, Ints
 
 _UTC = ZoneInfo("UTC")
 
 
-def hours_of(times_s: NDArray[np.float64], start: datetime, zone: ZoneInfo) -> NDArray[np.int64]:
+def hours_of(times_s: Floats, start: datetime, zone: ZoneInfo) -> Ints:
     """Return the civil hour (0 to 23) of each instant in a zone.
 
     Parameters

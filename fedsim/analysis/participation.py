@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.row_groups import slices
 from fedsim.log import CLIENTS
 from fedsim.population import Population
@@ -16,10 +16,7 @@ _FEWEST_ROUNDS = 10 * _BATCHES
 
 
 def clients_table(
-    population: Population,
-    participations: pl.DataFrame | pl.LazyFrame,
-    pi: NDArray[np.float64] | None,
-    method: str | None,
+    population: Population, participations: pl.DataFrame | pl.LazyFrame, pi: Floats | None, method: str | None
 ) -> pl.DataFrame:
     """Return the table of clients.
 
@@ -51,12 +48,12 @@ def clients_table(
     return pl.DataFrame(columns, schema=CLIENTS)
 
 
-def l1(left: NDArray[np.float64], right: NDArray[np.float64] | float) -> float:
+def l1(left: Floats, right: Floats | float) -> float:
     """Return the L1 distance, sum_i |left_i - right_i|."""
     return math.fsum(np.abs(left - right).tolist())
 
 
-def gini(counts: NDArray[np.int64]) -> float:
+def gini(counts: Ints) -> float:
     """Return the Gini coefficient of non-negative counts: 0 when all are equal, near 1 when one has all."""
     ordered = np.sort(counts)
     size, total = len(ordered), int(ordered.sum())
@@ -64,7 +61,7 @@ def gini(counts: NDArray[np.int64]) -> float:
     return float(ranks @ ordered) / (size * total)
 
 
-def jain(counts: NDArray[np.int64]) -> float:
+def jain(counts: Ints) -> float:
     """Return Jain's fairness index, (sum x)^2 / (N sum x^2): 1 when all are equal, 1/N when one has all."""
     values = counts.astype(np.float64)
     return float(values.sum() ** 2 / (len(values) * (values @ values)))
@@ -111,9 +108,7 @@ def batch_errors(participations: Callable[[], Iterator[pl.DataFrame]], clients: 
     return noise, math.sqrt(math.fsum(value**2 for value in projected) / scale)
 
 
-def _counted_by_batch(
-    parts: Iterator[pl.DataFrame], edges: NDArray[np.int64], clients: int
-) -> Iterator[NDArray[np.int64]]:
+def _counted_by_batch(parts: Iterator[pl.DataFrame], edges: Ints, clients: int) -> Iterator[Ints]:
     """Yield how often each client took part in each batch; a batch begins at each edge, a number of a round."""
     count, batch = np.zeros(clients, dtype=np.int64), 0
     for part in parts:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells
+from fedsim.availability.batch import Clients, Mask, Spells
 from fedsim.availability.place import Place
+from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
 
 

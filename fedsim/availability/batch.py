@@ -6,9 +6,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Clients = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from fedsim.common.arrays import Bools, Floats, Ints
+
+Clients = Ints
+Mask = Bools
 
 
 class Spells(NamedTuple):

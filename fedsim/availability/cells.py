@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedsim.availability.model import AvailabilityModel
 from fedsim.availability.models import availability_models
 from fedsim.availability.place import Place
+from fedsim.common.arrays import Ints
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
 
@@ -31,7 +29,7 @@ class Cells:
     models: Sequence[AvailabilityModel]
     places: Sequence[Place]
     names: Sequence[tuple[str, str]]
-    of_client: NDArray[np.int64]
+    of_client: Ints
 
 
 def cells(scenario: Scenario, population: Population) -> Cells:

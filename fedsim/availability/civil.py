@@ -13,10 +13,11 @@ from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedsim.availability.offsets import changes as changes_of
 from fedsim.availability.offsets import offset_at, seconds_of
+from fedsim.common.arrays import Floats, Ints
 
 DAY = 86_400.0
 _DAYS_BEFORE_1970 = date(1970, 1, 1).toordinal()
@@ -44,22 +45,22 @@ class Civil:
 
     first_day: int
     begun: float
-    changes: NDArray[np.float64]
-    offsets: NDArray[np.float64]
-    walls: NDArray[np.float64]
+    changes: Floats
+    offsets: Floats
+    walls: Floats
 
-    def wall(self, instants: ArrayLike) -> NDArray[np.float64]:
+    def wall(self, instants: ArrayLike) -> Floats:
         """Return the clock times of instants of simulated time."""
         instants = np.asarray(instants, dtype=np.float64)
-        walls: NDArray[np.float64] = instants + self.begun + self._offsets(self.changes, instants)
+        walls: Floats = instants + self.begun + self._offsets(self.changes, instants)
         return walls
 
-    def instant(self, walls: NDArray[np.float64]) -> NDArray[np.float64]:
+    def instant(self, walls: Floats) -> Floats:
         """Return the instants of simulated time at clock times."""
-        instants: NDArray[np.float64] = walls - self._offsets(self.walls, walls) - self.begun
+        instants: Floats = walls - self._offsets(self.walls, walls) - self.begun
         return instants
 
-    def _offsets(self, changes: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64] | float:
+    def _offsets(self, changes: Floats, times: Floats) -> Floats | float:
         """Return the offset at each time; one for all where it does not change between them."""
         if not len(changes):
             return float(self.offsets[0])
@@ -67,14 +68,14 @@ class Civil:
             first, last = changes.searchsorted((times.min(), times.max()), side="right")
             if first == last:
                 return float(self.offsets[first])
-        each: NDArray[np.float64] = self.offsets[changes.searchsorted(times, side="right")]
+        each: Floats = self.offsets[changes.searchsorted(times, side="right")]
         return each
 
     def day(self, instant: float) -> int:
         """Return the ordinal of the local day of an instant."""
         return self.first_day + math.floor(float(self.wall(instant)) / DAY)
 
-    def midnight(self, days: NDArray[np.int64]) -> NDArray[np.float64]:
+    def midnight(self, days: Ints) -> Floats:
         """Return the clock times at which local days begin."""
         return np.multiply(days - self.first_day, DAY, dtype=np.float64)
 

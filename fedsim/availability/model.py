@@ -9,10 +9,10 @@ from math import inf, isnan, nextafter
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.batch import Batch, Clients
 from fedsim.availability.place import Place
+from fedsim.common.arrays import Bools
 from fedsim.common.errors import PluginError
 from fedsim.common.keyed import Stream
 
@@ -59,7 +59,7 @@ class Conditional(Protocol):
 class LookedUp(Protocol):
     """A model that tells about many devices at one instant without going through their intervals."""
 
-    def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> NDArray[np.bool_]:
+    def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> Bools:
         """Say of each device (n,) whether it is available: exactly where its `intervals` say so."""
         ...
 
@@ -105,9 +105,7 @@ def conditions(model: AvailabilityModel, client: int, place: Place, draws: Strea
     return {"available": intervals(model, client, place, draws)}
 
 
-def available_at(
-    model: AvailabilityModel, clients: Clients, instant: float, place: Place, draws: Stream
-) -> NDArray[np.bool_]:
+def available_at(model: AvailabilityModel, clients: Clients, instant: float, place: Place, draws: Stream) -> Bools:
     """Say of each of many devices whether it is available at one instant: exactly where its `intervals` say so.
 
     Parameters

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells, together
+from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
 from fedsim.availability.model import AvailabilityModel, Batched
 from fedsim.availability.place import Place
 from fedsim.availability.walked import WalkedBatch
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 
 
@@ -29,8 +30,8 @@ class PopulationAvailability:
     """
 
     batches: Sequence[Batch]
-    of_cell: NDArray[np.int64]
-    cell: NDArray[np.int64]
+    of_cell: Ints
+    cell: Ints
 
     @property
     def followed(self) -> Mask:
@@ -78,7 +79,7 @@ class PopulationAvailability:
 
 
 def population_availability(
-    models: Sequence[AvailabilityModel], places: Sequence[Place], cell: NDArray[np.int64], draws: Stream
+    models: Sequence[AvailabilityModel], places: Sequence[Place], cell: Ints, draws: Stream
 ) -> PopulationAvailability:
     """Return the availability of a population.
 

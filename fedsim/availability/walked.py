@@ -4,9 +4,10 @@ from collections import deque
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells
+from fedsim.availability.batch import Batch, Clients, Mask, Spells
 from fedsim.availability.model import AvailabilityModel, Intervals, intervals
 from fedsim.availability.place import Place
+from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from fedsim.common.arrays import Floats
+
 GOLDEN, FIRST_FACTOR, SECOND_FACTOR = (
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
@@ -72,7 +74,7 @@ def _first_indices() -> NDArray[np.uint64]:
     return mixed_index(np.arange(_KEPT))
 
 
-def to_uniforms(key: NDArray[np.uint64]) -> NDArray[np.float64]:
+def to_uniforms(key: NDArray[np.uint64]) -> Floats:
     """Return the draws in (0, 1) at keys, each the exclusive or of a client's and an index's part."""
     return ((_mix(key) >> np.uint64(11)).astype(np.float64) + 0.5) * TWO_TO_MINUS_53
 
@@ -95,21 +97,21 @@ class Stream:
         """Return the client's part of the key; `to_uniforms` takes it combined with that of the index."""
         return _mix(_words(client) * GOLDEN + np.uint64(self.key))
 
-    def uniforms(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
+    def uniforms(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Uniform on the open interval (0, 1): multiples of 2**-53 shifted by half a step, so never 0 and never 1."""
         return to_uniforms(self.of_clients(client) ^ mixed_index(index))
 
-    def uniforms_of_run(self, client: int, first: int, count: int) -> NDArray[np.float64]:
+    def uniforms_of_run(self, client: int, first: int, count: int) -> Floats:
         """Return `uniforms` (count,) of one client at the indices from `first` on, whose parts of the key are kept."""
         last = first + count
         of_indices = _first_indices()[first:last] if last <= _KEPT else mixed_index(np.arange(first, last))
         return to_uniforms(self.of_clients(client) ^ of_indices)
 
-    def exponentials(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
+    def exponentials(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Exponential with mean 1, by inversion."""
         return -np.log(self.uniforms(client, index))
 
-    def normals(self, client: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
+    def normals(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Standard normal, by inversion."""
         return np.asarray(ndtri(self.uniforms(client, index)), dtype=np.float64)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report
 from fedsim.experiment.reference import unbiased
@@ -40,7 +40,7 @@ def train(
     log: Recorded,
     replicate: int,
     report: Report,
-    pi: NDArray[np.float64] | None = None,
+    pi: Floats | None = None,
 ) -> tuple[pl.DataFrame, dict[str, float]]:
     """Return the learning table of a run and its metrics.
 
@@ -109,7 +109,7 @@ def train(
     return table, metrics
 
 
-def _build(choice: OptimizerChoice, pi: NDArray[np.float64] | None, frequency: NDArray[np.float64]) -> Optimizer:
+def _build(choice: OptimizerChoice, pi: Floats | None, frequency: Floats) -> Optimizer:
     try:
         return build_optimizer(choice.kind, choice.options, pi=pi, frequency=frequency)
     except LearningError as error:
@@ -139,6 +139,6 @@ def _excess(loss: str, metrics: Mapping[str, float], names: Iterable[str], refer
     return {f"learning.{name}.{excess}": own - uniform for name, own in found.items() if own is not None}
 
 
-def _evaluate(problem: Problem, model: NDArray[np.float64]) -> Mapping[str, float]:
+def _evaluate(problem: Problem, model: Floats) -> Mapping[str, float]:
     with np.errstate(all="ignore"):
         return problem.evaluate(model)

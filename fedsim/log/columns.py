@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsim.common.arrays import Ints
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -41,7 +43,7 @@ class Columns:
         self.end += count
         return self.end - count
 
-    def put(self, rows: int | NDArray[np.int64], name: str, values: ArrayLike) -> None:
+    def put(self, rows: int | Ints, name: str, values: ArrayLike) -> None:
         """Set values of one column in rows by their numbers."""
         self._arrays[name][rows - self.first] = values
 
@@ -49,7 +51,7 @@ class Columns:
         """Add to the number that stands in one row of a column."""
         self._arrays[name][row - self.first] += more
 
-    def of(self, rows: int | NDArray[np.int64], name: str) -> Any:
+    def of(self, rows: int | Ints, name: str) -> Any:
         """Return the values of one column in rows by their numbers."""
         return self._arrays[name][rows - self.first]
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Bools, Ints
 from fedsim.log.columns import Arrays, Columns, part_of, within
 from fedsim.log.spool import Spool
 from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
@@ -57,7 +58,7 @@ class Recorder:
             gap="i8",
             staleness="i8",
         )
-        self._gauges: list[tuple[float, NDArray[np.int64]]] = []
+        self._gauges: list[tuple[float, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
         self.closed = 0
         self.ticks = 0
@@ -68,7 +69,7 @@ class Recorder:
         """Whether a round is open."""
         return self._rounds.end > self.closed
 
-    def last_round(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+    def last_round(self, clients: Ints) -> Ints:
         """Return the round in which each of the clients was last selected, -1 for never."""
         return self._last_round[clients].astype(np.int64)
 
@@ -87,7 +88,7 @@ class Recorder:
             late=0,
         )
 
-    def select(self, number: int, clients: NDArray[np.int64], selected_s: float, eligible: int | None = None) -> int:
+    def select(self, number: int, clients: Ints, selected_s: float, eligible: int | None = None) -> int:
         """Begin the participations' rows of a selection in the open round and return the index of the first."""
         count = len(clients)
         last = self.last_round(clients)
@@ -111,7 +112,7 @@ class Recorder:
             staleness=self._staleness,
         )
 
-    def end(self, number: int, rows: int | NDArray[np.int64], ended_s: ArrayLike, outcome: ArrayLike) -> None:
+    def end(self, number: int, rows: int | Ints, ended_s: ArrayLike, outcome: ArrayLike) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
         self._rows.put(rows, "ended_s", ended_s)
         self._rows.put(rows, "outcome", outcome)
@@ -147,7 +148,7 @@ class Recorder:
         if self._rows.waiting + self._rounds.waiting >= _SETTLE:
             self.settle()
 
-    def gauge(self, time_s: float, counts: NDArray[np.int64]) -> None:
+    def gauge(self, time_s: float, counts: Ints) -> None:
         """Note the counts (3, n) of available and eligible clients and of those in a session."""
         self._gauges.append((time_s, counts))
         self.ticks += 1
@@ -221,5 +222,5 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=PARTICIPATIONS)
 
 
-def _some(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pl.Series:
+def _some(values: Ints, known: Bools) -> pl.Series:
     return pl.Series(values).set(pl.Series(~known), None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
@@ -46,12 +47,12 @@ class Population:
         IANA names of the time zones that occur.
     """
 
-    group: NDArray[np.int64]
+    group: Ints
     group_names: tuple[str, ...]
-    weight: NDArray[np.float64]
-    separation: NDArray[np.int64]
-    cooldown_s: NDArray[np.float64]
-    speed: NDArray[np.float64]
+    weight: Floats
+    separation: Ints
+    cooldown_s: Floats
+    speed: Floats
     zone: NDArray[np.int16]
     zone_names: tuple[str, ...]
 
@@ -113,7 +114,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     )
 
 
-def _normalised(weight: NDArray[np.float64], scenario: Scenario) -> NDArray[np.float64]:
+def _normalised(weight: Floats, scenario: Scenario) -> Floats:
     with np.errstate(over="ignore", under="ignore"):
         weight = weight / weight.max()
         weight = weight / weight.sum()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions.distribution import Distribution, within
 from fedsim.scenario.sources import Drawn
@@ -30,14 +31,14 @@ class Members:
         Finds the file that the scenario calls so, or raises `ValueError`.
     """
 
-    clients: NDArray[np.int64]
-    propensity: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    clients: Ints
+    propensity: Callable[[Ints], Floats]
     locate: Callable[[str], Path]
 
     def __len__(self) -> int:
         return len(self.clients)
 
-    def _scores(self, source: Drawn, draws: Stream, index: int) -> NDArray[np.float64]:
+    def _scores(self, source: Drawn, draws: Stream, index: int) -> Floats:
         """Return a standard normal score (n,) for each client, correlated as the source says.
 
         z = rho * (score of the other property) + sqrt(1 - rho^2) * (own draw): a Gaussian copula.
@@ -52,7 +53,7 @@ class Members:
         rho = source.correlation.rho
         return np.asarray(rho * other + np.sqrt(1 - rho**2) * own)
 
-    def values(self, law: Distribution, source: Drawn, draws: Stream) -> NDArray[np.float64]:
+    def values(self, law: Distribution, source: Drawn, draws: Stream) -> Floats:
         """Return a value (n,) of a law for each client: by a draw of its own, or by its rank, as the law says."""
         if law.ranked:
             return law.quantile(1.0 - (self._ranks(source, draws) + 0.5) / len(self))
@@ -70,7 +71,7 @@ class Members:
         chosen = np.searchsorted(until / until[-1], lots, side="right")
         return np.minimum(chosen, len(shares) - 1)
 
-    def _ranks(self, source: Drawn, draws: Stream) -> NDArray[np.int64]:
+    def _ranks(self, source: Drawn, draws: Stream) -> Ints:
         """Return the rank (n,) of each client, from 0: its place, or that of its score, the largest first."""
         if source.correlation is None:
             return np.arange(len(self))

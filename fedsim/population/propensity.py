@@ -1,15 +1,13 @@
 """How available the person behind a device makes it: one score, that habits go by and other quantities may go with."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 
 INDEX = 1 << 48
 """Index of the score among a client's draws for availability."""
 
 
-def propensity(clients: NDArray[np.int64], draws: Stream) -> NDArray[np.float64]:
+def propensity(clients: Ints, draws: Stream) -> Floats:
     """Return how available each device is by habit: a standard normal score.
 
     Devices of high score charge on more days, have an unmetered network more often, and are used less often. All else

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Ints
 from fedsim.population.columns import Population
 
 
@@ -19,9 +19,9 @@ class Residence(NamedTuple):
         (N,) which of them each client belongs to.
     """
 
-    group: NDArray[np.int64]
-    zone: NDArray[np.int64]
-    of_client: NDArray[np.int64]
+    group: Ints
+    zone: Ints
+    of_client: Ints
 
 
 def residence(population: Population) -> Residence:

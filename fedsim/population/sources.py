@@ -1,16 +1,14 @@
 """Per-client numbers from their sources: constants, lists, laws and file columns."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
 from fedsim.population.files import read_numbers
 from fedsim.population.members import Members
 from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.sources import Column, Constant, Listed, Mixture, NumberSource, RoundsSource
-
-Floats = NDArray[np.float64]
 
 
 def numbers(source: NumberSource, members: Members, draws: Stream) -> Floats:
@@ -37,7 +35,7 @@ def numbers(source: NumberSource, members: Members, draws: Stream) -> Floats:
     return values
 
 
-def rounds(source: RoundsSource, members: Members, draws: Stream) -> NDArray[np.int64]:
+def rounds(source: RoundsSource, members: Members, draws: Stream) -> Ints:
     """Return a whole number of rounds, 0 or more, for each client of a group; parameters as in `numbers`.
 
     What a law gives is rounded to the nearest whole number; a list or a column must hold whole numbers.
@@ -74,7 +72,7 @@ def _values(source: NumberSource | RoundsSource | ClientTimeSource, members: Mem
                 return members.values(distribution(source, len(members)), source, draws)
 
 
-def _check(values: Floats, count: int, good: NDArray[np.bool_], wanted: str) -> None:
+def _check(values: Floats, count: int, good: Bools, wanted: str) -> None:
     if len(values) != count:
         raise ValueError(f"has {len(values):,} values for {count:,} devices")
     if not good.all():

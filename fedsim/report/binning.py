@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fedsim.common.arrays import Floats, Ints
 
 POINTS = 160
 """At most so many points of one line: about three pixels each in the page."""

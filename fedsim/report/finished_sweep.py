@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from fedsim.report.binning import Floats
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.report.finished_run import Json
 from fedsim.report.formatting import number
 from fedsim.sweeps import results, store
@@ -65,7 +64,7 @@ class Estimates:
     mean: Floats
     half: Floats
 
-    def at(self, points: NDArray[np.int64]) -> "Estimates":
+    def at(self, points: Ints) -> "Estimates":
         """Return those at some of the points."""
         return Estimates(self.mean[points], self.half[points])
 
@@ -162,9 +161,7 @@ def is_separation(parameter: str) -> bool:
     return parameter.rpartition(".")[2] == "separation"
 
 
-def followed(
-    sweep: FinishedSweep, along: str, x: Floats, known: NDArray[np.bool_]
-) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def followed(sweep: FinishedSweep, along: str, x: Floats, known: Bools) -> Iterator[tuple[str, Ints]]:
     """Yield the points that share the values of all parameters but one, by those values and in the order of that one.
 
     Parameters

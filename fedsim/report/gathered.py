@@ -6,10 +6,10 @@ from itertools import chain
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.row_groups import slices
-from fedsim.report.binning import POINTS, Floats
+from fedsim.report.binning import POINTS
 
 SLOT = 900.0
 """Seconds into which the starts of sessions are gathered: the offset of every time zone is a multiple of it."""
@@ -99,7 +99,7 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
     )
 
 
-def _rows(clients: NDArray[np.int64], those: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _rows(clients: Ints, those: Ints) -> tuple[Ints, Bools]:
     """Return the rows of those clients that are in an ascending column of clients, and which of them are."""
     numbered = len(clients) > 0 and clients[0] == 0 and clients[-1] == len(clients) - 1
     row = those if numbered else np.searchsorted(clients, those)

@@ -5,8 +5,8 @@ than that.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose
 from fedsim.selection.candidates import Candidates
 from fedsim.selection.law import Request, Streams
@@ -17,17 +17,17 @@ class Bernoulli:
 
     theory = "bernoulli"
 
-    def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
+    def __init__(self, weights: Floats, streams: Streams) -> None:
         self._weights, self._draws = weights, streams(Purpose.LEADER_RACE)
 
-    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+    def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return those whose draw falls below their chance, in the order of their indices."""
         eligible = np.flatnonzero(candidates.all_eligible())
         chances = bernoulli_chances(self._weights[eligible], request.count)
         return eligible[self._draws.uniforms(eligible, request.number) < chances]
 
 
-def bernoulli_chances(weights: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def bernoulli_chances(weights: Floats, size: int) -> Floats:
     """Return min(1, s p_i) with sum `size` over the (n,) eligible clients, or ones when n <= size."""
     if weights.size <= size:
         return np.ones_like(weights)

@@ -4,19 +4,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.population import Population
 
 
 class Eligibility(Protocol):
     """Who is eligible now. Asking about a few costs little; asking about all costs O(N)."""
 
-    def eligible(self, clients: NDArray[np.int64], /) -> NDArray[np.bool_]:
+    def eligible(self, clients: Ints, /) -> Bools:
         """Say of each of the clients whether it is eligible."""
         ...
 
-    def all_eligible(self) -> NDArray[np.bool_]:
+    def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients, an array of the caller's own."""
         ...
 
@@ -37,42 +37,37 @@ class Candidates:
         Answers for some clients in which round each was selected last.
     """
 
-    def __init__(
-        self,
-        now: Eligibility,
-        population: Population,
-        last_round: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-    ) -> None:
+    def __init__(self, now: Eligibility, population: Population, last_round: Callable[[Ints], Ints]) -> None:
         self._now, self._population, self._last_round = now, population, last_round
 
     def __len__(self) -> int:
         return len(self._population)
 
-    def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def eligible(self, clients: Ints) -> Bools:
         """Say of each of some clients whether it is eligible: (n,). Costs O(n)."""
         return self._now.eligible(self._known(clients))
 
-    def all_eligible(self) -> NDArray[np.bool_]:
+    def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients; costs O(N)."""
         return self._now.all_eligible()
 
-    def weight(self, clients: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weight(self, clients: Ints) -> Floats:
         """Return p_i (n,): positive; of all clients they sum to 1."""
         return self._population.weight[self._known(clients)]
 
-    def last_round(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+    def last_round(self, clients: Ints) -> Ints:
         """Return the round (n,) in which each was last selected, of a buffered server the version; -1 for never."""
         return self._last_round(self._known(clients))
 
-    def speed(self, clients: NDArray[np.int64]) -> NDArray[np.float64]:
+    def speed(self, clients: Ints) -> Floats:
         """Return how fast the devices are (n,): a session takes the scenario's lengths divided by it."""
         return self._population.speed[self._known(clients)]
 
-    def group(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+    def group(self, clients: Ints) -> Ints:
         """Return the clients' groups (n,), counted from 0 in the order of the scenario's ``population``."""
         return self._population.group[self._known(clients)]
 
-    def _known(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _known(self, clients: Ints) -> Ints:
         asked = np.asarray(clients)
         # As numbers without a sign, negative ones are too large.
         if asked.size and (asked.dtype.kind not in "iu" or asked.astype(np.uint64, copy=False).max() >= len(self)):

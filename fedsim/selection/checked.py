@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Ints
 from fedsim.common.errors import PluginError
 from fedsim.selection.candidates import Candidates
 from fedsim.selection.law import Law, Request
@@ -23,7 +24,7 @@ class CheckedLaw:
         self._law, self._kind = law, kind
         self.finds_shortage = bool(getattr(law, "finds_shortage", False))
 
-    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+    def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return what the law selects.
 
         Raises

@@ -1,8 +1,8 @@
 """Cyclic selection: everyone in turn, in the order of their indices."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Ints
 from fedsim.selection.candidates import Candidates
 from fedsim.selection.law import Request
 
@@ -13,7 +13,7 @@ class Cyclic:
     theory = "cyclic"
     finds_shortage = True
 
-    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+    def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return clients in turn."""
         clients = len(candidates)
         if request.everyone is not None:

@@ -1,8 +1,8 @@
 """Selection by groups: one block of consecutive clients, by the weight of the block, among wholly eligible blocks."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.selection.candidates import Candidates, Eligibility
 from fedsim.selection.law import Request, Streams
 from fedsim.selection.proposals import WeightedProposals, draw
@@ -14,11 +14,11 @@ class Groups:
     theory = "groups"
     finds_shortage = True
 
-    def __init__(self, weights: NDArray[np.float64], cohort: int, streams: Streams) -> None:
+    def __init__(self, weights: Floats, cohort: int, streams: Streams) -> None:
         of_blocks = weights.reshape(-1, cohort).sum(axis=1)
         self._weighted, self._cohort = WeightedProposals(len(of_blocks), streams, of_blocks), cohort
 
-    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+    def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return the members of the block; nobody, if no block is wholly eligible."""
         block = draw(self._weighted, request, 1, _Blocks(candidates, self._cohort))
         return (block[:, np.newaxis] * self._cohort + np.arange(self._cohort)).ravel()
@@ -30,9 +30,9 @@ class _Blocks:
     def __init__(self, now: Eligibility, size: int) -> None:
         self._now, self._members = now, np.arange(size)
 
-    def eligible(self, blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def eligible(self, blocks: Ints) -> Bools:
         clients = blocks[:, np.newaxis] * len(self._members) + self._members
         return np.asarray(self._now.eligible(clients.ravel()).reshape(clients.shape).all(axis=1))
 
-    def all_eligible(self) -> NDArray[np.bool_]:
+    def all_eligible(self) -> Bools:
         return np.asarray(self._now.all_eligible().reshape(-1, len(self._members)).all(axis=1))

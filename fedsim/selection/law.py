@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream
 from fedsim.selection.candidates import Candidates
 
@@ -40,9 +40,9 @@ class Request:
     round: int
     draws: Stream
     after: int = -1
-    everyone: NDArray[np.int64] | None = None
+    everyone: Ints | None = None
 
-    def uniforms(self, clients: ArrayLike, index: int = 0) -> NDArray[np.float64]:
+    def uniforms(self, clients: ArrayLike, index: int = 0) -> Floats:
         """Return numbers drawn uniformly from (0, 1), shape (n,), for clients (n,) in this selection.
 
         They depend on the seed, the replicate, the selection, the client and `index` alone, whoever else is asked
@@ -67,7 +67,7 @@ class Law(Protocol):
     forgotten it when a run is resumed.
     """
 
-    def select(self, request: Request, candidates: Candidates, /) -> NDArray[np.int64]:
+    def select(self, request: Request, candidates: Candidates, /) -> Ints:
         """Return `request.count` distinct eligible clients, in the order in which they are chosen.
 
         At least so many are eligible. The order is that of ``position`` in the log.

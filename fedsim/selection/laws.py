@@ -3,9 +3,7 @@
 from functools import partial
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, brought
 from fedsim.scenario.component import Component, chosen
@@ -40,9 +38,7 @@ def theory_of(choice: Selection | Component) -> str | None:
     return theory
 
 
-def selection_law(
-    choice: Selection | Component, weights: NDArray[np.float64], cohort: int, seed: int, replicate: int
-) -> Law:
+def selection_law(choice: Selection | Component, weights: Floats, cohort: int, seed: int, replicate: int) -> Law:
     """Return the law that a scenario chooses.
 
     Parameters

@@ -9,8 +9,8 @@ Statistical Mathematics 3, 1952.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.selection.candidates import Candidates
 from fedsim.selection.law import Request, Streams
 from fedsim.selection.proposals import WeightedProposals, ask_first, draw
@@ -22,11 +22,11 @@ class Midzuno:
     theory = "midzuno"
     finds_shortage = True
 
-    def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
+    def __init__(self, weights: Floats, streams: Streams) -> None:
         self._weighted = WeightedProposals(len(weights), streams, weights)
         self._even = WeightedProposals(len(weights), streams)
 
-    def select(self, request: Request, candidates: Candidates) -> NDArray[np.int64]:
+    def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return the client that was drawn by weight, then the others."""
         rest = request.count - 1
         first, second = ask_first(request, [(self._weighted, 1), (self._even, rest)], candidates)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Purpose
 from fedsim.selection.candidates import Eligibility
 from fedsim.selection.law import Request, Streams
@@ -32,7 +32,7 @@ class WeightedProposals:
         (units,) positive weights; None when all weigh the same.
     """
 
-    def __init__(self, units: int, streams: Streams, weights: NDArray[np.float64] | None = None) -> None:
+    def __init__(self, units: int, streams: Streams, weights: Floats | None = None) -> None:
         weighted = weights is not None
         self._proposing = streams(Purpose.LEADER if weighted else Purpose.SELECTION)
         self._deciding = streams(Purpose.LEADER_RACE if weighted else Purpose.SELECTION_RACE)
@@ -53,14 +53,14 @@ class WeightedProposals:
         """Learn from the last proposals."""
         self._accepted = max((accepted + 1) / (proposals + 2), self._accepted / 4)
 
-    def propose(self, number: int, first: int, count: int) -> NDArray[np.int64]:
+    def propose(self, number: int, first: int, count: int) -> Ints:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
         draws = self._proposing.uniforms_of_run(number, first, count)
         if self._cumulative is None:
             return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
         return np.minimum(np.searchsorted(self._cumulative, draws, side="right"), self._units - 1)
 
-    def race(self, number: int, units: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    def race(self, number: int, units: Ints, count: int) -> Ints:
         """Return the first `count` of `units` in an exponential race with rates equal to the weights."""
         times = self._deciding.exponentials(units, number)
         if self._cumulative is not None:
@@ -76,8 +76,8 @@ class WeightedProposals:
 class FirstProposals(NamedTuple):
     """The first proposals of a draw, and which of them are eligible."""
 
-    units: NDArray[np.int64]
-    eligible: NDArray[np.bool_]
+    units: Ints
+    eligible: Bools
 
 
 def ask_first(
@@ -105,9 +105,9 @@ def draw(
     request: Request,
     count: int,
     among: Eligibility,
-    taken: NDArray[np.int64] | None = None,
+    taken: Ints | None = None,
     first: FirstProposals | None = None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Draw `count` distinct eligible units one after the other, each by weight among those that are left.
 
     Parameters

@@ -1,8 +1,6 @@
 """Uniform selection: every set of eligible clients, of as many as are wanted, with the same probability."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Floats
 from fedsim.selection.law import Streams
 from fedsim.selection.proposals import WeightedProposals
 from fedsim.selection.successive import Successive
@@ -13,5 +11,5 @@ class Uniform(Successive):
 
     theory = "uniform"
 
-    def __init__(self, weights: NDArray[np.float64], streams: Streams) -> None:
+    def __init__(self, weights: Floats, streams: Streams) -> None:
         self._proposals = WeightedProposals(len(weights), streams)

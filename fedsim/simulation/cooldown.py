@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.population import Population
 from fedsim.scenario.server import BufferedServer, Server
 
@@ -20,17 +20,11 @@ class Cooldown(NamedTuple):
         The instant from which their wall-clock cool-down lets them in.
     """
 
-    until_round: NDArray[np.int64]
-    until_s: NDArray[np.float64]
+    until_round: Ints
+    until_s: Floats
 
 
-def cooldown(
-    server: Server,
-    population: Population,
-    clients: NDArray[np.int64],
-    number: int,
-    since_s: NDArray[np.float64] | float,
-) -> Cooldown:
+def cooldown(server: Server, population: Population, clients: Ints, number: int, since_s: Floats | float) -> Cooldown:
     """Return the cool-down of clients.
 
     Parameters
@@ -52,7 +46,7 @@ def cooldown(
     return Cooldown(until_round, since_s + population.cooldown_s[clients])
 
 
-def free_round(server: Server, separation: NDArray[np.int64], number: NDArray[np.int64] | int) -> NDArray[np.int64]:
+def free_round(server: Server, separation: Ints, number: Ints | int) -> Ints:
     """Return the first round, of a buffered server the first version, that may select those who took part in `number`.
 
     R_i rounds are waited in full: whoever takes part in round t is free again in round t + 1 + R_i. A round selects

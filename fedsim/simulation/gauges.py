@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Ints
 from fedsim.simulation.clock import Turn
 from fedsim.simulation.federation import Federation
 
@@ -23,16 +23,16 @@ class Sample:
         (cells,) how many clients each cell has, and how many of them are in the sample.
     """
 
-    clients: NDArray[np.int64] | None
-    sizes: NDArray[np.int64]
-    taken: NDArray[np.int64]
+    clients: Ints | None
+    sizes: Ints
+    taken: Ints
 
-    def scaled(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def scaled(self, counts: Ints) -> Ints:
         """Return what counts (..., cells) in the sample say of the whole cells, to the nearest client."""
         return (2 * counts * self.sizes + self.taken) // (2 * self.taken)
 
 
-def sample(cell: NDArray[np.int64], most: int | None) -> Sample:
+def sample(cell: Ints, most: int | None) -> Sample:
     """Choose whom to count.
 
     Parameters
@@ -56,9 +56,7 @@ def sample(cell: NDArray[np.int64], most: int | None) -> Sample:
     return Sample(np.sort(order[np.repeat(firsts, taken) + spaced]), sizes, taken)
 
 
-def gauge(
-    world: Federation, cell: NDArray[np.int64], every_s: float, most: int | None
-) -> Generator[simpy.Event, None, None]:
+def gauge(world: Federation, cell: Ints, every_s: float, most: int | None) -> Generator[simpy.Event, None, None]:
     """Count the population at a steady cadence; parameters as in `sample`."""
     counted = sample(cell, most)
     while True:

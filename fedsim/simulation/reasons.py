@@ -6,6 +6,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Ints
+
 
 class Reason(IntEnum):
     """Why a client is not eligible, as bits of a mask; a client without any is eligible."""
@@ -25,7 +27,7 @@ _WORDS: Iterable[tuple[Reason, str]] = (
 )
 
 
-def count_by_group(reasons: NDArray[np.uint8], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+def count_by_group(reasons: NDArray[np.uint8], group: Ints, groups: int) -> Ints:
     """Count (2, groups) available and eligible clients.
 
     Parameters

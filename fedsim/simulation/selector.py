@@ -2,9 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
@@ -37,7 +35,7 @@ class Trial(NamedTuple):
     """
 
     ready: int
-    cohort: NDArray[np.int64] | None
+    cohort: Ints | None
 
 
 class Selector:
@@ -88,20 +86,18 @@ class Selector:
         ready = self._roster.ready(count)
         return Trial(ready, self.select(number, turn, count) if ready == count else None)
 
-    def select(
-        self, number: int, turn: int, count: int, everyone: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
+    def select(self, number: int, turn: int, count: int, everyone: Ints | None = None) -> Ints:
         """Select clients of whom at least `count` are ready.
 
         Parameters are those of `try_select`; `everyone` is all who are eligible, where all are to be selected.
         """
         return self._chosen(self._ask(number, turn, count, everyone))
 
-    def _ask(self, number: int, turn: int, count: int, everyone: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def _ask(self, number: int, turn: int, count: int, everyone: Ints | None) -> Ints:
         request = Request(number, count, turn, self._draws, self.last_selected, everyone)
         return self._law.select(request, self._candidates)
 
-    def _chosen(self, cohort: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _chosen(self, cohort: Ints) -> Ints:
         if len(cohort):
             self.last_selected = int(cohort[-1])
         return cohort

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability import Place, available_at, build_model
 from fedsim.availability.trace.unions import Spans
+from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
 
@@ -34,7 +34,7 @@ class Misfit:
     of_trace: float
 
 
-def hourly_shares(spans: Spans, begin: float, end: float) -> NDArray[np.float64]:
+def hourly_shares(spans: Spans, begin: float, end: float) -> Floats:
     """Return the share of device time that is available in each of the 24 hours; NaN for hours never seen.
 
     Parameters
@@ -59,11 +59,11 @@ def hourly_shares(spans: Spans, begin: float, end: float) -> NDArray[np.float64]
     held = np.diff(np.interp(inside, instants[order], passed))
     hours = ((edges[:-1] // 3600) % 24).astype(np.int64)
     with np.errstate(invalid="ignore"):
-        shares: NDArray[np.float64] = np.bincount(hours, held, 24) / np.bincount(hours, seen, 24)
+        shares: Floats = np.bincount(hours, held, 24) / np.bincount(hours, seen, 24)
     return shares
 
 
-def habits_shares(habits: Habits) -> NDArray[np.float64]:
+def habits_shares(habits: Habits) -> Floats:
     """Return the same for a model of habits: 400 persons, looked at every half hour for two weeks."""
     model = build_model(habits)
     draws, place = stream(0, 0, Purpose.AVAILABILITY), Place(_MONDAY, ZoneInfo("UTC"))
@@ -74,7 +74,7 @@ def habits_shares(habits: Habits) -> NDArray[np.float64]:
     return counts / (2 * _DAYS * _PERSONS)
 
 
-def misfit(model: NDArray[np.float64], trace: NDArray[np.float64]) -> Misfit:
+def misfit(model: Floats, trace: Floats) -> Misfit:
     """Compare two curves in the hours that the trace has."""
     seen = np.isfinite(trace)
     apart = np.abs(model - trace)[seen]

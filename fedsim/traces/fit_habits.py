@@ -7,14 +7,13 @@ plugged in between 18:00 and 06:00 and lasts at least three hours; all other ses
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.trace.pattern import DAY_S
 from fedsim.availability.trace.unions import Spans
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.scenario.civil import format_clock
 from fedsim.scenario.units import format_duration
 
-Floats = NDArray[np.float64]
 _HOUR = 3600.0
 _SHORTEST_NIGHT, _MOST_DEVIATION = 3 * _HOUR, 3 * _HOUR
 _FEWEST = 10
@@ -98,7 +97,7 @@ def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
     }
 
 
-def _top_ups(starts: Floats, lengths: Floats, days: NDArray[np.int64], devices: int, weekday: int) -> dict[str, Any]:
+def _top_ups(starts: Floats, lengths: Floats, days: Ints, devices: int, weekday: int) -> dict[str, Any]:
     day = np.floor(starts / DAY_S).astype(np.int64)
     inside = np.isin(day, days)
     free = (weekday + day) % 7 >= 5
@@ -114,7 +113,7 @@ def _top_ups(starts: Floats, lengths: Floats, days: NDArray[np.int64], devices: 
     return found
 
 
-def _usual(values: Floats, free: NDArray[np.bool_], persons: NDArray[np.int64]) -> tuple[float, float, float, float]:
+def _usual(values: Floats, free: Bools, persons: Ints) -> tuple[float, float, float, float]:
     """Return the medians before working days and before others, and how much persons, and their days, differ from them.
 
     The median is the common one where a kind of day is missing; the standard deviations between persons and from day to

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.trace.unions import Spans
+from fedsim.common.arrays import Floats
 
-Floats = NDArray[np.float64]
 _FEWEST = 10
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.trace.faults import LONGEST_S, MOST_DEVICES, TraceError
 from fedsim.availability.trace.rows import Rows
+from fedsim.common.arrays import Floats
 from fedsim.traces.events_form import Events
 
 _SPACE = rb"[ \t\r\n]*+"
@@ -56,7 +56,7 @@ class _Reader:
         self.at = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         self.names: dict[str, int] = {}
         self.owners: list[int] = []
-        self.blocks: list[NDArray[np.float64]] = []
+        self.blocks: list[Floats] = []
         self.events = Events(source, lenient)
 
     def read(self) -> Rows | Events:

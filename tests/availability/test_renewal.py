@@ -13,8 +13,8 @@ from scipy import stats
 
 from fedsim.availability import AvailabilityModel, available_at, intervals
 from fedsim.availability.renewal.model import RenewalAvailability
+from fedsim.common.arrays import Floats
 from fedsim.population.distributions import Distribution, distribution
-from fedsim.population.distributions.distribution import Floats
 from fedsim.scenario.availability import Length
 from tests.availability.cases import DRAWS, model_of, pieces, place, renewal, whole
 

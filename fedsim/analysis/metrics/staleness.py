@@ -1,10 +1,10 @@
 """Staleness: by how many versions the reports of a buffered server come late."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
+from fedsim.common.arrays import Ints
 
 
 class Staleness:
@@ -25,7 +25,7 @@ class Staleness:
         """Return what is said of the staleness; nothing in synchronous rounds."""
         if run.setting.concurrency is None:
             return {}
-        counts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        counts: Ints = np.zeros(1, dtype=np.int64)
         for part in run.participations("staleness"):
             more = np.bincount(part["staleness"].drop_nulls().to_numpy(), minlength=len(counts))
             more[: len(counts)] += counts

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells
+from fedsim.availability.batch import Batch, Clients, Mask, Spells
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.connected import Connected
 from fedsim.availability.habits.idle import uses
@@ -13,6 +13,7 @@ from fedsim.availability.habits.plugged import Plugged
 from fedsim.availability.habits.sweep import meeting, meeting_at
 from fedsim.availability.habits.troubled import Troubled
 from fedsim.availability.place import Place
+from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Habits

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats
+from fedsim.availability.batch import Clients
 from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.persons import Draw, index
+from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
 from fedsim.population.propensity import propensity

@@ -8,11 +8,11 @@ at clock times from the hourly weights.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats
+from fedsim.availability.batch import Clients
 from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.persons import Draw, chance, deviation, index
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
 from fedsim.population.propensity import propensity
@@ -65,12 +65,7 @@ def sessions(charging: Charging, clients: Clients, days: Clients, clock: Civil, 
 
 
 def night_sessions(
-    night: NightCharging,
-    before_weekend: NDArray[np.bool_],
-    midnight: Floats,
-    later: Floats,
-    longer: Floats,
-    clock: Civil,
+    night: NightCharging, before_weekend: Bools, midnight: Floats, later: Floats, longer: Floats, clock: Civil
 ) -> tuple[Floats, Floats]:
     """Return starts and ends of nights' sessions, if they take place.
 
@@ -100,7 +95,7 @@ def top_up_sessions(
     return starts, starts + np.minimum(distribution(top_up.length).draw(v), TOP_UP_AT_MOST)
 
 
-def weekends(days: NDArray[np.int64]) -> NDArray[np.bool_]:
+def weekends(days: Ints) -> Bools:
     """Say of ordinals of days whether they are a Saturday or Sunday."""
     return (days + 6) % 7 >= 5
 

@@ -10,12 +10,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask
+from fedsim.availability.batch import Clients, Mask
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.charging import weekends
 from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
 from fedsim.availability.habits.network import access, outing_times
 from fedsim.availability.habits.persons import Draw, deviation
+from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Network

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedsim.availability.habits.persons import LIMIT, Draw, index
+from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import FIRST_FACTOR, GOLDEN, SECOND_FACTOR, TWO_TO_MINUS_53, mixed_index
 
@@ -16,7 +17,7 @@ _11, _27, _30, _31 = (np.uint64(bits) for bits in (11, 27, 30, 31))
 _RUN = 4096  # counts whose parts of the key are mixed together
 
 
-def deviations(u: NDArray[np.float64]) -> NDArray[np.float64]:
+def deviations(u: Floats) -> Floats:
     """Return the standard normal scores of draws, within three standard deviations, as `persons.deviation`."""
     return np.minimum(np.maximum(ndtri(u), -LIMIT), LIMIT)
 

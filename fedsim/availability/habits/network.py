@@ -6,13 +6,13 @@ On working days the part of it without the commute is spent at work.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats
+from fedsim.availability.batch import Clients
 from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.bursts import Bursts
 from fedsim.availability.habits.charging import weekends
 from fedsim.availability.habits.persons import Draw, chance, deviation, index
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
 from fedsim.population.propensity import propensity
@@ -21,7 +21,7 @@ from fedsim.scenario.habits import Network
 DROP_OUT_AT_MOST = 3600.0
 
 
-def access(network: Network, clients: Clients, draws: Stream) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def access(network: Network, clients: Clients, draws: Stream) -> tuple[Bools, Bools]:
     """Say of each person whether there is an unmetered network at home, and at work."""
     score = propensity(clients, draws)
     home = draws.uniforms(clients, index(Draw.HOME)) < chance(network.home, network.spread, score)
@@ -50,7 +50,7 @@ def outings(
 
 
 def outing_times(
-    network: Network, weekend: NDArray[np.bool_], midnight: Floats, leaves: Floats, returns: Floats, clock: Civil
+    network: Network, weekend: Bools, midnight: Floats, leaves: Floats, returns: Floats, clock: Civil
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the instants of outings: leaving home, being back, coming to work and leaving it.
 

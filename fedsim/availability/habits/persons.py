@@ -8,9 +8,10 @@ person makes the device is drawn in `population.propensity`, at the index of `Dr
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 
 LIMIT = 3.0  # no deviation from a habit is larger than this many standard deviations
@@ -41,17 +42,17 @@ class Draw(IntEnum):
     USE_LENGTH = 20
 
 
-def index(what: Draw, count: ArrayLike = 0, number: ArrayLike = 0) -> NDArray[np.int64]:
+def index(what: Draw, count: ArrayLike = 0, number: ArrayLike = 0) -> Ints:
     """Return the index of a draw: `count` of days or slots below 2**40, `number` below 2**8."""
     return (np.int64(what) << 48) | (np.asarray(count, dtype=np.int64) << 8) | np.asarray(number, dtype=np.int64)
 
 
-def deviation(what: Draw, clients: NDArray[np.int64], count: ArrayLike, draws: Stream) -> NDArray[np.float64]:
+def deviation(what: Draw, clients: Ints, count: ArrayLike, draws: Stream) -> Floats:
     """Return standard normal scores, those beyond three standard deviations put there."""
     return np.clip(draws.normals(clients, index(what, count)), -LIMIT, LIMIT)
 
 
-def chance(mean: float, spread: float, score: NDArray[np.float64]) -> NDArray[np.float64]:
+def chance(mean: float, spread: float, score: Floats) -> Floats:
     """Return each person's chance of something that `mean` of all do.
 
     Phi(Phi^-1(mean) sqrt(1 + spread^2) + spread z): for a normal score z its expectation is `mean`, since it is the

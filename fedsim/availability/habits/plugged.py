@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask
+from fedsim.availability.batch import Clients, Mask
 from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.charging import (
     NIGHT_AT_MOST,
@@ -28,6 +28,7 @@ from fedsim.availability.habits.charging import (
 )
 from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
 from fedsim.availability.habits.persons import LIMIT, Draw, chance, deviation
+from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.population.propensity import propensity

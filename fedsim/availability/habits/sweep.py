@@ -6,10 +6,11 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells, joined, together
+from fedsim.availability.batch import Clients, Mask, Spells, joined, together
 from fedsim.availability.habits import bursts, charging, network
 from fedsim.availability.habits.idle import uses
 from fedsim.availability.place import Place
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Condition, Habits
 
@@ -102,7 +103,7 @@ class _Sweep:
         self._names: list[str] = []
         self._who: list[NDArray[np.intp]] = [np.arange(devices)]  # a piece begins with the window
         self._times: list[Floats] = [np.full(devices, since)]
-        self._steps: list[NDArray[np.int64]] = [np.zeros(devices, dtype=np.int64)]
+        self._steps: list[Ints] = [np.zeros(devices, dtype=np.int64)]
 
     def add(self, name: str, who: NDArray[np.intp], starts: Floats, ends: Floats) -> None:
         """Add intervals of one kind; they may overlap, be empty, or lie outside the window."""

@@ -10,10 +10,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask
+from fedsim.availability.batch import Clients, Mask
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.bursts import PER_DAY, SLOT, Bursts
 from fedsim.availability.habits.draws import keys_of_run, longer, uniform_at, word_of
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.population.propensity import propensity
@@ -40,7 +41,7 @@ class Slots:
     begins: Floats
     first: int
     last: int
-    hours: NDArray[np.int64]
+    hours: Ints
     of_hour: NDArray[np.intp]
 
 

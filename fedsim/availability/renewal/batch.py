@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask, Spells, together
+from fedsim.availability.batch import Clients, Mask, Spells, together
 from fedsim.availability.renewal.process import FOREVER, Process
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 
 
@@ -23,7 +24,7 @@ class Standing:
         State now and its end, which is infinite where it lasts for ever.
     """
 
-    number: NDArray[np.int64]
+    number: Ints
     on: Mask
     end: Floats
 

@@ -8,9 +8,9 @@ time 0 as it does at any other.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Floats, Mask
+from fedsim.availability.batch import Clients, Mask
+from fedsim.common.arrays import Bools, Floats
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
 
@@ -35,6 +35,6 @@ class Process:
         u = draws.uniforms(clients, 1)
         return starts_on, np.where(starts_on, self.on.remaining(u, rest), self.off.remaining(u, rest))
 
-    def lengths(self, on: NDArray[np.bool_], u: Floats) -> Floats:
+    def lengths(self, on: Bools, u: Floats) -> Floats:
         """Return whole lengths from uniform draws, of the state that each is of."""
         return np.where(on, self.on.draw(u), self.off.draw(u))

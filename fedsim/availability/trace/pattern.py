@@ -12,12 +12,12 @@ from datetime import datetime, tzinfo
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.offsets import offset_at, offset_pieces
 from fedsim.availability.trace.faults import RESOLUTION_S, TraceError
 from fedsim.availability.trace.rows import Trace
 from fedsim.availability.trace.unions import Spans, clip, intersection, select, union
+from fedsim.common.arrays import Floats, Ints
 
 Repeat: TypeAlias = Literal["week", "day", "none"]
 DAY_S, WEEK_S = 86_400.0, 604_800.0
@@ -136,7 +136,7 @@ def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spa
     """Return the civil times, in seconds since `reference`, of intervals in seconds since `base`."""
     if not len(spans.starts):
         return spans
-    parts: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
+    parts: list[tuple[Ints, Floats, Floats]] = []
     for begin, end, offset in offset_pieces(zone, base + float(spans.starts.min())):
         low, high = begin - base, end - base
         # The base in this piece's civil time; a whole number as a rule, so that times keep every digit.

@@ -9,11 +9,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Clients, Floats, Mask, Spells, together
+from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
 from fedsim.availability.offsets import offset_at, offset_pieces
 from fedsim.availability.place import Place
 from fedsim.availability.trace.pattern import DAY_S, WEEK_S, Pattern
 from fedsim.availability.trace.unions import Spans, union
+from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
 
 Assign: TypeAlias = Literal["with_replacement", "without_replacement", "in_order"]

@@ -16,6 +16,7 @@ from fedsim.availability.trace.faults import (
     TraceReport,
 )
 from fedsim.availability.trace.unions import Spans, union
+from fedsim.common.arrays import Bools, Floats, Ints
 
 CONDITIONS = ("available", "charging", "network", "idle")
 
@@ -41,9 +42,9 @@ class Rows:
     """
 
     names: tuple[str, ...]
-    devices: NDArray[np.int64]
-    starts: NDArray[np.float64]
-    ends: NDArray[np.float64]
+    devices: Ints
+    starts: Floats
+    ends: Floats
     conditions: NDArray[np.int8]
     source: str = ""
     line_of_first: int = 0
@@ -132,7 +133,7 @@ def clean(
     return Trace(rows.names, spans, report)
 
 
-def _impossible(rows: Rows, which: NDArray[np.bool_]) -> str:
+def _impossible(rows: Rows, which: Bools) -> str:
     first, count = int(np.argmax(which)), int(which.sum())
     others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
     return (
@@ -142,6 +143,6 @@ def _impossible(rows: Rows, which: NDArray[np.bool_]) -> str:
     )
 
 
-def _refused(rows: Rows, which: NDArray[np.bool_], message: str) -> TraceError:
+def _refused(rows: Rows, which: Bools, message: str) -> TraceError:
     line = rows.line_of_first + int(np.argmax(which)) if rows.line_of_first and which.any() else 0
     return TraceError(message, rows.source, line, 1 if line else 0)

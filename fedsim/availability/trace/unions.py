@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.trace.faults import RESOLUTION_S
+from fedsim.common.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -21,25 +22,25 @@ class Spans:
         (n,) seconds.
     """
 
-    offsets: NDArray[np.int64]
-    starts: NDArray[np.float64]
-    ends: NDArray[np.float64]
+    offsets: Ints
+    starts: Floats
+    ends: Floats
 
     def __len__(self) -> int:
         """Give the number of devices."""
         return len(self.offsets) - 1
 
     @cached_property
-    def devices(self) -> NDArray[np.int64]:
+    def devices(self) -> Ints:
         """(n,) device of each interval."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
-    def of(self, device: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def of(self, device: int) -> tuple[Floats, Floats]:
         """Return the starts and the ends of one device."""
         own = slice(self.offsets[device], self.offsets[device + 1])
         return self.starts[own], self.ends[own]
 
-    def near(self, devices: NDArray[np.int64], first: float, last: float) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    def near(self, devices: Ints, first: float, last: float) -> tuple[NDArray[np.intp], Ints]:
         """Return every interval of some devices that touches [first, last], and perhaps some beside it.
 
         Times must not be negative here. Returned are the place in `devices` and the row of each interval.
@@ -53,7 +54,7 @@ class Spans:
         return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count - begin, count)
 
     @cached_property
-    def _apart(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+    def _apart(self) -> tuple[Floats, Floats, float, float]:
         """Starts and ends with each device far from the next, how far, and a margin for the rounding of that."""
         stride = 4.0 * (float(self.ends.max(initial=0.0)) + 1.0)
         margin = max(1.0, 4.0 * float(np.spacing(stride * max(1, len(self)))))
@@ -70,11 +71,7 @@ class Joined:
 
 
 def union(
-    devices: NDArray[np.int64],
-    starts: NDArray[np.float64],
-    ends: NDArray[np.float64],
-    count: int,
-    shortest: float = RESOLUTION_S,
+    devices: Ints, starts: Floats, ends: Floats, count: int, shortest: float = RESOLUTION_S
 ) -> tuple[Spans, Joined]:
     """Merge intervals that overlap or touch.
 
@@ -137,7 +134,7 @@ def clip(spans: Spans, since: float, until: float) -> Spans:
     return union(spans.devices[real], starts[real], ends[real], len(spans))[0]
 
 
-def select(spans: Spans, keep: NDArray[np.bool_]) -> Spans:
+def select(spans: Spans, keep: Bools) -> Spans:
     """Return the set of the kept devices alone, numbered anew in their order."""
     new = np.cumsum(keep) - 1
     devices = spans.devices

@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import PluginError
 from fedsim.common.registry import Findings, Registry
-from fedsim.population.distributions.distribution import Distribution, Floats, Quantiles
+from fedsim.population.distributions.distribution import Distribution, Quantiles
 from fedsim.population.distributions.numbers import Constant
 from fedsim.scenario.component import chosen, components
 from fedsim.scenario.model import Model

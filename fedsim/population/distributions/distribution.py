@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
+from fedsim.common.arrays import Floats
+
 _SMALLEST, _LARGEST = 2.0**-60, 1.0 - 2.0**-53
 _NODES = 1 << 14
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-from fedsim.population.distributions.distribution import Distribution, Floats
+from fedsim.common.arrays import Floats
+from fedsim.population.distributions.distribution import Distribution
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv
 
-from fedsim.population.distributions.distribution import Distribution, Floats
+from fedsim.common.arrays import Floats
+from fedsim.population.distributions.distribution import Distribution
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.analysis.hours import hours_of
-from fedsim.report.binning import Floats, Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.eligible import sampled
 from fedsim.report.charts.marks import label_axes, legend, linear, panels, percents, series_color
 from fedsim.report.finished_run import FinishedRun

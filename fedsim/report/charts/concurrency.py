@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import Floats
+from fedsim.common.arrays import Floats
 from fedsim.report.charts.marks import SERIES, finish, linear, rule
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, percent, time_unit

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import POINTS, Floats, edges
+from fedsim.common.arrays import Floats
+from fedsim.report.binning import POINTS, edges
 from fedsim.report.charts.marks import SERIES, label_axes, percents, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, fixed, listing, percent

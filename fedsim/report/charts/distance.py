@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.report.binning import Floats, Ints
 from fedsim.report.charts.marks import SERIES, finish, linear, rule
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed

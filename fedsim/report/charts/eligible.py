@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import Binned, Floats, binned, edges
+from fedsim.common.arrays import Floats
+from fedsim.report.binning import Binned, binned, edges
 from fedsim.report.charts.marks import MUTED, SERIES, finish, line, linear, rule, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, percent

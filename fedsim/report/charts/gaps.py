@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import Floats, Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import between, count, fixed, number

@@ -9,7 +9,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from fedsim.report.binning import Binned, Floats
+from fedsim.common.arrays import Floats
+from fedsim.report.binning import Binned
 from fedsim.report.formatting import number, time_unit
 
 INK = "#1c2126"

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import POINTS, Binned, Floats, binned, edges
+from fedsim.common.arrays import Floats
+from fedsim.report.binning import POINTS, Binned, binned, edges
 from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, rule, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import between, count, fixed

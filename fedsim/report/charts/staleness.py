@@ -7,7 +7,8 @@ import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import POINTS, Floats, Ints
+from fedsim.common.arrays import Floats, Ints
+from fedsim.report.binning import POINTS
 from fedsim.report.charts.marks import SERIES, finish, linear, percents, rule
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, listing, percent

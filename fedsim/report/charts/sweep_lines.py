@@ -9,7 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from fedsim.report.binning import Floats, Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
 from fedsim.report.finished_sweep import (

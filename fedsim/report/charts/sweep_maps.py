@@ -8,9 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter
-from numpy.typing import NDArray
 
-from fedsim.report.binning import Floats
+from fedsim.common.arrays import Floats
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import label_axes, shortened
 from fedsim.report.charts.sweep_lines import LABEL, axis_of
@@ -51,7 +50,7 @@ class Map:
     up: str
     columns: tuple[str, ...]
     rows: tuple[str, ...]
-    mean: NDArray[np.float64]
+    mean: Floats
     fixed: tuple[tuple[str, str], ...]
     omitted: int
 

@@ -9,7 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from fedsim.report.binning import Floats
+from fedsim.common.arrays import Floats
 from fedsim.report.charts.marks import INK, SERIES, finish, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent

@@ -4,9 +4,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from fedsim.availability.population import PopulationAvailability
+from fedsim.common.arrays import Ints
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.ended_session import EndedSession
@@ -40,7 +40,7 @@ class ArrayBufferedSessions:
         """Sessions that run."""
         return len(self._ends)
 
-    def start(self, version: int, key: int, cohort: NDArray[np.int64], row: int) -> None:
+    def start(self, version: int, key: int, cohort: Ints, row: int) -> None:
         """Work out how sessions end; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
         limit_s = now + self._deadline_s

@@ -2,9 +2,9 @@
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from fedsim.availability.population import PopulationAvailability
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.waiting import ready_at
 from fedsim.simulation.clock import Clock, Turn
@@ -37,18 +37,18 @@ class ArrayRoster:
         # From which round separation, and from which instant sessions and wall-clock cool-downs keep nobody out.
         self._free_round = np.zeros(self._clients, dtype=np.int64)
         self._free_s = np.zeros(self._clients)
-        self._busy: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._busy: Ints = np.empty(0, dtype=np.int64)
         self._busy_until_s = np.empty(0)
         self._number = -1
         self._excluded_share = 0.0
         self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
-        self._mask: NDArray[np.bool_] | None = None
+        self._mask: Bools | None = None
 
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
         self._number = number
 
-    def start(self, clients: NDArray[np.int64], ends_s: NDArray[np.float64]) -> None:
+    def start(self, clients: Ints, ends_s: Floats) -> None:
         """Note who is in a session, and until when; a cool-down may keep them out for longer."""
         now = self._clock.now
         still = self._busy_until_s > now
@@ -57,7 +57,7 @@ class ArrayRoster:
         self._free_s[clients] = ends_s
         self._at = None
 
-    def exclude(self, clients: NDArray[np.int64], until: Cooldown) -> None:
+    def exclude(self, clients: Ints, until: Cooldown) -> None:
         """Keep clients out for a cool-down."""
         self._free_round[clients] = until.until_round
         self._free_s[clients] = np.maximum(self._free_s[clients], until.until_s)
@@ -82,7 +82,7 @@ class ArrayRoster:
         """When the last session that has been started ends."""
         return float(self._busy_until_s.max(initial=self._clock.now))
 
-    def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def eligible(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is eligible."""
         self._look()
         if self._mask is not None:
@@ -101,12 +101,12 @@ class ArrayRoster:
             answer[left] = free
         return answer
 
-    def _free(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
-        answer: NDArray[np.bool_] = self._free_s[clients] <= self._clock.now
+        answer: Bools = self._free_s[clients] <= self._clock.now
         return answer & (self._free_round[clients] <= self._number)
 
-    def all_eligible(self) -> NDArray[np.bool_]:
+    def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
         return self._everyone().copy()
 
@@ -156,7 +156,7 @@ class ArrayRoster:
         clients = self._separated_long_enough()
         return ready_at(self._availability, clients, self._free_s[clients], 1, self._block, now, limit_s)
 
-    def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def counts(self, among: Ints | None) -> Ints:
         """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
         total, now = np.zeros((2, self._groups), dtype=np.int64), self._clock.now
         for first in range(0, self._clients if among is None else len(among), _CHUNK):
@@ -188,7 +188,7 @@ class ArrayRoster:
         if self._at != (self._number, self._clock.now):
             self._at, self._mask = (self._number, self._clock.now), None
 
-    def _everyone(self) -> NDArray[np.bool_]:
+    def _everyone(self) -> Bools:
         """Look at all clients, once in a round and instant."""
         self._look()
         if self._mask is None:
@@ -196,7 +196,7 @@ class ArrayRoster:
             self._mask = np.concatenate([self.eligible(clients) for clients in chunks])
         return self._mask
 
-    def _separated_long_enough(self) -> NDArray[np.int64]:
+    def _separated_long_enough(self) -> Ints:
         """Return the clients whom no separation keeps out; with blocks, members of whole blocks."""
         free = (self._free_round <= self._number).reshape(-1, self._block).all(axis=1)
         return np.flatnonzero(np.repeat(free, self._block))

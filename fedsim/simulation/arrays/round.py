@@ -6,6 +6,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats
 from fedsim.log.recorder import CODES
 from fedsim.simulation.clock import Clock, Turn
 
@@ -13,7 +14,7 @@ from fedsim.simulation.clock import Clock, Turn
 class Ends(NamedTuple):
     """How sessions end: arrays (n,) of instants and of outcome codes."""
 
-    at_s: NDArray[np.float64]
+    at_s: Floats
     outcome: NDArray[np.int8]
 
 
@@ -37,13 +38,7 @@ class ArrayRound:
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        number: int,
-        target: int,
-        own_ends: NDArray[np.float64],
-        device_ends: NDArray[np.float64],
-        deadline: float | None,
+        self, clock: Clock, number: int, target: int, own_ends: Floats, device_ends: Floats, deadline: float | None
     ) -> None:
         now = clock.now
         dropped = device_ends <= own_ends

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.population import PopulationAvailability
+from fedsim.common.arrays import Floats, Ints
 
 _FIRST_WINDOW = 300.0
 _LONGEST_WINDOW = 86_400.0
@@ -11,8 +12,8 @@ _LONGEST_WINDOW = 86_400.0
 
 def ready_at(
     availability: PopulationAvailability,
-    clients: NDArray[np.int64],
-    free_s: NDArray[np.float64],
+    clients: Ints,
+    free_s: Floats,
     units: int,
     block: int,
     now: float,
@@ -56,8 +57,8 @@ def ready_at(
 
 def _first(
     availability: PopulationAvailability,
-    clients: NDArray[np.int64],
-    free_s: NDArray[np.float64],
+    clients: Ints,
+    free_s: Floats,
     units: int,
     block: int,
     since: float,
@@ -85,9 +86,7 @@ def _first(
     return float(instants[np.argmax(enough)]) if enough.any() else None
 
 
-def _together(
-    of_block: NDArray[np.intp], starts: NDArray[np.float64], ends: NDArray[np.float64], block: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _together(of_block: NDArray[np.intp], starts: Floats, ends: Floats, block: int) -> tuple[Floats, Floats]:
     """Return the intervals in which all members of a block are ready."""
     owner, instants = np.concatenate([of_block, of_block]), np.concatenate([starts, ends])
     steps = np.repeat([1, -1], [len(starts), len(ends)])

@@ -4,10 +4,10 @@ import math
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.cells import Cells
 from fedsim.availability.population import population_availability
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, Columns, part_of, within
 from fedsim.log.recorder import CODES, Recorder
@@ -54,7 +54,7 @@ class ArrayWorld:
         """The round whose reports still count."""
         return None if self._round is None or self._round.closed else self._round
 
-    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> ArrayRound:
+    def start(self, number: int, cohort: Ints, row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
         clock, now = self.clock, self.clock.now
         own_ends = now + self._lengths(cohort, number)
@@ -87,7 +87,7 @@ class ArrayWorld:
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))
 
-    def cool_down(self, clients: NDArray[np.int64], number: int, since_s: NDArray[np.float64] | None = None) -> None:
+    def cool_down(self, clients: Ints, number: int, since_s: Floats | None = None) -> None:
         """Begin the cool-down of clients in a round or at a version: now, or at some instants."""
         begins_s = self.clock.now if since_s is None else since_s
         self.roster.exclude(clients, cooldown(self.scenario.server, self.population, clients, number, begins_s))

@@ -2,10 +2,9 @@
 
 import math
 
-import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Ints
 from fedsim.simulation.clock import Clock
 from fedsim.simulation.ended_session import EndedSession
 from fedsim.simulation.processes.roster import Roster
@@ -40,7 +39,7 @@ class ProcessBufferedSessions:
         """Sessions that run."""
         return len(self._running)
 
-    def start(self, version: int, key: int, cohort: NDArray[np.int64], row: int) -> None:
+    def start(self, version: int, key: int, cohort: Ints, row: int) -> None:
         """Start sessions; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
         limit_s = now + self._deadline_s

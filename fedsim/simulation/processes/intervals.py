@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.always import AlwaysAvailable
 from fedsim.availability.cells import Cells
 from fedsim.availability.model import Intervals
 from fedsim.availability.population import population_availability
+from fedsim.common.arrays import Bools
 from fedsim.common.keyed import Stream
 
 _WINDOW = 86_400.0
@@ -23,7 +23,7 @@ class _Window(NamedTuple):
     offsets: Sequence[int]
     starts: Sequence[float]
     ends: Sequence[float]
-    gone: NDArray[np.bool_]
+    gone: Bools
 
 
 class DeviceIntervals:

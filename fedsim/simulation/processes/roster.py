@@ -8,6 +8,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Bools, Ints
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.reasons import Reason, count_by_group, explain
 
@@ -36,7 +37,7 @@ class Roster:
 
     counted = True
 
-    def __init__(self, clock: Clock, group: NDArray[np.int64], block: int = 1) -> None:
+    def __init__(self, clock: Clock, group: Ints, block: int = 1) -> None:
         clients = len(group)
         self._clock = clock
         self._group, self._groups = group, int(group.max()) + 1
@@ -59,11 +60,11 @@ class Roster:
     def _ready(self) -> int:
         return self.eligible_count if self._block == 1 else self._ready_blocks * self._block
 
-    def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def eligible(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is eligible."""
         return np.equal(self.reasons[clients], 0)
 
-    def all_eligible(self) -> NDArray[np.bool_]:
+    def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
         return np.equal(self.reasons, 0)
 
@@ -157,7 +158,7 @@ class Roster:
             self._clock.trigger(self._enough, Turn.SERVER)
             self._enough = None
 
-    def counts(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def counts(self, among: Ints | None) -> Ints:
         """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
         some = slice(None) if among is None else among
         in_session = np.bincount(self._group[(self.reasons & Reason.IN_SESSION) != 0], minlength=self._groups)

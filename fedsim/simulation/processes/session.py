@@ -5,27 +5,21 @@ from typing import TypeAlias
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.population import Population
 from fedsim.population.distributions import Constant, distribution
 from fedsim.scenario import Scenario
 from fedsim.simulation.clock import Clock, Turn
 
-Lengths: TypeAlias = Callable[[NDArray[np.int64], int], NDArray[np.float64]]
+Lengths: TypeAlias = Callable[[Ints, int], Floats]
 """How long the sessions of clients (n,) take, in the round or selection of that number: seconds (n,)."""
 
 _PHASES = 3
 
 
-def session_lengths(
-    scenario: Scenario,
-    population: Population,
-    clients: NDArray[np.int64],
-    number: int,
-    draws: Stream,
-) -> NDArray[np.float64]:
+def session_lengths(scenario: Scenario, population: Population, clients: Ints, number: int, draws: Stream) -> Floats:
     """Return how long a cohort's sessions take if nothing ends them: (download + train + upload) / speed, in seconds.
 
     Parameters

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.availability.cells import Cells
+from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES, Recorder
@@ -63,7 +63,7 @@ class ProcessWorld:
         """The round whose reports still count."""
         return self._round if self._round is not None and self._round.open else None
 
-    def start(self, number: int, cohort: NDArray[np.int64], row: int, target: int) -> ProcessRound:
+    def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
         round_ = self._round = ProcessRound(self.clock, target, self._session_ended)
         ends = (self.clock.now + self._lengths(cohort, number)).tolist()
@@ -75,7 +75,7 @@ class ProcessWorld:
             self.clock.trigger(round_.may_close, Turn.SERVER)
         return round_
 
-    def cool_down(self, clients: NDArray[np.int64], number: int) -> None:
+    def cool_down(self, clients: Ints, number: int) -> None:
         """Begin the cool-down of clients now, in a round or at a version."""
         now = self.clock.now
         kept = cooldown(self.scenario.server, self.population, clients, number, now)
