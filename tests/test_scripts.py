@@ -1,0 +1,27 @@
+"""Scripts beside the package still find what they import from it."""
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = [file for folder in ("benchmarks", "reports", "scenarios") for file in sorted(Path(folder).rglob("*.py"))]
+
+
+def imported(source: str) -> Iterator[tuple[str, str]]:
+    """Yield what a script imports from fedsim: modules and names."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "fedsim":
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_every_import_is_there(script: Path) -> None:
+    assert [
+        f"{module}.{name}"
+        for module, name in imported(script.read_text(encoding="utf-8"))
+        if not hasattr(import_module(module), name) and find_spec(f"{module}.{name}") is None
+    ] == []
