@@ -7,8 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from fedsim.ci.annotations import annotations
-from fedsim.ci.findings import findings, of_comparison, of_judgement
+from fedsim.ci.findings import annotations, findings, of_comparison, of_judgement
 from fedsim.ci.junit import write_junit
 from fedsim.ci.replay import EXIT_CODES, FileOutcome, collect, gravest, replay
 from fedsim.common.messages import complain, say, say_json

@@ -1,8 +1,10 @@
-"""What a replay found, one thing each: what lines for people, JUnit files and annotations are made from."""
+"""What a replay found, one thing each: what lines for people, JUnit files and GitHub's annotations are made from."""
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from fedsim.ci.drift import LockedValue
@@ -11,6 +13,7 @@ from fedsim.limits.verdict import Judgement
 
 Level = Literal["pass", "note", "warning", "error"]
 
+_PLACE = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?(?::(?P<col>\d+))?", re.DOTALL)
 _PLACED = re.compile(r"(?P<place>.+?:\d+:\d+): error: (?P<text>.*)", re.DOTALL)
 
 
@@ -90,3 +93,33 @@ def _of_errors(outcome: FileOutcome) -> Iterator[Finding]:
         prefix = f"{outcome.file}: error: "
         place, text = (match["place"], match["text"]) if match else (str(outcome.file), line.removeprefix(prefix))
         yield Finding("", "error", place, text)
+
+
+def annotations(found: Iterable[Finding]) -> list[str]:
+    """Return what makes GitHub Actions show each error and warning beside the lines of a pull request."""
+    return [_annotation(finding) for finding in found if finding.level in {"error", "warning"}]
+
+
+def _annotation(finding: Finding) -> str:
+    match = _PLACE.fullmatch(finding.place)
+    parts = match.groupdict() if match is not None else {"file": finding.place}
+    parts |= {"file": _from_workspace(parts["file"]), "title": finding.name or "fedsim"}
+    properties = ",".join(f"{name}={_property(value)}" for name, value in parts.items() if value)
+    return f"::{finding.level} {properties}::{_message(finding.text)}"
+
+
+def _from_workspace(file: str) -> str:
+    """Return the file as GitHub knows it: relative to the checkout."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    path = Path(file).absolute()
+    if workspace and path.is_relative_to(workspace):
+        return path.relative_to(workspace).as_posix()
+    return file
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

@@ -140,7 +140,7 @@ class ScenarioFile(pytest.File):
     def outcome(self) -> "FileOutcome":
         """What comes of running the scenario, the first time that somebody asks."""
         from fedsim.ci.commands import in_ci
-        from fedsim.ci.replay import FileOutcome, Job, conclude, measure
+        from fedsim.ci.replay import FileOutcome, conclude, jobs_of, measure
         from fedsim.common.errors import ScenarioError
 
         file, update = self.shown_path, bool(self.config.getoption("--fedsim-update"))
@@ -151,9 +151,7 @@ class ScenarioFile(pytest.File):
                 scenario = self._loaded()
             except ScenarioError as error:
                 return FileOutcome(file, "bad", errors=tuple(map(str, error.mistakes)))
-            tables = tuple(scenario.drift.fingerprint) if scenario.drift is not None else ()
-            jobs = (Job(str(file), number, tables, scenario.permissions) for number in range(scenario.replicates))
-            answers = [measure(job) for job in jobs]
+            answers = [measure(job) for job in jobs_of(file, scenario)]
             return conclude(file, scenario, answers, update=update, locked=locked, lock=self._lock)
 
 

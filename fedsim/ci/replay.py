@@ -5,7 +5,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
@@ -45,14 +45,6 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Why there is nothing to judge; `lines` are for a person, with places where there are any."""
-
-    status: Literal["bad", "crash"]
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class FileOutcome:
     """What a replay says about one file.
 
@@ -68,7 +60,7 @@ class FileOutcome:
     comparisons
         Of each locked figure and table.
     errors
-        Why it was not judged.
+        Why it was not judged, for a person, with places where there are any.
     wall_s
         Seconds that its runs took, together.
     updated
@@ -143,12 +135,13 @@ def replay(
         What the scenarios are allowed.
     """
     loaded = {file: _load(file, permissions) for file in files}
-    jobs = [job for file, scenario in loaded.items() for job in _jobs(file, scenario)]
-    measured: dict[str, dict[int, Measured | Failure]] = {str(file): {} for file in files}
+    opened = {file: scenario for file, scenario in loaded.items() if isinstance(scenario, Scenario)}
+    jobs = [job for file, scenario in opened.items() for job in jobs_of(file, scenario)]
+    measured: dict[str, dict[int, Measured | FileOutcome]] = {str(file): {} for file in files}
     with closing(_measure_all(jobs, workers)) as answers:
         for file, scenario in loaded.items():
-            if isinstance(scenario, Failure):
-                yield FileOutcome(file, scenario.status, errors=scenario.lines, updated=update, locked=locked)
+            if isinstance(scenario, FileOutcome):
+                yield replace(scenario, updated=update, locked=locked)
                 continue
             own = measured[str(file)]
             while len(own) < scenario.replicates:
@@ -159,7 +152,7 @@ def replay(
         yield _orphaned(orphan, update=update, locked=locked)
 
 
-def measure(job: Job) -> Measured | Failure:
+def measure(job: Job) -> Measured | FileOutcome:
     """Run one replicate; whatever goes wrong is an answer too."""
     from fedsim.experiment.run import simulate
     from fedsim.log import fingerprint
@@ -169,29 +162,29 @@ def measure(job: Job) -> Measured | Failure:
         result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}
     except ScenarioError as error:
-        return Failure("bad", tuple(map(str, error.mistakes)))
+        return FileOutcome(Path(job.file), "bad", errors=tuple(map(str, error.mistakes)))
     except FedsimError as error:
-        return Failure("crash", (f"{job.file}: error: {error}",))
+        return _crashed(job, str(error))
     except Exception as error:  # noqa: BLE001 - a user's own optimizer can raise anything, and the others must go on
-        return Failure("crash", (f"{job.file}: error: {_where(error)}",))
+        return _crashed(job, _where(error))
     return Measured(result.metrics, prints, time.monotonic() - began)
 
 
 def conclude(
     file: Path,
     scenario: Scenario,
-    answers: Sequence[Measured | Failure],
+    answers: Sequence[Measured | FileOutcome],
     *,
     update: bool,
     locked: bool,
     lock: Lock | None = None,
 ) -> FileOutcome:
     """Judge the runs of one file, and write its lock file if that is asked for; `lock` is what it held, if known."""
-    failures = [answer for answer in answers if isinstance(answer, Failure)]
+    failures = [answer for answer in answers if isinstance(answer, FileOutcome)]
     runs = [answer for answer in answers if isinstance(answer, Measured)]
     outcome = partial(FileOutcome, file, wall_s=sum(run.wall_s for run in runs), updated=update, locked=locked)
     if failures:
-        lines = dict.fromkeys(line for failure in failures for line in failure.lines)
+        lines = dict.fromkeys(line for failure in failures for line in failure.errors)
         return outcome(failures[0].status, errors=tuple(lines))
     judgements = judge(scenario, [run.metrics for run in runs])
     path, platform = lock_path(file), platform_key()
@@ -217,13 +210,13 @@ def gravest(statuses: set[Status]) -> Status:
     return next((status for status in _GRAVEST_FIRST if status in statuses), "pass")
 
 
-def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Measured | Failure]]:
+def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Measured | FileOutcome]]:
     """Run jobs in processes and give what comes of each as it comes; one whose process dies is tried once more."""
     if not jobs:
         return
     pool = LocalProcesses(min(workers, len(jobs)))
     with leaving_no_process(partial(pool.shutdown, wait=False, cancel_futures=True)):
-        running: dict[Future[Measured | Failure], tuple[Job, bool]] = {
+        running: dict[Future[Measured | FileOutcome], tuple[Job, bool]] = {
             pool.submit(measure, job): (job, False) for job in jobs
         }
         while running:
@@ -234,25 +227,28 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Meas
                     yield job, future.result()
                 except WorkerLostError as error:
                     if again:
-                        yield job, Failure("crash", (f"{job.file}: error: {error}, twice",))
+                        yield job, _crashed(job, f"{error}, twice")
                     else:
                         running[pool.submit(measure, job)] = job, True
         pool.shutdown()
 
 
-def _jobs(file: Path, scenario: Scenario | Failure) -> list[Job]:
-    if isinstance(scenario, Failure):
-        return []
+def jobs_of(file: Path, scenario: Scenario) -> list[Job]:
+    """Return the replicates of a file; tables are compared in the first of them alone."""
     tables = tuple(scenario.drift.fingerprint) if scenario.drift else ()
     may = scenario.permissions
     return [Job(str(file), number, () if number else tables, may) for number in range(scenario.replicates)]
 
 
-def _load(file: Path, may: Permissions) -> Scenario | Failure:
+def _crashed(job: Job, why: str) -> FileOutcome:
+    return FileOutcome(Path(job.file), "crash", errors=(f"{job.file}: error: {why}",))
+
+
+def _load(file: Path, may: Permissions) -> Scenario | FileOutcome:
     try:
         return open_scenario(file, may)
     except ScenarioError as error:
-        return Failure("bad", tuple(map(str, error.mistakes)))
+        return FileOutcome(file, "bad", errors=tuple(map(str, error.mistakes)))
 
 
 def _orphaned(path: Path, *, update: bool, locked: bool) -> FileOutcome:

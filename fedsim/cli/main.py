@@ -151,7 +151,7 @@ def metrics(
     as_json: Json = False,
 ) -> None:
     """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
-    from fedsim.analysis import listed
+    from fedsim.analysis.metrics import listed
     from fedsim.analysis.metrics.own import check_own, own_metrics
 
     known = list(listed())

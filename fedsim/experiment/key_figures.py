@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from fedsim.analysis import describe
+from fedsim.analysis.metrics import describe
 
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),

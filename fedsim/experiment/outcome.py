@@ -16,7 +16,7 @@ class Outcome:
     scenario, replicate
         What was run, and which repetition.
     metrics
-        Figures by name; `fedsim.analysis.describe` says what each means.
+        Figures by name; `fedsim.analysis.metrics.describe` says what each means.
     simulated_s
         Simulated seconds from start to end.
     rounds, participations, clients, gauges

@@ -5,8 +5,10 @@ import time
 
 import numpy as np
 
-from fedsim.analysis import Setting, clients_table, measure
+from fedsim.analysis.metrics import measure
 from fedsim.analysis.metrics.own import own_metrics
+from fedsim.analysis.metrics.view import Setting
+from fedsim.analysis.participation import clients_table
 from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log

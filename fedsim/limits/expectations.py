@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
@@ -15,24 +14,15 @@ _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d")
 
 
-@dataclass(frozen=True)
-class Expected:
-    """A condition and what the scenario says about it; `place` is its ``FILE:LINE:COLUMN``."""
-
-    condition: Condition
-    expectation: Expectation
-    place: str
-
-
-def expectations(scenario: Scenario) -> list[Expected]:
-    """Return the conditions of a scenario.
+def expectations(scenario: Scenario) -> list[tuple[Condition, Expectation, str]]:
+    """Return the conditions of a scenario, what it says about each, and its ``FILE:LINE:COLUMN``.
 
     Raises
     ------
     ScenarioError
         With everything that is wrong with `expect`: the place of the very character, where the file shows it.
     """
-    found: list[Expected] = []
+    found: list[tuple[Condition, Expectation, str]] = []
     mistakes: list[Mistake] = []
     for index, expectation in enumerate(scenario.expect):
         path: KeyPath = ("expect", index, "check")
@@ -43,7 +33,7 @@ def expectations(scenario: Scenario) -> list[Expected]:
         except ConditionError as error:
             mistakes.append(Mistake(_within(place, expectation.check, error.offset), path[:2], str(error)))
         else:
-            found.append(Expected(condition, expectation, place))
+            found.append((condition, expectation, place))
         if expectation.over != "every" and scenario.replicates == 1:
             message = f"over: {expectation.over} needs several replicates: give the scenario `replicates: 20`"
             mistakes.append(scenario.mistake(("expect", index, "over"), message))

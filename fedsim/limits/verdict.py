@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.limits.expectations import Expected, expectations
+from fedsim.limits.expectations import expectations
 from fedsim.limits.grammar import Condition, Form
 from fedsim.scenario import Scenario
+from fedsim.scenario.expect import Expectation
 from fedsim.scenario.units import format_duration
 
 Metrics = Mapping[str, float | None]
@@ -84,7 +85,7 @@ def judge(scenario: Scenario, replicates: Sequence[Metrics]) -> list[Judgement]:
     ScenarioError
         If the conditions are wrong; a scenario that was run has none such.
     """
-    return [_judge(expected, replicates, scenario.replicates) for expected in expectations(scenario)]
+    return [_judge(*expected, replicates, scenario.replicates) for expected in expectations(scenario)]
 
 
 def failed(judgements: Iterable[Judgement]) -> bool:
@@ -92,8 +93,9 @@ def failed(judgements: Iterable[Judgement]) -> bool:
     return any(judgement.status == "fail" for judgement in judgements)
 
 
-def _judge(expected: Expected, replicates: Sequence[Metrics], wanted: int) -> Judgement:
-    condition, expectation = expected.condition, expected.expectation
+def _judge(
+    condition: Condition, expectation: Expectation, place: str, replicates: Sequence[Metrics], wanted: int
+) -> Judgement:
     missed: Status = "warn" if expectation.severity == "warn" else "fail"
     observed: float | None = None
     margin: float | None = None
@@ -116,7 +118,7 @@ def _judge(expected: Expected, replicates: Sequence[Metrics], wanted: int) -> Ju
         limit=_limit(condition),
         margin=margin,
         status=status,
-        place=expected.place,
+        place=place,
         note=note,
         form=condition.values[0].form,
     )

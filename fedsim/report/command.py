@@ -7,6 +7,7 @@ from urllib.parse import quote
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
 from fedsim.report.document import Document, drawn
+from fedsim.report.markdown import summary
 from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures
 
 SUMMARY, INDEX = "report.md", "index.html"
@@ -95,10 +96,10 @@ def _distinct(names: Iterable[str]) -> list[str]:
 def _write(document: Document, form: str, place: Path | None) -> list[str]:
     if form == "md":
         if place is None:
-            return [document.summary.rstrip("\n")]
+            return [summary(document).rstrip("\n")]
         path = place if place.suffix in _SUFFIXES["md"] else place / SUMMARY
         make_folder(path.parent)
-        write_text(path, document.summary)
+        write_text(path, summary(document))
         return [str(path)]
     assert place is not None
     if form == "html":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fedsim.analysis import describe, listed
+from fedsim.analysis.metrics import describe, listed
 from fedsim.experiment.changes import Change
 from fedsim.report.answer import TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart

@@ -10,7 +10,6 @@ from markupsafe import Markup
 
 from fedsim.report.answer import Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.markdown import plain_table, summary
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
 from fedsim.report.verdict import Verdict
@@ -61,31 +60,17 @@ class Document:
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
 
-    @property
-    def summary(self) -> str:
-        """The summary in Markdown."""
-        shown = [plain_table(table) for table in self.tables if table is not None]
-        return summary(self.kind, self.name, self.verdict, self.answer, self.tiles, shown, self.command)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart with its picture, as the template shows it."""
-
-    chart: Chart
-    picture: Picture
-
 
 _SHOWN = ("name", "description", "status", "verdict", "answer", "tiles")
 
 
-def drawn(document: Document) -> Mapping[str, Figure]:
+def drawn(document: Document) -> Mapping[str, Picture]:
     """Draw every chart that has data; by name."""
     charts = [chart for section in document.charts.values() for chart in section if isinstance(chart, Chart)]
-    return {chart.name: Figure(chart, document.pictures.get(chart.name) or picture(chart)) for chart in charts}
+    return {chart.name: document.pictures.get(chart.name) or picture(chart) for chart in charts}
 
 
-def render(document: Document, figures: Mapping[str, Figure]) -> str:
+def render(document: Document, pictures: Mapping[str, Picture]) -> str:
     """Fill the template; everything that a person named is text in it, never markup."""
     styles = files("fedsim.report") / "templates" / "report.css"
     return (
@@ -95,7 +80,7 @@ def render(document: Document, figures: Mapping[str, Figure]) -> str:
             **{part: getattr(document, part) for part in _SHOWN},
             style=Markup(styles.read_text(encoding="utf-8")),
             figures={
-                section: [figures[chart.name] for chart in charts if chart.name in figures]
+                section: [(chart, pictures[chart.name]) for chart in charts if chart.name in pictures]
                 for section, charts in document.charts.items()
             },
             absent={

@@ -128,22 +128,7 @@ class BufferedSessions:
 
 
 def gather_buffered(participations: pl.LazyFrame, clients: pl.DataFrame, simulated_s: float) -> BufferedSessions:
-    """Gather the sessions.
-
-    Parameters
-    ----------
-    participations
-        The table of the run directory.
-    clients
-        The table of the same name: it has the group of each client.
-    simulated_s
-        Length of the run.
-
-    Raises
-    ------
-    polars.exceptions.PolarsError, OSError
-        The table cannot be read.
-    """
+    """Gather the sessions of a run of so many simulated seconds; the tables and errors are those of `gather`."""
     outcome = pl.col("outcome")
     stale = (
         participations.drop_nulls("staleness")

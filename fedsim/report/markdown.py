@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from fedsim.report.answer import Sentence, Tile
+from fedsim.report.answer import Sentence
+from fedsim.report.document import Document
 from fedsim.report.tables import Table
 from fedsim.report.verdict import Verdict
 
@@ -52,27 +53,19 @@ def plain_table(shown: Table) -> str:
     return f"**{escape(shown.caption)}**\n\n{text}" + (f"\n\n{left} more rows in the report." if left > 0 else "")
 
 
-def summary(
-    kind: str,
-    name: str,
-    verdict: Verdict | None,
-    answer: Sequence[Sentence],
-    tiles: Sequence[Tile],
-    more: Sequence[str] = (),
-    command: str | None = None,
-) -> str:
-    """Put a summary together: verdict, answer, key figures, whatever more there is, and the command that reruns it."""
-    parts = [f"### {escape(name)} ({kind})"]
-    if verdict is not None:
+def summary(document: Document) -> str:
+    """Put a summary together: verdict, answer, key figures, tables, and the command that reruns it."""
+    parts = [f"### {escape(document.name)} ({document.kind})"]
+    if (verdict := document.verdict) is not None:
         parts.append(f"{_MARKS[verdict.status]} **{escape(verdict.headline)}**")
         parts.append(_conditions(verdict))
-    parts += [_about(about, list(sentences)) for about, sentences in groupby(answer, lambda each: each.about)]
-    if tiles:
-        rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in tiles]
+    parts += [_about(about, list(sentences)) for about, sentences in groupby(document.answer, lambda each: each.about)]
+    if document.tiles:
+        rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in document.tiles]
         parts.append(table(("figure", "value", ""), rows))
-    parts += more
-    if command:
-        parts.append(f"<details><summary>Run it again</summary>\n\n{block(command)}\n\n</details>")
+    parts += [plain_table(each) for each in document.tables if each is not None]
+    if document.command:
+        parts.append(f"<details><summary>Run it again</summary>\n\n{block(document.command)}\n\n</details>")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -5,7 +5,6 @@ is not. The two together let a reader see whether curves have settled or are mer
 """
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 
 from fedsim.report.finished_run import FinishedRun
 
@@ -30,13 +29,8 @@ def late_descents(run: FinishedRun) -> Mapping[str, float]:
 
     `fedsim.learning.summarise` defines it. An optimizer without a descent, or without values there, is left out.
     """
-    if run.learning is None or run.learning.is_empty():
-        return {}
-    from fedsim.learning.summary import summarise
-
-    figures = summarise(run.learning)
-    shares = {name: figures[f"learning.{name}.late_descent"] for name in optimizers(run)}
-    return {name: share for name, share in shares.items() if isfinite(share)}
+    shares = {name: run.metrics.get(f"learning.{name}.late_descent") for name in optimizers(run)}
+    return {name: share for name, share in shares.items() if share is not None}
 
 
 def slow_descents(run: FinishedRun) -> Mapping[str, float]:

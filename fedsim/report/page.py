@@ -6,7 +6,8 @@ from pathlib import Path
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
-from fedsim.report.document import Document, Figure, drawn, render
+from fedsim.report.document import Document, drawn, render
+from fedsim.report.render import Picture
 from fedsim.sweeps.store import SWEEP_FILE
 
 PAGE = "report.html"
@@ -73,17 +74,17 @@ def write_report(
 
 def write_document(document: Document, page: Path, folder: Path | None) -> Path:
     """Write the page, and the figures beside it unless the folder is None."""
-    figures = drawn(document)
-    text = render(document, figures)
+    pictures = drawn(document)
+    text = render(document, pictures)
     if folder is not None:
-        write_figures(folder, document.names, figures, FORMATS)
+        write_figures(folder, document.names, pictures, FORMATS)
     make_folder(page.parent)
     write_text(page, text)
     return page
 
 
 def write_figures(
-    folder: Path, names: Sequence[str], figures: Mapping[str, Figure], formats: Iterable[str]
+    folder: Path, names: Sequence[str], pictures: Mapping[str, Picture], formats: Iterable[str]
 ) -> list[Path]:
     """Write the figures, and remove those of an earlier report that no longer apply; returns what was written.
 
@@ -92,13 +93,13 @@ def write_figures(
     make_folder(folder)
     written = []
     for form in formats:
-        for name, figure in figures.items():
+        for name, picture in pictures.items():
             path = folder / f"{name}.{form}"
-            write_bytes(path, figure.picture.png if form == "png" else figure.picture.svg)
+            write_bytes(path, picture.png if form == "png" else picture.svg)
             written.append(path)
         for path in folder.glob(f"*.{form}"):
             # Left by an earlier report of other tables, it would pass for a figure of these.
-            if path.stem not in figures and any(fnmatchcase(path.stem, name) for name in names):
+            if path.stem not in pictures and any(fnmatchcase(path.stem, name) for name in names):
                 path.unlink()
     return written
 

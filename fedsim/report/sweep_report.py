@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from fedsim.analysis import describe
+from fedsim.analysis.metrics import describe
 from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts import trade_off
 from fedsim.report.charts.chart import Absent, Chart

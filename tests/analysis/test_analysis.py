@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.analysis import describe, listed, measure
+from fedsim.analysis.metrics import describe, listed, measure
 from fedsim.analysis.participation import batch_errors, clients_table, gini, jain, l1
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table

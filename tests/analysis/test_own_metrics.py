@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedsim.analysis import METRICS, describe, listed
-from fedsim.analysis.metrics import BUILTIN, declared, scope
+from fedsim.analysis.metrics import BUILTIN, METRICS, declared, describe, listed, scope
 from fedsim.cli.main import app
 from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.experiment.preflight import preflight

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.analysis import listed
+from fedsim.analysis.metrics import listed
 from tests.command import fedsim, fedsim_process
 from tests.conftest import SMALL, Write
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
-from fedsim.report.charts import Chart, chart_of, run_charts
+from fedsim.report.charts import run_charts
+from fedsim.report.charts.chart import Chart, chart_of
 from fedsim.report.charts.concurrency import ConcurrencyChart
 from fedsim.report.charts.gaps import GapChart
 from fedsim.report.charts.rounds import DurationChart, Durations, duration_data

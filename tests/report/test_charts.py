@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.report.charts import Absent, Chart, run_charts
+from fedsim.report.charts import run_charts
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.distance import CLIENTS, Distances, choose_separations, distance_data
 from fedsim.report.charts.learning import GradientLastHalf, Loss, LossLastHalf, curves
 from fedsim.report.charts.marks import Spaced

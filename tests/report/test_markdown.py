@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.report.markdown import block, code, escape, table
+from fedsim.report.markdown import block, code, escape, summary, table
 from fedsim.report.page import document_of
 
 from .runs import DEGENERATE, write_manifest
@@ -52,7 +52,7 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
         {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
     ]
     write_manifest(run_directory, name=HOSTILE, command="fedsim run 'a b'", verdict=judged)
-    text = document_of(run_directory).summary
+    text = summary(document_of(run_directory))
     assert text.startswith("### &lt;script&gt;alert\\(1\\)&lt;/script&gt;")
     assert "The one expectation is met." in text
     assert "| `rounds.count > 5` | 60 | 5 | 55 | `a:1:2` |" in text
@@ -65,7 +65,7 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_odd_runs_have_a_summary(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)
-    text = document_of(run_directory).summary
+    text = summary(document_of(run_directory))
     assert "nan" not in text.lower()
     manifest = json.loads((run_directory / "manifest.json").read_text(encoding="utf-8"))
     assert text.startswith(f"### {escape(manifest['name'])}")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.report.charts import Absent, Chart, chart_of
 from fedsim.report.charts.availability import ZONES, Availability, AvailabilityChart, availability_data
+from fedsim.report.charts.chart import Absent, Chart, chart_of
 from fedsim.report.charts.coverage import Coverage, coverage_data
 from fedsim.report.charts.eligible import Eligible, EligibleChart, eligible_data, sampled, shortages
 from fedsim.report.charts.gaps import Gaps, gap_data

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.analysis import clients_table, measure
+from fedsim.analysis.metrics import measure
+from fedsim.analysis.participation import clients_table
 from fedsim.common.errors import StalledError
 from fedsim.experiment.run import setting_of
 from fedsim.log import fingerprint

@@ -10,8 +10,6 @@ from fedsim.common.registry import Registry
 from fedsim.report.charts.chart import Absent, Chart, RunChart, chart_of
 from fedsim.report.finished_run import FinishedRun
 
-__all__ = ["BUILTIN", "CHARTS", "Absent", "Chart", "RunChart", "chart_of", "run_charts"]
-
 _ROOM = "fedsim.report.charts"
 BUILTIN: Final = {
     "participation": f"{_ROOM}.participation:ParticipationChart",
