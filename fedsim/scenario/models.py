@@ -19,7 +19,6 @@ from pydantic import (
 from fedsim.common.arguments import path_of, shown, whole
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.scenario.availability import Availability
-from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.component import Component
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
@@ -29,11 +28,10 @@ from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
-from fedsim.scenario.sources import ConstantTime, NumberSource, RoundsSource, TimeSource
+from fedsim.scenario.sources import ClientTimeSource, ConstantTime, NumberSource, RoundsSource, TimeSource, ZoneSource
 from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.theory import Theory
 from fedsim.scenario.units import Instant, PositiveDuration, format_duration
-from fedsim.scenario.zones import ZoneSource
 
 MAX_DEVICES = MOST_CLIENTS
 
