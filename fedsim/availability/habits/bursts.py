@@ -18,7 +18,7 @@ from fedsim.availability.habits.persons import Draw, index
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution, distribution
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 from fedsim.scenario.habits import Idle, Network
 
 SLOT = 300.0

@@ -13,7 +13,7 @@ from fedsim.availability.habits.charging import weekends
 from fedsim.availability.habits.persons import Draw, chance, deviation, index
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.keyed import Stream
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 from fedsim.scenario.habits import Network
 
 
