@@ -3,7 +3,7 @@
 from fedsim.availability.model import AvailabilityModel, Intervals, available_at, between, conditions, intervals
 from fedsim.availability.models import MODELS, availability_models, build_model, open_models
 from fedsim.availability.place import Day, Place
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 
 __all__ = [
     "MODELS",

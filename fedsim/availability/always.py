@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Mask, Spells
+from fedsim.availability.batch import Batch, Clients, Mask, Spells
 from fedsim.availability.place import Place
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
@@ -23,10 +23,8 @@ class AlwaysAvailable:
         return [AlwaysBatch()] * len(homes)
 
 
-class AlwaysBatch:
+class AlwaysBatch(Batch):
     """Many of them at once."""
-
-    follows = False
 
     def at(self, clients: Clients, instant: float) -> Mask:  # noqa: ARG002
         """All of them."""
@@ -40,7 +38,3 @@ class AlwaysBatch:
         """One for each."""
         count = len(clients)
         return Spells(np.arange(count), np.full(count, since), np.full(count, until))
-
-    def leaves(self, clients: Clients, since: float, until: float) -> Floats:  # noqa: ARG002
-        """Never."""
-        return np.full(len(clients), np.inf)

@@ -50,7 +50,7 @@ class Batch(Protocol):
     where a device stands, so `instant` and `since` must never be earlier than in the last call of `at`.
     """
 
-    follows: bool
+    follows: bool = False
     """Whether devices are followed from instant to instant, so that it pays to ask `at` now and then."""
 
     def at(self, clients: Clients, instant: float) -> Mask:
@@ -75,6 +75,9 @@ class Batch(Protocol):
         """Return when the clients are available within [since, until), cut there."""
         ...
 
-    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
-        """Return from when each client is never available again: `since` if it has gone, infinite after `until`."""
-        ...
+    def leaves(self, clients: Clients, since: float, until: float) -> Floats:  # noqa: ARG002
+        """Return from when each client is never available again: `since` if it has gone, infinite after `until`.
+
+        Where a batch says nothing else, nobody ever leaves.
+        """
+        return np.full(len(clients), np.inf)

@@ -77,7 +77,7 @@ def show(
 ) -> None:
     """Say what a trace holds, what is wrong with it, and which share of its devices is available in each hour."""
     from fedsim.availability.trace.pattern import DAY_S
-    from fedsim.traces.curves import hourly_shares
+    from fedsim.traces.fit import hourly_shares
 
     trace, once, pattern = _laid_out(file, base, time_zone, repeat, require, policy)
     shares = hourly_shares(once.spans, once.begin, once.begin + once.covered).tolist()
@@ -117,6 +117,8 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a renewal or habits model to a trace: print what to write in a scenario, and how well it fits."""
+    from dataclasses import asdict
+
     from fedsim.traces.fit import FitKind, fit
 
     kinds: list[FitKind] = ["renewal", "habits"] if kind == "both" else [_one_of(kind, FitKind, "--kind")]
@@ -126,7 +128,7 @@ def fit(
     with _mistakes():
         fits = [fit(once, each) for each in kinds]
     if as_json:
-        say_json({"fits": [found.as_json() for found in fits]})
+        say_json({"fits": [asdict(found) for found in fits]})
         return
     for found in fits:
         hours = found.hours

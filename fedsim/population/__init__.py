@@ -1,7 +1,6 @@
 """The devices as columns: weight p_i, separation R_i, cool-down, speed, time zone and group of every client."""
 
-from fedsim.population.columns import Population, build_population
+from fedsim.population.columns import Population, build_population, residence
 from fedsim.population.feasibility import check_feasible
-from fedsim.population.residence import residence
 
 __all__ = ["Population", "build_population", "check_feasible", "residence"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
-from fedsim.population.members import Members
-from fedsim.population.propensity import propensity
+from fedsim.population.members import Members, propensity
 from fedsim.population.sources import numbers, rounds, seconds
 from fedsim.population.zones import Codes, zones
 from fedsim.scenario import Scenario
@@ -64,6 +63,34 @@ class Population:
         """R, where all clients have the same one."""
         first = int(self.separation[0])
         return first if bool((self.separation == first).all()) else None
+
+
+class Residence(NamedTuple):
+    """Clients of one group that live in one time zone: k of them occur, in the order of groups.
+
+    Attributes
+    ----------
+    group, zone
+        (k,) indices into the population's names of groups and of time zones.
+    of_client
+        (N,) which of them each client belongs to.
+    """
+
+    group: Ints
+    zone: Ints
+    of_client: Ints
+
+
+def residence(population: Population) -> Residence:
+    """Return the pairs of group and time zone that occur."""
+    group, zone = population.group, population.zone.astype(np.int64)
+    changes = np.flatnonzero((group[1:] != group[:-1]) | (zone[1:] != zone[:-1])) + 1
+    if len(changes) == int(group[-1]):  # only where a group begins: nothing need be sorted
+        first = np.concatenate([[0], changes])
+        return Residence(group[first], zone[first], group)
+    zones = len(population.zone_names)
+    pairs, of_client = np.unique(group * zones + zone, return_inverse=True)
+    return Residence(pairs // zones, pairs % zones, of_client.astype(np.int64, copy=False))
 
 
 def build_population(scenario: Scenario, replicate: int = 0) -> Population:

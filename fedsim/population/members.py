@@ -1,4 +1,7 @@
-"""The clients of one group, and the draws that say what each of them gets."""
+"""The clients of one group, and the draws that say what each of them gets.
+
+One score says how available the person behind a device makes it; habits go by it, and other quantities may.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +18,24 @@ from fedsim.scenario.sources import Drawn
 
 VALUE, PART = 0, 1
 """Indices of a client's draws for one quantity: its value, and the part of a mixture that it belongs to."""
+PROPENSITY = 1 << 48
+"""Index of the score among a client's draws for availability."""
+
+
+def propensity(clients: Ints, draws: Stream) -> Floats:
+    """Return how available each device is by habit: a standard normal score.
+
+    Devices of high score charge on more days, have an unmetered network more often, and are used less often. All else
+    about a person is independent of it.
+
+    Parameters
+    ----------
+    clients
+        Indices of devices.
+    draws
+        The stream for availability.
+    """
+    return draws.normals(clients, PROPENSITY)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
 from fedsim.population.files import read_numbers
 from fedsim.population.members import Members
-from fedsim.scenario.client_times import ClientTimeSource
-from fedsim.scenario.sources import Column, Constant, Listed, Mixture, NumberSource, RoundsSource
+from fedsim.scenario.sources import ClientTimeSource, Column, Constant, Listed, Mixture, NumberSource, RoundsSource
 
 
 def numbers(source: NumberSource, members: Members, draws: Stream) -> Floats:

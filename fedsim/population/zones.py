@@ -8,8 +8,7 @@ from fedsim.common.keyed import Stream
 from fedsim.population.files import read_words
 from fedsim.population.members import Members
 from fedsim.scenario.civil import check_time_zone
-from fedsim.scenario.sources import Column
-from fedsim.scenario.zones import ConstantZone, ListedZones, ZoneMixture
+from fedsim.scenario.sources import Column, ConstantZone, ListedZones, ZoneMixture
 
 Zones = ConstantZone | ListedZones | ZoneMixture | Column
 Codes = dict[str, int]

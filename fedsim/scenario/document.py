@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
-from fedsim.scenario.composer import MOST_NODES, BoundedComposer, DocumentTooLargeError
 from fedsim.scenario.permissions import TRUSTED, Permissions
 
 _LARGEST_FILE = 16 * 2**20
+_MOST_NODES, _MOST_DEEP = 300_000, 100  # more than any scenario has
 _LARGEST_INTEGER = 1 << 1024  # the largest number that is a float, too
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}
@@ -130,9 +131,9 @@ def parse_value(text: str) -> Any:
 def _compose(text: str, source: str) -> Node:
     try:
         yaml = YAML(typ="safe", pure=True)
-        yaml.Composer = BoundedComposer
+        yaml.Composer = _BoundedComposer
         root: Node | None = yaml.compose(text)
-    except DocumentTooLargeError as error:
+    except _TooLargeError as error:
         raise _refusal(source, str(error), error.mark.line + 1, error.mark.column + 1) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -165,6 +166,38 @@ def _named(data: Any) -> str:
     return "a list" if isinstance(data, list) else f"{data!r}"
 
 
+class _TooLargeError(Exception):
+    """The text is too large to be kept in memory; `mark` is where it gets so."""
+
+    def __init__(self, message: str, mark: Any) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+class _BoundedComposer(Composer):
+    """Counts keys and values while they are read: each takes about 2 KB, whatever it says."""
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader=loader)
+        self.warn_double_anchors = False
+        self._nodes = self._deep = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Node:
+        """Return the node that begins here."""
+        self._nodes += 1
+        self._deep += 1
+        mark = self.parser.peek_event().start_mark
+        if self._nodes > _MOST_NODES:
+            raise _TooLargeError(
+                f"has more than {_MOST_NODES:,} keys and values; long lists fit in a file's column", mark
+            )
+        if self._deep > _MOST_DEEP:
+            raise _TooLargeError(f"is nested too deeply: more than {_MOST_DEEP} levels", mark)
+        node: Node = super().compose_node(parent, index)
+        self._deep -= 1
+        return node
+
+
 class _Reader:
     """Turns nodes into plain data, noting places and collecting what can be reported together."""
 
@@ -179,8 +212,8 @@ class _Reader:
         """Return the plain data of `node`, which stands at `path`."""
         self.document.values[path] = place = self._place(node)
         self._nodes += 1
-        if self._nodes > MOST_NODES or id(node) in self._open:
-            problem = "contains itself" if id(node) in self._open else f"has more than {MOST_NODES:,} values"
+        if self._nodes > _MOST_NODES or id(node) in self._open:
+            problem = "contains itself" if id(node) in self._open else f"has more than {_MOST_NODES:,} values"
             raise ScenarioError([Mistake(place, path, f"{problem}; are aliases (*name) meant?")])
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)

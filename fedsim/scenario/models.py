@@ -19,7 +19,6 @@ from pydantic import (
 from fedsim.common.arguments import path_of, shown, whole
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.scenario.availability import Availability
-from fedsim.scenario.client_times import ClientTimeSource
 from fedsim.scenario.component import Component
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
@@ -29,11 +28,17 @@ from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
-from fedsim.scenario.sources import ConstantTime, NumberSource, RoundsSource, TimeSource
+from fedsim.scenario.sources import (
+    ClientTimeSource,
+    ConstantTime,
+    NumberSource,
+    Rounds,
+    RoundsSource,
+    TimeSource,
+    ZoneSource,
+)
 from fedsim.scenario.sweep import Sweep
-from fedsim.scenario.theory import Theory
 from fedsim.scenario.units import Instant, PositiveDuration, format_duration
-from fedsim.scenario.zones import ZoneSource
 
 MAX_DEVICES = MOST_CLIENTS
 
@@ -108,6 +113,24 @@ class Records(Model):
     """Count the eligible clients at every selection."""
     transitions: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=1000)] = Field(default_factory=list)
     """Clients whose conditions are recorded each time they change."""
+
+
+class ConvergenceStudy(Model):
+    """How fast the law of the participants approaches its limit (the paper's appendix)."""
+
+    separations: Annotated[list[Rounds], Field(min_length=1, max_length=12)]
+    """Common separations to compare."""
+    rounds: Annotated[int, Field(ge=1, le=100_000)] = 200
+    """How many rounds to follow, from a start at which all clients are ready."""
+    replicas: Annotated[int, Field(ge=2, le=10**6)] = 4096
+    """Independent copies of the chain, where it is too large to be followed exactly."""
+
+
+class Theory(Model):
+    """Studies of the chain that the report shows beside the run."""
+
+    convergence: ConvergenceStudy | None = None
+    """Convergence of the participation law; none, where it is not given."""
 
 
 class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
@@ -352,3 +375,14 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def mistake(self, path: KeyPath, message: str) -> Mistake:
         """Say what is wrong at `path`, with its place in the file that the scenario was read from."""
         return Mistake(self._document.place(path), path, message)
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a scenario file."""
+    schema = Scenario.model_json_schema()
+    names = {"type": "string", "minLength": 1}
+    schema["properties"]["extends"] = {
+        "anyOf": [names, {"type": "array", "items": names}],
+        "description": "Scenario files that this one is merged over, key by key; this file wins.",
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "fedsim scenario"}

@@ -1,9 +1,13 @@
-"""Where a number comes from: a constant, a list, a law, or a column of a file; one for each client, or each session."""
+"""Where numbers, lengths of time and time zones come from, one for each client, or each session.
+
+A constant, a list, a law, a mixture, or a column of a file.
+"""
 
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
+from fedsim.scenario.civil import TimeZone
 from fedsim.scenario.component import Component, Kinds
 from fedsim.scenario.model import Model, value_as
 from fedsim.scenario.units import Duration, PositiveDuration
@@ -266,3 +270,88 @@ RoundsSource = Annotated[
 ]
 
 TimeSource = Annotated[ConstantTime | ExponentialTime | LognormalTime | Component, Kinds(short_source, Duration)]
+
+
+class ListedTimes(Listed[Duration]):
+    """One length for each client of the group, in order."""
+
+
+class ZipfTime(ZipfFrom[PositiveDuration]):
+    """largest * rank ** -exponent for the clients of the group in order."""
+
+
+class ExponentialClientTime(ExponentialTime, Drawn):
+    """Exponential with this mean, drawn for each client."""
+
+
+class LognormalClientTime(Lognormal):
+    """exp(Normal(log(median), sigma)), drawn for each client."""
+
+    median: PositiveDuration
+    """Half of the clients lie below."""
+
+
+class ParetoClientTime(Pareto):
+    """minimum * U ** (-1 / shape): a power law, drawn for each client."""
+
+    minimum: PositiveDuration
+    """Least possible length."""
+
+
+TimePartSource = Annotated[
+    ConstantTime | UniformTime | ExponentialClientTime | LognormalClientTime | ParetoClientTime | OwnDrawn,
+    Kinds(short_source, Duration),
+]
+
+
+class TimePart(Part[TimePartSource]):
+    """One part of a mixture of lengths."""
+
+
+class TimeMixture(Mixture[TimePart]):
+    """Each client belongs to one of several parts, by chance, and draws from that part's law.
+
+    Its correlation is that of the part: the last parts go where the largest values would.
+    """
+
+
+ClientTimeSource = Annotated[
+    ConstantTime
+    | ListedTimes
+    | ZipfTime
+    | UniformTime
+    | ExponentialClientTime
+    | LognormalClientTime
+    | ParetoClientTime
+    | TimeMixture
+    | Column
+    | OwnDrawn,
+    Kinds(short_source, Duration | list[Duration]),
+]
+
+
+class ConstantZone(Constant[TimeZone]):
+    """The same time zone for every client of the group."""
+
+
+class ListedZones(Listed[TimeZone]):
+    """One time zone for each client of the group, in order."""
+
+
+class ZonePart(Part[TimeZone]):
+    """One part of a mixture of time zones."""
+
+
+class ZoneMixture(Mixture[ZonePart]):
+    """Each client lives in one of several time zones, by chance.
+
+    Its correlation is that of the place in the list: `order` with rho 1 gives the first zone to the first clients.
+    """
+
+    parts: Annotated[list[ZonePart], Field(min_length=1, max_length=1000)]
+    """The zones."""
+
+
+ZoneSource = Annotated[
+    ConstantZone | ListedZones | ZoneMixture | Column, Kinds(short_source, TimeZone | list[TimeZone])
+]

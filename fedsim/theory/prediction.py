@@ -6,8 +6,8 @@ from fedsim.common.arrays import Ints
 from fedsim.common.errors import ChainError
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.models import ConvergenceStudy
 from fedsim.scenario.server import BufferedServer
-from fedsim.scenario.theory import ConvergenceStudy
 from fedsim.theory import Stationary, convergence, stationary
 from fedsim.theory.buffered_prediction import flow_of
 from fedsim.theory.laws import law_of

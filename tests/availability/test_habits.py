@@ -15,7 +15,7 @@ from fedsim.availability import AvailabilityModel, Place, available_at, between,
 from fedsim.availability.habits.model import HabitsAvailability
 from fedsim.availability.habits.sweep import meeting
 from fedsim.common.keyed import Purpose, stream
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 from fedsim.scenario.habits import Habits
 from tests.availability.cases import DAY, DRAWS, HOUR, habits, pieces, place, share, whole
 from tests.availability.reference import shares

@@ -11,7 +11,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.availability import Renewal
 from fedsim.scenario.civil import format_clock, parse_clock
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.zones import ConstantZone
+from fedsim.scenario.sources import ConstantZone
 from tests.conftest import Write
 
 TEXT = """\

@@ -5,7 +5,7 @@ import pytest
 from fedsim.common.errors import ChainError
 from fedsim.experiment.run import simulate
 from fedsim.population import build_population
-from fedsim.scenario.theory import ConvergenceStudy
+from fedsim.scenario.models import ConvergenceStudy
 from fedsim.theory.prediction import applicable, convergence_table
 from tests.conftest import Load
 

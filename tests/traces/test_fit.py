@@ -19,8 +19,7 @@ from fedsim.availability.trace.unions import union
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.availability import Renewal
 from fedsim.scenario.habits import Habits
-from fedsim.traces.curves import hourly_shares
-from fedsim.traces.fit import fit
+from fedsim.traces.fit import fit, hourly_shares
 from fedsim.traces.fit_renewal import Lengths, fit_laws
 from tests.availability.cases import model_of
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from fedsim.availability.batch import Batch, Clients, Mask, Spells
 from fedsim.availability.civil import Civil
+from fedsim.availability.habits.bursts import drop_outs, uses
 from fedsim.availability.habits.connected import Connected
-from fedsim.availability.habits.idle import uses
-from fedsim.availability.habits.network import drop_outs
 from fedsim.availability.habits.plugged import Plugged
 from fedsim.availability.habits.sweep import meeting, meeting_at
 from fedsim.availability.habits.troubled import Troubled
@@ -41,8 +40,6 @@ class HabitsBatch(Batch):
     outing of the day, an instant before which the client is surely not available (`_shut`), and one until which it
     stays on the charger and on the network (`_open`). Around a change of the clocks nothing is remembered.
     """
-
-    follows = False
 
     def __init__(self, habits: Habits, place: Place, members: Clients, draws: Stream) -> None:
         self._habits, self._place, self._draws = habits, place, draws
@@ -124,10 +121,6 @@ class HabitsBatch(Batch):
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
         """Sweep over what begins and ends."""
         return meeting(self._habits, self._habits.require, clients, since, until, self._place, self._draws)
-
-    def leaves(self, clients: Clients, since: float, until: float) -> Floats:  # noqa: ARG002
-        """Never: the next day may always bring a session."""
-        return np.full(len(clients), np.inf)
 
 
 @compiled

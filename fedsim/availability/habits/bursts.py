@@ -17,10 +17,12 @@ from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.persons import Draw, index
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
-from fedsim.population.distributions import Distribution
-from fedsim.population.propensity import propensity
+from fedsim.population.distributions import Distribution, distribution
+from fedsim.population.members import propensity
+from fedsim.scenario.habits import Idle, Network
 
 SLOT = 300.0
+USE_AT_MOST = DROP_OUT_AT_MOST = 3600.0
 PER_DAY = int(DAY / SLOT)
 
 
@@ -66,6 +68,22 @@ class Bursts:
     def ends(self, starts: Floats, u: Floats) -> Floats:
         """Return when events end, from the uniform draws of their lengths."""
         return starts + (np.minimum(self.law.draw(u), self.longest) + self.after)
+
+
+def drop_outs(network: Network) -> Bursts:
+    """Return the failures of the network, alike for all persons."""
+    law, rate = distribution(network.drop_outs.length), 24.0 * network.drop_outs.per_hour
+    return Bursts(Draw.DROP_OUT, Draw.DROP_OUT_LENGTH, rate, (1.0,) * 24, law, DROP_OUT_AT_MOST)
+
+
+def uses(idle: Idle) -> Bursts:
+    """Return the screen uses, each with the time after it, `settle`, in which the device is not yet idle.
+
+    A person uses the screen uses_per_day exp(-spread z - spread^2 / 2) times in a day of 24 hours, z being their
+    propensity, at a rate that follows the hourly weights of the local clock.
+    """
+    law, settle, spread = distribution(idle.use), idle.settle, idle.spread
+    return Bursts(Draw.USE, Draw.USE_LENGTH, idle.uses_per_day, tuple(idle.by_hour), law, USE_AT_MOST, settle, spread)
 
 
 def events(

@@ -15,7 +15,7 @@ from fedsim.availability.habits.persons import Draw, chance, deviation, index
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 from fedsim.scenario.habits import Charging, NightCharging, TopUpCharging
 
 # A night's session begins between 6 hours before its day and 54 hours into it, and ends at most 16 hours later;

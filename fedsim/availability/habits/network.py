@@ -9,16 +9,12 @@ import numpy as np
 
 from fedsim.availability.batch import Clients
 from fedsim.availability.civil import DAY, Civil
-from fedsim.availability.habits.bursts import Bursts
 from fedsim.availability.habits.charging import weekends
 from fedsim.availability.habits.persons import Draw, chance, deviation, index
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.keyed import Stream
-from fedsim.population.distributions import distribution
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 from fedsim.scenario.habits import Network
-
-DROP_OUT_AT_MOST = 3600.0
 
 
 def access(network: Network, clients: Clients, draws: Stream) -> tuple[Bools, Bools]:
@@ -74,9 +70,3 @@ def outing_times(
         clock.instant(midnight + time) for time in (leave, back, work_since, work_until)
     )
     return leave, back, work_since, work_until
-
-
-def drop_outs(network: Network) -> Bursts:
-    """Return the failures, alike for all persons."""
-    law, rate = distribution(network.drop_outs.length), 24.0 * network.drop_outs.per_hour
-    return Bursts(Draw.DROP_OUT, Draw.DROP_OUT_LENGTH, rate, (1.0,) * 24, law, DROP_OUT_AT_MOST)

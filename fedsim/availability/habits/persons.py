@@ -2,7 +2,7 @@
 
 Every draw of the habits is one of the stream for availability, at an index made of what it is for, a day or another
 count of time, and a number. Indices of renewal processes stay below all of these. The score that says how available a
-person makes the device is drawn in `population.propensity`, at the index of `Draw.PROPENSITY`.
+person makes the device is drawn in `population.members`, at the index of `Draw.PROPENSITY`.
 """
 
 from enum import IntEnum

@@ -31,7 +31,7 @@ from fedsim.availability.habits.persons import LIMIT, Draw, chance, deviation
 from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 from fedsim.scenario.habits import Charging
 
 Keys: TypeAlias = NDArray[np.uint64]

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Clients, Mask, Spells, joined, together
 from fedsim.availability.habits import bursts, charging, network
-from fedsim.availability.habits.idle import uses
 from fedsim.availability.place import Place
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
@@ -80,10 +79,10 @@ def _meeting(
         leave, back, work_since, work_until = network.outings(habits.network, clients, days, clock, draws)
         sweep.add("away", *_flat(leave, back))
         sweep.add("at work", *_flat(work_since, work_until))
-        failures = network.drop_outs(habits.network)
+        failures = bursts.drop_outs(habits.network)
         sweep.add("failing", *bursts.events(failures, clients, since, until, clock, draws))
     if "idle" in conditions:
-        sweep.add("used", *bursts.events(uses(habits.idle), clients, since, until, clock, draws))
+        sweep.add("used", *bursts.events(bursts.uses(habits.idle), clients, since, until, clock, draws))
     who, starts, ends, going = sweep.run()
     holds = np.ones(len(who), dtype=np.bool_)
     if "charging" in conditions:

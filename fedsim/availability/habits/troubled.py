@@ -17,7 +17,7 @@ from fedsim.availability.habits.draws import keys_of_run, longer, uniform_at, wo
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
-from fedsim.population.propensity import propensity
+from fedsim.population.members import propensity
 
 Keys: TypeAlias = NDArray[np.uint64]
 

@@ -1,4 +1,4 @@
-"""Devices that are on and off by turns; see `process`."""
+"""Devices that are on and off by turns; see `batch.Process`."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,8 +7,7 @@ import numpy as np
 
 from fedsim.availability.batch import Clients, Mask
 from fedsim.availability.place import Place
-from fedsim.availability.renewal.batch import RenewalBatch
-from fedsim.availability.renewal.process import FOREVER, Process
+from fedsim.availability.renewal.batch import FOREVER, Process, RenewalBatch
 from fedsim.common.keyed import Stream
 from fedsim.common.registry import OptionError
 from fedsim.population.distributions import distribution

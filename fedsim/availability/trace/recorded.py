@@ -99,8 +99,6 @@ class RecordedBatch(Batch):
         The stream for availability.
     """
 
-    follows = False
-
     def __init__(self, trace: RecordedAvailability, place: Place, draws: Stream) -> None:
         self._trace, self._place, self._draws = trace, place, draws
         self._last: Floats | None = None
