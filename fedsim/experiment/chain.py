@@ -15,8 +15,8 @@ from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.server import BufferedServer
+from fedsim.selection.laws import law_of
 from fedsim.theory.buffered_prediction import describe, flow_of
-from fedsim.theory.laws import law_of
 from fedsim.theory.prediction import predicted
 
 

@@ -4,10 +4,11 @@ from functools import partial
 from typing import Final
 
 from fedsim.common.arrays import Floats
+from fedsim.common.errors import ChainError
 from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, brought
 from fedsim.scenario.component import Component, chosen
-from fedsim.scenario.server import Selection
+from fedsim.scenario.server import Selection, Server
 from fedsim.selection.checked import CheckedLaw
 from fedsim.selection.law import Law
 
@@ -36,6 +37,23 @@ def theory_of(choice: Selection | Component) -> str | None:
     """Return the name under which theory knows the law that a scenario chooses; None where no theory covers it."""
     theory: str | None = getattr(LAWS.find(choice.kind), "theory", None)
     return theory
+
+
+def law_of(server: Server) -> str:
+    """Return the name by which theory knows a server's selection law.
+
+    Raises
+    ------
+    ChainError
+        If no theory covers it.
+    """
+    law = theory_of(server.selection)
+    if law is None:
+        raise ChainError(
+            f"no theory covers the selection law {server.selection.kind!r}: its class would have to say by an "
+            "attribute `theory` which law of the chain it is; another one can be asked about by --law"
+        )
+    return law
 
 
 def selection_law(choice: Selection | Component, weights: Floats, cohort: int, seed: int, replicate: int) -> Law:

@@ -12,9 +12,9 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.models import Session
 from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.sources import ConstantTime, LognormalTime
+from fedsim.selection.laws import law_of
 from fedsim.theory import METHODS
 from fedsim.theory.buffered import Asynchronous, Flow, asynchronous
-from fedsim.theory.laws import law_of
 from fedsim.theory.lengths import Lengths
 
 _NODES = {0: 1, 1: 4096, 2: 256, 3: 40}

@@ -6,6 +6,7 @@ them L1, TV and the largest ratio. Larger cohorts multiply the deviation by a fa
 finds the smallest R. The argument stands in ``docs/closed-form.md``.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -67,18 +68,12 @@ def smallest_separation(
             f"by bisection: compare a few separations with fedsim.theory.stationary instead"
         )
 
-    low, high = 0, largest_separation(np.size(weights), cohort)
-    best = closed_form(weights, high, cohort, law)
+    most = largest_separation(np.size(weights), cohort)
+    best = closed_form(weights, most, cohort, law)
     if measure(best) > target:
         raise ChainError(
             f"no separation reaches a {name} of {target:g}: the closest is {measure(best):.6g}, at the largest "
-            f"separation that {best.clients} clients in cohorts of {cohort} can keep, {high}; lower the cohort"
+            f"separation that {best.clients} clients in cohorts of {cohort} can keep, {most}; lower the cohort"
         )
-    while low < high:
-        middle = (low + high) // 2
-        candidate = closed_form(weights, middle, cohort, law)
-        if measure(candidate) <= target:
-            high, best = middle, candidate
-        else:
-            low = middle + 1
-    return best
+    smallest = bisect_left(range(most), True, key=lambda R: measure(closed_form(weights, R, cohort, law)) <= target)
+    return closed_form(weights, smallest, cohort, law)

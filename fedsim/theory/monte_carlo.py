@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedsim.common.arrays import Floats
 from fedsim.theory.question import ask, per_client, reduced, whole_number
 from fedsim.theory.replicas import participations
 from fedsim.theory.result import Stationary
@@ -67,36 +66,17 @@ def monte_carlo(
     longest = int(question.separations.max())
     skip = max(rounds // 4, 4 * (longest + 1)) if burn_in is None else whole_number(burn_in, "the burn-in")
 
-    sums = _Sums(units.clients)
+    # Sums over replicas of each client's count, its square and its product with the total; exact, being integers.
+    sums, total, total_square = np.zeros((3, units.clients)), 0.0, 0.0
     batch = max(1, _CELLS // units.clients)
     for first in range(0, replicas, batch):
-        sums.add(participations(units, range(first, min(first + batch, replicas)), seed, skip, rounds))
-    shares, error = sums.shares(replicas)
-    pi = per_client(question, shares)
-    return Stationary(pi, *question.asked, method="monte-carlo", standard_error=per_client(question, error))
-
-
-class _Sums:
-    """First and second moments over replicas of each client's count and of the total; exact, being integers."""
-
-    def __init__(self, clients: int) -> None:
-        self.counts = np.zeros(clients)
-        self.squares = np.zeros(clients)
-        self.products = np.zeros(clients)
-        self.total = 0.0
-        self.total_square = 0.0
-
-    def add(self, counts: Floats) -> None:
-        total = counts.sum(axis=1)
-        self.counts += counts.sum(axis=0)
-        self.squares += (counts**2).sum(axis=0)
-        self.products += (counts * total[:, None]).sum(axis=0)
-        self.total += float(total.sum())
-        self.total_square += float((total**2).sum())
-
-    def shares(self, replicas: int) -> tuple[Floats, Floats]:
-        """Return the ratio of sums, and its standard error by the delta method (the total varies with bernoulli)."""
-        shares = self.counts / self.total
-        residual = self.squares - 2.0 * shares * self.products + shares**2 * self.total_square
-        spread = np.sqrt(np.maximum(residual, 0.0) / (replicas - 1.0) * replicas)
-        return shares, np.maximum(spread, 1.0) / self.total
+        counts = participations(units, range(first, min(first + batch, replicas)), seed, skip, rounds)
+        totals = counts.sum(axis=1)
+        sums += [counts.sum(axis=0), (counts**2).sum(axis=0), totals @ counts]
+        total, total_square = total + float(totals.sum()), total_square + float(totals @ totals)
+    # The ratio of sums, and its standard error by the delta method (the total varies with bernoulli).
+    shares = sums[0] / total
+    residual = sums[1] - 2.0 * shares * sums[2] + shares**2 * total_square
+    spread = np.sqrt(np.maximum(residual, 0.0) / (replicas - 1.0) * replicas)
+    error = per_client(question, np.maximum(spread, 1.0) / total)
+    return Stationary(per_client(question, shares), *question.asked, method="monte-carlo", standard_error=error)

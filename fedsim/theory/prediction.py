@@ -8,9 +8,9 @@ from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.models import ConvergenceStudy
 from fedsim.scenario.server import BufferedServer
+from fedsim.selection.laws import law_of
 from fedsim.theory import Stationary, convergence, stationary
 from fedsim.theory.buffered_prediction import flow_of
-from fedsim.theory.laws import law_of
 
 _MOST = 100_000
 

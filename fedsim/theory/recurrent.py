@@ -37,9 +37,7 @@ def recurrent_classes(matrix: "csr_array[np.float64, tuple[int, int]]") -> list[
     source, target = (of[part] for part in edges.coords)
     leaves = np.zeros(count, dtype=np.bool_)
     leaves[source[source != target]] = True
-    order = np.argsort(of, kind="stable")
-    bounds = np.searchsorted(of[order], np.arange(count + 1))
-    return [np.sort(order[bounds[k] : bounds[k + 1]]) for k in np.flatnonzero(~leaves)]
+    return [np.flatnonzero(of == k) for k in np.flatnonzero(~leaves)]
 
 
 def period(matrix: "csr_array[np.float64, tuple[int, int]]") -> int:
