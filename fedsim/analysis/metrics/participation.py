@@ -1,4 +1,4 @@
-"""Participation: how far the frequencies are from uniform, how soon everybody had a turn, and the gaps."""
+"""Participation: how far the frequencies are from uniform and from theory, how soon all had a turn, and the gaps."""
 
 import numpy as np
 
@@ -69,4 +69,26 @@ class Participation:
             metrics["participation.gap.min"] = float(least.min())
             metrics["participation.gap.mean"] = int(total.sum()) / int(counted.sum())
             metrics["participation.gap.max"] = float(most.max())
+        return metrics
+
+
+class AgainstTheory:
+    """Distances from the predicted frequencies."""
+
+    metrics = described(
+        "participation",
+        """
+        l1_uniform_theory | L1 | Distance from uniform that theory predicts.
+        l1_chain | L1 | Distance of the measured frequencies from those that theory predicts.
+    """,
+    )
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return the distances; nothing where there is no theory."""
+        if run.clients["pi"].null_count():
+            return {}
+        pi = run.clients["pi"].to_numpy()
+        metrics = {"participation.l1_uniform_theory": l1(pi, 1.0 / len(run.clients))}
+        if run.clients["participations"].sum():
+            metrics["participation.l1_chain"] = l1(run.clients["frequency"].to_numpy(), pi)
         return metrics
