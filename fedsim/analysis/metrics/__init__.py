@@ -27,7 +27,7 @@ BUILTIN: Final = {
     "population": f"{_ROOM}.population:Population",
     "places": f"{_ROOM}.buffered:Places",
     "theory": f"{_ROOM}.participation:AgainstTheory",
-    "groups": f"{_ROOM}.groups:GroupShares",
+    "groups": f"{_ROOM}.participation:GroupShares",
 }
 """What every run measures, in this order."""
 METRICS: Final = Registry[Measurement]("a metric", Measurement, BUILTIN)
