@@ -188,12 +188,8 @@ def _convergence(run: FinishedRun, names: Sequence[str]) -> Sentence | None:
     return Sentence(text, TRUST, warns=True)
 
 
-def tiles(run: FinishedRun) -> tuple[Tile, ...]:
+def tiles(run: FinishedRun) -> Iterator[Tile]:
     """Pick the key figures; one that the run does not have is left out."""
-    return tuple(_tiles(run))
-
-
-def _tiles(run: FinishedRun) -> Iterator[Tile]:
     metric, server = run.metrics.get, run.scenario.server
     closed = run.rounds["closed_s"].to_numpy()
     closed = closed[np.isfinite(closed)]

@@ -1,12 +1,13 @@
 """What `fedsim report` and `fedsim compare --report` do: reports in the format and the place that were asked for."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
 from fedsim.report.document import Document, drawn
+from fedsim.report.formatting import distinct
 from fedsim.report.markdown import summary
 from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures
 
@@ -78,19 +79,7 @@ def _places(directories: Sequence[Path], out: Path | None) -> list[Path | None]:
     """Give every directory its place: a folder of its own where there are several, named after it."""
     if out is None or len(directories) == 1:
         return [out] * len(directories)
-    return [out / name for name in _distinct(directory.resolve().name for directory in directories)]
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    """Number the names that come again."""
-    found: list[str] = []
-    for name in names:
-        candidate, times = name, 1
-        while candidate in found:
-            times += 1
-            candidate = f"{name}-{times}"
-        found.append(candidate)
-    return found
+    return [out / name for name in distinct(directory.resolve().name for directory in directories)]
 
 
 def _write(document: Document, form: str, place: Path | None) -> list[str]:

@@ -64,10 +64,6 @@ class Estimates:
     mean: Floats
     half: Floats
 
-    def at(self, points: Ints) -> "Estimates":
-        """Return those at some of the points."""
-        return Estimates(self.mean[points], self.half[points])
-
 
 def read_sweep(directory: Path) -> FinishedSweep:
     """Read a sweep directory.

@@ -1,7 +1,7 @@
 """Numbers as a person writes them: thousands separated, four digits that count, times in units that fit."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 NOTHING = "\N{EN DASH}"
 """Stands for a value that is not there."""
@@ -100,6 +100,18 @@ def signed(value: float, write: Callable[[float], str] = number) -> str:
 def between(first: float, last: float) -> str:
     """Write a range of whole numbers; one alone where it holds no more."""
     return count(first) if first == last else f"{count(first)} to {count(last)}"
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Number the names that come again."""
+    found: list[str] = []
+    for name in names:
+        candidate, times = name, 1
+        while candidate in found:
+            times += 1
+            candidate = f"{name}-{times}"
+        found.append(candidate)
+    return found
 
 
 def listing(items: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from fedsim.common.errors import FedsimError, KeyPath, Mistake
 from fedsim.report.charts import BUILTIN, CHARTS, OWN, SECTIONS, section_of
 from fedsim.report.charts.chart import Absent, Chart, chart_of
 from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import distinct
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
 from fedsim.scenario import Scenario
@@ -66,11 +67,9 @@ def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
     """
     if plugins and run.scenario.charts:
         let_import_from(import_folders(str(run.manifest.get("scenario_file") or ""), Permissions(plugins=True)))
-    names: set[str] = set()
-    for choice in run.scenario.charts:
-        stem = "own-" + re.sub(r"[^a-z0-9]+", "-", choice.kind.rpartition(":")[2].lower()).strip("-")
-        name = next(name for k in range(1, len(names) + 2) if (name := stem if k == 1 else f"{stem}-{k}") not in names)
-        names.add(name)
+    kinds = [choice.kind.rpartition(":")[2].lower() for choice in run.scenario.charts]
+    names = distinct("own-" + re.sub(r"[^a-z0-9]+", "-", kind).strip("-") for kind in kinds)
+    for name, choice in zip(names, run.scenario.charts, strict=True):
         if ":" in choice.kind and not plugins:
             yield OwnChart(Absent(name, choice.kind, _LEFT_OUT))
         else:

@@ -115,7 +115,7 @@ def test_odd_runs_have_an_answer(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)
     run = read_run(run_directory)
     assert answer(run)
-    assert tiles(run)
+    assert list(tiles(run))
 
 
 def test_tiles_compare_losses_digit_by_digit(run: FinishedRun) -> None:

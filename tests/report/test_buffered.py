@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
 from fedsim.report.charts import run_charts
+from fedsim.report.charts.buffered import ConcurrencyChart, Staleness, StalenessChart, staleness_data
 from fedsim.report.charts.chart import Chart, chart_of
-from fedsim.report.charts.concurrency import ConcurrencyChart
 from fedsim.report.charts.gaps import GapChart
 from fedsim.report.charts.rounds import DurationChart, Durations, duration_data
-from fedsim.report.charts.staleness import Staleness, StalenessChart, staleness_data
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.gathered import gather_buffered
 

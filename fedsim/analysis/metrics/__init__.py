@@ -22,12 +22,12 @@ _ROOM = "fedsim.analysis.metrics"
 BUILTIN: Final = {
     "rounds": f"{_ROOM}.rounds:Rounds",
     "sessions": f"{_ROOM}.sessions:Sessions",
-    "staleness": f"{_ROOM}.staleness:Staleness",
+    "staleness": f"{_ROOM}.buffered:Staleness",
     "participation": f"{_ROOM}.participation:Participation",
     "population": f"{_ROOM}.population:Population",
-    "places": f"{_ROOM}.places:Places",
-    "theory": f"{_ROOM}.theory:AgainstTheory",
-    "groups": f"{_ROOM}.groups:GroupShares",
+    "places": f"{_ROOM}.buffered:Places",
+    "theory": f"{_ROOM}.participation:AgainstTheory",
+    "groups": f"{_ROOM}.participation:GroupShares",
 }
 """What every run measures, in this order."""
 METRICS: Final = Registry[Measurement]("a metric", Measurement, BUILTIN)

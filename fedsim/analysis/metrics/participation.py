@@ -1,4 +1,6 @@
-"""Participation: how far the frequencies are from uniform, how soon everybody had a turn, and the gaps."""
+"""Participation: how far the frequencies are from uniform and from theory, how soon all had a turn, and the gaps."""
+
+import math
 
 import numpy as np
 
@@ -69,4 +71,51 @@ class Participation:
             metrics["participation.gap.min"] = float(least.min())
             metrics["participation.gap.mean"] = int(total.sum()) / int(counted.sum())
             metrics["participation.gap.max"] = float(most.max())
+        return metrics
+
+
+class AgainstTheory:
+    """Distances from the predicted frequencies."""
+
+    metrics = described(
+        "participation",
+        """
+        l1_uniform_theory | L1 | Distance from uniform that theory predicts.
+        l1_chain | L1 | Distance of the measured frequencies from those that theory predicts.
+    """,
+    )
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return the distances; nothing where there is no theory."""
+        if run.clients["pi"].null_count():
+            return {}
+        pi = run.clients["pi"].to_numpy()
+        metrics = {"participation.l1_uniform_theory": l1(pi, 1.0 / len(run.clients))}
+        if run.clients["participations"].sum():
+            metrics["participation.l1_chain"] = l1(run.clients["frequency"].to_numpy(), pi)
+        return metrics
+
+
+class GroupShares:
+    """A group's share of all participations, measured and predicted."""
+
+    metrics = described(
+        "",
+        """
+        share | share | Share of all participations that went to the group.
+        share_theory | share | That share as theory predicts it.
+        ratio | | That share over the group's share of the devices: 1 is even.
+    """,
+    )
+    scope = "groups"
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return the shares of one group."""
+        assert run.whole is not None
+        everyone, metrics = run.whole.clients, dict[str, float]()
+        if total := int(everyone["participations"].sum()):
+            metrics["share"] = int(run.clients["participations"].sum()) / total
+            metrics["ratio"] = metrics["share"] / (len(run.clients) / len(everyone))
+        if not run.clients["pi"].null_count():
+            metrics["share_theory"] = math.fsum(run.clients["pi"].to_list())
         return metrics

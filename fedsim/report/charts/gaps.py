@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, spans_decades
+from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, scaled, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import between, count, fixed, number
 from fedsim.report.tables import Table, thinned
@@ -144,12 +144,9 @@ def _draw_boxes(data: Gaps, axes: Axes) -> None:
     least = axes.plot(middle, data.least, linestyle="", marker="o", markersize=2.8, color=SERIES[0])[0]
     along = np.linspace(data.first[0], data.last[-1], 60)
     (soonest,) = axes.plot(along, along + 1, color=INK, linestyle=DOTTED, linewidth=1)
-    if spans_decades(np.append(data.high, data.least).astype(np.float64), ratio=20):
-        axes.set_ylim(bottom=float(data.first[0] + 1) / 1.3)
-        logarithmic(axes, "y")
-    else:
-        axes.set_ylim(bottom=0)
-        linear(axes, "y")
+    far = spans_decades(np.append(data.high, data.least).astype(np.float64), ratio=20)
+    axes.set_ylim(bottom=float(data.first[0] + 1) / 1.3 if far else 0)
+    scaled(axes, "y", far)
     linear(axes, "x", whole=True)
     finish(
         axes,

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats
 from fedsim.report.binning import POINTS, Binned, binned, edges
-from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, rule, spans_decades
+from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, rule, scaled, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import between, count, fixed
 from fedsim.report.tables import Table, thinned
@@ -201,13 +201,9 @@ def _banded(data: Participation) -> bool:
 
 
 def _scale(data: Participation, axes: Axes) -> None:
-    if _log_scale(data):
-        values = np.append(_positive(data), 1.0)
-        axes.set_ylim(values.min() / 1.6, _top(data))
-        logarithmic(axes, "y")
-    else:
-        axes.set_ylim(0, _top(data))
-        linear(axes, "y")
+    far = _log_scale(data)
+    axes.set_ylim(np.append(_positive(data), 1.0).min() / 1.6 if far else 0, _top(data))
+    scaled(axes, "y", far)
     if data.logarithmic:
         axes.set_xlim(0.9, data.clients * 1.1)
         logarithmic(axes, "x")

@@ -125,7 +125,7 @@ def line_data(
     lines = []
     for name, own in followed(sweep, along, x, known):
         theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
-        at_these = None if other is None else other.at(own)
+        at_these = None if other is None else Estimates(other.mean[own], other.half[own])
         lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs, at_these))
     return Lines(
         metric=metric,

@@ -1,10 +1,14 @@
-"""Staleness: by how many versions the reports of a buffered server come late."""
+"""What only a buffered server has: how late reports come, versions per hour, and how full its places are."""
+
+import math
 
 import numpy as np
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
 from fedsim.common.arrays import Ints
+
+_HOUR_S = 3600.0
 
 
 class Staleness:
@@ -38,4 +42,31 @@ class Staleness:
             "staleness.p50": float(np.searchsorted(cumulative, 0.5 * reports)),
             "staleness.p95": float(np.searchsorted(cumulative, 0.95 * reports)),
             "staleness.max": float(np.flatnonzero(counts)[-1]),
+        }
+
+
+class Places:
+    """How fast versions went by, and how many of the places were taken, on average over time."""
+
+    metrics = described(
+        "",
+        """
+        versions.per_hour | 1/h | Steps that a buffered server makes per hour of simulated time.
+        concurrency.utilisation | share | Places of a buffered server that are taken, on average over time.
+    """,
+    )
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return both; nothing in synchronous rounds, or where no time passed."""
+        concurrency = run.setting.concurrency
+        if concurrency is None or run.ended_s <= 0:
+            return {}
+        steps = int((run.rounds["outcome"] == "target").sum())
+        spent_s = [
+            float((part["ended_s"] - part["selected_s"]).to_numpy().sum())
+            for part in run.participations("selected_s", "ended_s")
+        ]
+        return {
+            "versions.per_hour": steps / (run.ended_s / _HOUR_S),
+            "concurrency.utilisation": math.fsum(spent_s) / (concurrency * run.ended_s),
         }
