@@ -12,7 +12,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
-from fedsim.population.members import Members, propensity
+from fedsim.population.members import Members
 from fedsim.population.sources import numbers, rounds, seconds
 from fedsim.population.zones import Codes, zones
 from fedsim.scenario import Scenario
@@ -102,14 +102,13 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         If a list or a file does not fit its group, or somebody's own law fails; every mistake with its place.
     """
     streams = {purpose: stream(scenario.seed, replicate, purpose) for purpose in Purpose}
-    scores = partial(propensity, draws=streams[Purpose.AVAILABILITY])
     counts = [group.devices for group in scenario.population]
     starts = np.cumsum([0, *counts])
     codes: Codes = {}
     columns: dict[KeyPath, list[NDArray[Any]]] = {}
     mistakes: list[Mistake] = []
     for index, group in enumerate(scenario.population):
-        members = Members(np.arange(starts[index], starts[index + 1]), scores, scenario.locate)
+        members = Members(np.arange(starts[index], starts[index + 1]), streams[Purpose.AVAILABILITY], scenario.locate)
         sources: dict[KeyPath, Callable[[], NDArray[Any]]] = {
             WEIGHT: partial(numbers, group.weight, members, streams[Purpose.WEIGHT]),
             SEPARATION: partial(rounds, group.separation, members, streams[Purpose.SEPARATION]),

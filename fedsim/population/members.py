@@ -46,14 +46,14 @@ class Members:
     ----------
     clients
         (n,) indices in the population, the keys of the draws.
-    propensity
-        Returns how available each is by habit, standard normal scores (n,).
+    habits
+        The stream for availability, of which each one's propensity is drawn.
     locate
         Finds the file that the scenario calls so, or raises `ValueError`.
     """
 
     clients: Ints
-    propensity: Callable[[Ints], Floats]
+    habits: Stream
     locate: Callable[[str], Path]
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Members:
         if source.correlation is None:
             return own
         if source.correlation.to == "availability":
-            other = self.propensity(self.clients)
+            other = propensity(self.clients, self.habits)
         else:
             other = np.asarray(ndtri((np.arange(len(self)) + 0.5) / len(self)), dtype=np.float64)
         rho = source.correlation.rho

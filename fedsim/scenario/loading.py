@@ -1,4 +1,4 @@
-"""From a file and overrides to a validated model, or to every mistake with its place."""
+"""From a file, those that it extends, and overrides to a validated model, or to every mistake with its place."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,12 +9,13 @@ from pydantic import BaseModel, ValidationError
 from fedsim.common.arguments import IN_A_FILE
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.document import Document, read_document
-from fedsim.scenario.extends import resolve_extends
 from fedsim.scenario.model import did_you_mean
 from fedsim.scenario.overrides import apply_override
-from fedsim.scenario.permissions import NOTHING, Permissions, refused
+from fedsim.scenario.permissions import NOTHING, Permissions, locate, refused
 
 M = TypeVar("M", bound=BaseModel)
+_EXTENDS = "extends"
+_DEEPEST = 20
 
 
 def load_document(
@@ -31,7 +32,7 @@ def load_document(
     document, mistakes = read_document(file)
     document.permissions = permissions
     named = document.data.get("name")
-    resolve_extends(document, mistakes)
+    _resolve_extends(document, mistakes)
     if named is None:
         document.data.pop("name", None)  # a base has a name of its own, which is not this scenario's
     for override in overrides:
@@ -40,6 +41,77 @@ def load_document(
         apply_override(document, f"seed={seed}")
     document.data.setdefault("name", file.name.removesuffix(".yaml").removesuffix(".fedsim"))
     return document, mistakes
+
+
+def _resolve_extends(
+    document: Document, mistakes: list[Mistake], ancestors: tuple[Path, ...] = (), home: Path | None = None
+) -> None:
+    """Merge the files that `document` extends into it, and take the key away.
+
+    Mappings are merged key by key; a list or a scalar of the file that extends replaces the other. Of several files a
+    later one wins over an earlier. Every value keeps the place where it was written.
+
+    Parameters
+    ----------
+    document
+        A scenario's plain data, changed in place.
+    mistakes
+        Of the files that are read on the way; added to.
+    ancestors
+        Files that extend this one, the outermost first.
+    home
+        Folder of the outermost file, which is not to be left; None for that file itself.
+
+    Raises
+    ------
+    ScenarioError
+        If a file cannot be read, extends itself, or is outside the folder of the outermost one without permission.
+    """
+    if _EXTENDS not in document.data:
+        return
+    place = document.place((_EXTENDS,))
+    names = document.data.pop(_EXTENDS)
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise ScenarioError([Mistake(place, (_EXTENDS,), "must be a file name or a list of them")])
+    chain = (*ancestors, Path(document.source).resolve())
+    merged = Document(data={}, source=document.source, folder=document.folder)
+    home = document.folder if home is None else home
+    for index, name in enumerate(names):
+        where = document.place((_EXTENDS, index))
+        try:
+            file = locate(home, name, document.permissions, document.folder)
+        except ValueError as error:
+            raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
+        if file.resolve() in chain or len(chain) > _DEEPEST:
+            raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} extends itself")])
+        if file.exists() and not file.is_file():
+            raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} is not a file")])
+        try:
+            base, found = read_document(file)
+        except ScenarioError as error:
+            raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
+        mistakes += found
+        base.permissions = document.permissions
+        _resolve_extends(base, mistakes, chain, home)
+        _merge(merged, base, merged.data, base.data, ())
+    _merge(merged, document, merged.data, document.data, ())
+    document.data, document.values, document.keys = merged.data, merged.values, merged.keys
+
+
+def _merge(into: Document, over: Document, below: dict[Any, Any], above: dict[Any, Any], path: KeyPath) -> None:
+    into.values[path] = over.place(path)
+    for key, value in above.items():
+        inner = (*path, key)
+        if isinstance(value, dict) and isinstance(below.get(key), dict):
+            into.keys[inner] = over.place(inner, of_key=True)
+            _merge(into, over, below[key], value, inner)
+            continue
+        below[key] = value
+        for table, places in ((into.values, over.values), (into.keys, over.keys)):
+            for known in [known for known in table if known[: len(inner)] == inner]:
+                del table[known]
+            table |= {known: place for known, place in places.items() if known[: len(inner)] == inner}
 
 
 def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) -> M:

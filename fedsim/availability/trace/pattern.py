@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedsim.availability.offsets import offset_at, offset_pieces
+from fedsim.availability.civil import offset_at, offset_pieces
 from fedsim.availability.trace.faults import RESOLUTION_S, TraceError
 from fedsim.availability.trace.rows import Trace
 from fedsim.availability.trace.unions import Spans, clip, intersection, select, union

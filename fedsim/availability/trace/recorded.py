@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
-from fedsim.availability.offsets import offset_at, offset_pieces
+from fedsim.availability.civil import offset_at, offset_pieces
 from fedsim.availability.place import Place
 from fedsim.availability.trace.pattern import DAY_S, WEEK_S, Pattern
 from fedsim.availability.trace.unions import Spans, union
