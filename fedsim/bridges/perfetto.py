@@ -48,16 +48,9 @@ def export_perfetto(directory: Path, out: Path) -> int:
     events += [_name("process_name", track, 0, name) for name, track in tracks.items()]
     events += _rounds(rounds)
     for row in sessions.iter_rows(named=True):
-        events.append(
-            _slice(
-                f"round {row['round']}: {row['outcome']}",
-                tracks[row["group"]],
-                row["client"],
-                row["selected_s"],
-                row["ended_s"],
-                {key: row[key] for key in ("round", "client", "position", "outcome", "gap")},
-            )
-        )
+        details = {key: row[key] for key in ("round", "client", "position", "outcome", "gap")}
+        name, track = f"round {row['round']}: {row['outcome']}", tracks[row["group"]]
+        events.append(_slice(name, track, row["client"], row["selected_s"], row["ended_s"], details))
     if (directory / "transitions.parquet").exists():
         until_s = float(rounds["closed_s"].to_numpy().max(initial=0.0))
         events += _conditions(read_table(directory / "transitions.parquet"), until_s)
@@ -86,15 +79,10 @@ def _conditions(transitions: pl.DataFrame, until_s: float) -> list[dict[str, Any
         transitions.group_by("client", "condition", maintain_order=True)
     ):
         events.append(_name("thread_name", track, number, f"client {client}: {condition}"))
-        began: float | None = None
-        for time_s, on in own.select("time_s", "on").iter_rows():
-            if on:
-                began = time_s
-            elif began is not None:
-                events.append(_slice(str(condition), track, number, began, time_s, {}))
-                began = None
-        if began is not None and until_s > began:
-            events.append(_slice(str(condition), track, number, began, until_s, {}))
+        begun, ended = own.filter("on")["time_s"], own.filter(~pl.col("on"))["time_s"]
+        for start_s, end_s in zip(begun, [*ended, until_s], strict=False):
+            if end_s > start_s:
+                events.append(_slice(str(condition), track, number, start_s, end_s, {}))
     return [_name("process_name", track, 0, "devices"), *events] if events else []
 
 

@@ -11,7 +11,7 @@ from fedsim.common.memory import SHARE, free_bytes, readable
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
-from fedsim.scenario.sources import ConstantTime, ExponentialTime, LognormalTime, TimeSource
+from fedsim.scenario.sources import ConstantTime, LognormalTime, TimeSource
 
 DEVICE_BYTES = 400
 """What a device takes in the population, the engine, the roster and the tables of a run."""
@@ -126,15 +126,11 @@ def _round_s(scenario: Scenario) -> float:
 
 
 def _typical(source: TimeSource) -> float:
-    match source:
-        case ConstantTime():
-            return source.value
-        case ExponentialTime():
-            return source.mean
-        case LognormalTime():
-            return source.median
-        case _:
-            try:
-                return distribution(source).mean
-            except PluginError:  # said elsewhere, with its place
-                return 60.0
+    if isinstance(source, ConstantTime):
+        return source.value
+    if isinstance(source, LognormalTime):
+        return source.median
+    try:
+        return distribution(source).mean
+    except PluginError:  # said elsewhere, with its place
+        return 60.0

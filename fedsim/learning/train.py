@@ -21,7 +21,6 @@ from fedsim.learning.failures import LearningError, blame
 from fedsim.learning.local_training import LocalWork, Schedule, require
 from fedsim.learning.optimizers.optimizer import Cohort, Optimizer, Remembering
 from fedsim.learning.problems.problem import Problem
-from fedsim.learning.table import LearningTable
 from fedsim.learning.trajectory import End, Trajectory
 
 # The draw of the output belongs to no client; it is kept under an index that no client has.
@@ -216,13 +215,45 @@ def _require_memory(what: str, needed: int, hint: str) -> None:
         raise LearningError(f"{what} would take {readable(needed)}, and {readable(free)} are free; {hint}")
 
 
+class _LearningTable:
+    """The rows of the learning table, as columns that grow: evaluates models and keeps the figures."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._keys: list[tuple[int, float, str]] = []
+        self._values: dict[str, list[float]] = {"loss": [], "grad_norm": []}
+
+    def add(self, number: int, closed_s: float, run: Trajectory) -> None:
+        """Evaluate a run's model and add the row; a model that is not finite is not shown to the problem."""
+        values: Mapping[str, float] = {}
+        if not run.diverged:
+            with blame(f"problem, evaluation of optimizer {run.name!r}, round {number}"):
+                values = {name: float(value) for name, value in self._problem.evaluate(run.model).items()}
+                if not self._keys:
+                    self._values |= {name: [] for name in values}
+                if values.keys() != self._values.keys():
+                    wanted, found = ", ".join(sorted(self._values)), ", ".join(sorted(values))
+                    raise LearningError(f"the evaluation has the entries {found}; expected {wanted}")
+            run.diverged = not np.isfinite(values["loss"])
+        self._keys.append((number, closed_s, run.name))
+        for name, column in self._values.items():
+            column.append(np.nan if run.diverged else values[name])
+
+    def frame(self) -> pl.DataFrame:
+        """Return the table."""
+        numbers, closed_s, names = zip(*self._keys, strict=True) if self._keys else ((), (), ())
+        schema = {"round": pl.Int64, "closed_s": pl.Float64, "optimizer": pl.String}
+        keys = pl.DataFrame({"round": numbers, "closed_s": closed_s, "optimizer": names}, schema=schema)
+        return keys.with_columns(pl.Series(name, column, dtype=pl.Float64) for name, column in self._values.items())
+
+
 @dataclass
 class _Replay:
     """One log on its way: its optimizers, its table, and the work that is being done in this round."""
 
     log: Cohorts
     runs: list[Trajectory]
-    table: LearningTable
+    table: _LearningTable
     draws: Stream
     drawn: int
     most_kept: int = 0
@@ -236,7 +267,7 @@ class _Replay:
     @classmethod
     def start(cls, course: Course, log: Cohorts, problem: Problem) -> Self:
         runs = [Trajectory.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
-        table = LearningTable(problem)
+        table = _LearningTable(problem)
         for run in runs:
             table.add(-1, 0.0, run)
             if run.diverged:

@@ -17,6 +17,7 @@ RUNNING = 0
 CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
 _NAMES = pl.Series(["", *SESSION_OUTCOMES], dtype=pl.String)
 _TALLIED = {CODES[outcome]: outcome for outcome in ("reported", "dropped", "late")}
+_NOBODY = dict.fromkeys(("selected", *_TALLIED.values()), 0)
 _SETTLE = 1 << 16  # rows that are passed on together
 
 
@@ -46,18 +47,10 @@ class Recorder:
         self._counted = counted
         self._last_round = np.full(clients, -1, dtype=np.int32)
         self._staleness = -1 if staleness is None else staleness
-        counts = dict.fromkeys(("selected", *_TALLIED.values()), "i8")
+        counts = dict.fromkeys(_NOBODY, "i8")
         self._rounds = Columns(opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8", **counts)
-        self._rows = Columns(
-            round="i8",
-            client="i8",
-            position="i8",
-            selected_s="f8",
-            ended_s="f8",
-            outcome="i1",
-            gap="i8",
-            staleness="i8",
-        )
+        numbers = dict.fromkeys(("round", "client", "position", "gap", "staleness"), "i8")
+        self._rows = Columns(selected_s="f8", ended_s="f8", outcome="i1", **numbers)
         self._gauges: list[tuple[float, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
         self.closed = 0
@@ -75,18 +68,8 @@ class Recorder:
 
     def open_round(self, opened_s: float) -> None:
         """Begin the next round's row."""
-        self._rounds.add(
-            1,
-            opened_s=opened_s,
-            selected_s=math.nan,
-            closed_s=math.nan,
-            outcome="",
-            eligible=-1,
-            selected=0,
-            reported=0,
-            dropped=0,
-            late=0,
-        )
+        nan = math.nan
+        self._rounds.add(1, opened_s=opened_s, selected_s=nan, closed_s=nan, outcome="", eligible=-1, **_NOBODY)
 
     def select(self, number: int, clients: Ints, selected_s: float, eligible: int | None = None) -> int:
         """Begin the participations' rows of a selection in the open round and return the index of the first."""

@@ -8,8 +8,8 @@ from fedsim.common.errors import StalledError
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation.clock import Turn, in_words
-from fedsim.simulation.ended_session import EndedSession
 from fedsim.simulation.federation import Federation
+from fedsim.simulation.processes.session import EndedSession
 from fedsim.simulation.server import Steps
 
 

@@ -49,28 +49,18 @@ def simulate_log(
         If the federation can never make progress again.
     """
     memory = Memory()
-    return memory.log(_simulate(scenario, population, replicate, progress, memory, None))
+    return memory.log(simulate_into(memory, scenario, population, replicate, progress))
 
 
 def simulate_into(
-    journal: Journal, scenario: Scenario, population: Population, replicate: int = 0, progress: Progress | None = None
+    spool: Spool, scenario: Scenario, population: Population, replicate: int = 0, progress: Progress | None = None
 ) -> float:
-    """Simulate a scenario into a journal, from where the journal stands, and return when it ended.
+    """Simulate a scenario into a spool, into a journal from where it stands, and return when it ended.
 
-    The memory that this takes does not grow with the number of rounds. Parameters and errors are those of
-    `simulate_log`, and so are the tables.
+    With a journal, the memory that this takes does not grow with the number of rounds. Parameters and errors are those
+    of `simulate_log`, and so are the tables.
     """
-    return _simulate(scenario, population, replicate, progress, journal, journal)
-
-
-def _simulate(
-    scenario: Scenario,
-    population: Population,
-    replicate: int,
-    progress: Progress | None,
-    spool: Spool,
-    journal: Journal | None,
-) -> float:
+    journal = spool if isinstance(spool, Journal) else None
     state = None if journal is None else journal.state
     clock = Clock(0.0 if state is None else float(state["now_s"]))
     devices = cells(scenario, population)

@@ -315,7 +315,6 @@ def _flow(question: Asynchronous, rate: Floats, wait_s: Floats, version_s: float
         law=question.law,
         method="mean-field",
         error_bound=min(1.0, error),
-        standard_error=None,
     )
     utilisation = min(1.0, float(rate @ question.lengths.mean()) / question.concurrency)
     return Flow(found, rate, wait_s, float(version_s), utilisation)

@@ -10,8 +10,6 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.learning.failures import LearningError
 
-Labels = Ints
-
 # Where each family of draws begins among the indices, and the index of what belongs to no client.
 _FEDERATION = 2**62 + 1
 _SHUFFLE, _TURN, _PROPORTIONS, _PICKS = (family << 40 for family in range(4))
@@ -29,7 +27,7 @@ def iid(samples: int, clients: int, seed: int) -> Ints:
     return _shuffled(samples, _draws(seed))[: clients * each].reshape(clients, each)
 
 
-def shards(labels: Labels, clients: int, seed: int, per_client: int = 2, *, shuffled: bool = True) -> Ints:
+def shards(labels: Ints, clients: int, seed: int, per_client: int = 2, *, shuffled: bool = True) -> Ints:
     """Return a partition by label shards, shape (N, n).
 
     Samples sorted by label are cut into N x `per_client` shards of one size, and every client is dealt `per_client`
@@ -56,7 +54,7 @@ def shards(labels: Labels, clients: int, seed: int, per_client: int = 2, *, shuf
     return pieces.reshape(clients, per_client * size)
 
 
-def dirichlet(labels: Labels, clients: int, seed: int, concentration: float) -> Ints:
+def dirichlet(labels: Ints, clients: int, seed: int, concentration: float) -> Ints:
     """Return a partition with Dirichlet proportions of the labels, shape (N, n).
 
     Client i draws proportions q_i ~ Dirichlet(concentration x C x (shares of the C labels)), then its samples one by

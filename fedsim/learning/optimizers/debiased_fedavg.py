@@ -36,17 +36,17 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
 
 @dataclass(slots=True)
 class Participations:
-    """How often each client has taken part, shape (N,), and how often all of them together."""
+    """How often each client has taken part, or with what weight, shape (N,), and all of them together."""
 
-    of_client: Ints
-    total: int = 0
+    of_client: Floats
+    total: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class DebiasedFedAvg(MeanChange[Participations]):
 
     def init(self, clients: int, _dimension: int) -> Participations:
         """Return counts of zero."""
-        return Participations(np.zeros(clients, dtype=np.int64))
+        return Participations(np.zeros(clients))
 
     def prepare(self, state: Participations, cohort: Cohort) -> tuple[Participations, Floats]:
         """Count the cohort, and return nu_i of its clients."""

@@ -32,21 +32,14 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
+from fedsim.learning.optimizers.debiased_fedavg import Participations
 from fedsim.learning.optimizers.fedbuff import FedBuff, discounts
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
 
 
-@dataclass(slots=True)
-class Masses:
-    """m_i of each client, shape (N,), and M, their sum."""
-
-    of_client: Floats
-    total: float = 0.0
-
-
 @dataclass(frozen=True)
-class DebiasedFedBuff(PlainSteps[Masses]):
-    """Debiased FedBuff. Its state is what it has counted.
+class DebiasedFedBuff(PlainSteps[Participations]):
+    """Debiased FedBuff. Its state is what it has counted: m_i and M.
 
     Parameters
     ----------
@@ -64,11 +57,13 @@ class DebiasedFedBuff(PlainSteps[Masses]):
     count: Literal["discounted", "reports"] = "discounted"
     clip: Annotated[float, Field(ge=1)] | None = None
 
-    def init(self, clients: int, _dimension: int) -> Masses:
+    def init(self, clients: int, _dimension: int) -> Participations:
         """Return counts of zero."""
-        return Masses(np.zeros(clients))
+        return Participations(np.zeros(clients))
 
-    def apply(self, state: Masses, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Masses, Floats]:
+    def apply(
+        self, state: Participations, model: Floats, cohort: Cohort, deltas: Floats
+    ) -> tuple[Participations, Floats]:
         """Count the reports, and return the model moved by the weighted changes."""
         rule = FedBuff(self.exponent, self.normalise, self.max_staleness)
         weights, divisor = discounts(rule, cohort.staleness)

@@ -9,8 +9,7 @@ from fedsim.availability.population import PopulationAvailability
 from fedsim.common.arrays import Ints
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.ended_session import EndedSession
-from fedsim.simulation.processes.session import Lengths
+from fedsim.simulation.processes.session import EndedSession, Lengths
 
 
 class ArrayBufferedSessions:

@@ -44,10 +44,8 @@ def ready_at(
     since, length = now, _FIRST_WINDOW
     while since < until_s:
         until = min(since + length, float(np.nextafter(until_s, np.inf)))
-        free = np.flatnonzero(free_s < until)
-        if block > 1:  # a block whose last member is free later cannot be ready in this window
-            whole = np.repeat((free_s < until).reshape(-1, block).all(axis=1), block)
-            free = np.flatnonzero(whole)
+        # A block whose last member is free later cannot be ready in this window.
+        free = np.flatnonzero(np.repeat((free_s < until).reshape(-1, block).all(axis=1), block))
         found = _first(availability, clients[free], free_s[free], units, block, since, until, now)
         if found is not None:
             return found

@@ -6,9 +6,8 @@ import simpy
 
 from fedsim.common.arrays import Ints
 from fedsim.simulation.clock import Clock
-from fedsim.simulation.ended_session import EndedSession
 from fedsim.simulation.processes.roster import Roster
-from fedsim.simulation.processes.session import Lengths, SessionProcess
+from fedsim.simulation.processes.session import EndedSession, Lengths, SessionProcess
 from fedsim.simulation.reasons import Reason
 
 

@@ -1,7 +1,7 @@
 """A session: one client's participation, from download through training to upload."""
 
 from collections.abc import Callable, Generator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import simpy
@@ -44,6 +44,27 @@ def session_lengths(scenario: Scenario, population: Population, clients: Ints, n
             else:
                 total[here] += law.draw(draws.uniforms(clients[here], key))
     return total / population.speed[clients]
+
+
+class EndedSession(NamedTuple):
+    """A session of a buffered server that has ended; in the order of rows, which is that of versions and positions.
+
+    Attributes
+    ----------
+    row
+        The recorder's.
+    client
+        Whose it was.
+    version
+        Of the server, when it began.
+    outcome
+        ``reported``, which is still for the server to judge, ``dropped``, ``late`` or ``aborted``.
+    """
+
+    row: int
+    client: int
+    version: int
+    outcome: str
 
 
 class SessionProcess:
