@@ -1,6 +1,7 @@
 """Rooms in one direction: every import of the package, wherever in a file, leads to a room that comes before."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -95,6 +96,11 @@ def every_import() -> Iterator[Import]:
 def test_every_room_has_its_place() -> None:
     folders = {file.parent.name for file in ROOT.glob("*/__init__.py")}
     assert folders == set(ROOMS)
+
+
+def test_the_design_page_shows_the_rooms_in_their_order() -> None:
+    page = (ROOT.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE) == ROOMS
 
 
 def test_the_root_holds_next_to_nothing() -> None:
