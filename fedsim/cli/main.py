@@ -2,7 +2,6 @@
 
 import atexit
 import gc
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -203,7 +202,7 @@ def run(
         with on_stderr() as report:
             done = record(scenario, directory, provenance, resume=resume, report=report, tell=complain)
     except KeyboardInterrupt:
-        complain(f"To go on: {provenance.command()} --out {shlex.quote(str(directory))} --resume")
+        complain(f"To go on: {provenance.command_here('--out', str(directory), '--resume')}")
         raise
     verdict = judge(scenario, [done.metrics])
     if as_json:

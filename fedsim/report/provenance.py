@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fedsim.common.files import portable
 from fedsim.report.finished_run import FinishedRun, Json
 from fedsim.report.formatting import NOTHING, count, cut, duration
 
@@ -42,8 +43,9 @@ class Provenance:
 def provenance(run: FinishedRun) -> Provenance:
     """Gather the provenance from the manifest; what it does not say shows as missing."""
     manifest, time_s = run.manifest, run.manifest.get("simulated_s")
-    told = ("scenario_file", "seed", "replicate", "status")
+    told = ("seed", "replicate", "status")
     facts = (
+        ("Scenario file", portable(_text(manifest.get("scenario_file")))),
         *((key.replace("_", " ").capitalize(), _text(manifest.get(key))) for key in told),
         ("Simulated time", duration(time_s if isinstance(time_s, int | float) else None)),
         ("Versions", _versions(manifest)),
@@ -54,8 +56,9 @@ def provenance(run: FinishedRun) -> Provenance:
 
 def sweep_provenance(meta: Mapping[str, Json]) -> Provenance:
     """Gather the provenance from `sweep.json`; what it does not say shows as missing."""
-    told = [key for key in ("scenario_file", "status", "seeds", "platform") if key in meta]
-    facts = [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in told]
+    told = [key for key in ("status", "seeds", "platform") if key in meta]
+    facts = [("Scenario file", portable(_text(meta["scenario_file"])))] if "scenario_file" in meta else []
+    facts += [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in told]
     versions = [("Versions", versions)] if (versions := _versions(meta)) else []
     return _gathered(meta, (*facts, *versions), meta, "sweep.json")
 
