@@ -11,6 +11,7 @@ from markupsafe import Markup
 from fedsim.report.answer import Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.render import Picture, picture
+from fedsim.report.stamp import page_version
 from fedsim.report.tables import Table
 from fedsim.report.verdict import Verdict
 
@@ -39,6 +40,8 @@ class Document:
         Those of the summary; None where there is nothing to show.
     command
         Runs it again.
+    version
+        That of the scenario it is about; empty where there is not one.
     pictures
         Charts that are drawn already, by name.
     failures
@@ -57,11 +60,12 @@ class Document:
     context: Mapping[str, object] = field(default_factory=dict)
     tables: Sequence[Table | None] = ()
     command: str | None = None
+    version: str = ""
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
 
 
-_SHOWN = ("name", "description", "status", "verdict", "answer", "tiles")
+_SHOWN = ("name", "description", "status", "verdict", "answer", "tiles", "version")
 
 
 def drawn(document: Document) -> Mapping[str, Picture]:
@@ -78,6 +82,7 @@ def render(document: Document, pictures: Mapping[str, Picture]) -> str:
         .get_template(f"{document.kind}.html.jinja")
         .render(
             **{part: getattr(document, part) for part in _SHOWN},
+            page_version=page_version(),
             style=Markup(styles.read_text(encoding="utf-8")),
             figures={
                 section: [(chart, pictures[chart.name]) for chart in charts if chart.name in pictures]

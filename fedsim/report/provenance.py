@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fedsim.common.files import portable
 from fedsim.report.finished_run import FinishedRun, Json
 from fedsim.report.formatting import NOTHING, count, cut, duration
+from fedsim.report.stamp import scenario_version
 
 SCENARIO_CHARACTERS = 100_000
 """Characters shown of the resolved scenario, which may hold a weight for every client."""
@@ -30,6 +31,8 @@ class Provenance:
         The resolved scenario as JSON, which is YAML as well.
     omitted
         What of it is not shown; empty where all is.
+    version
+        That of the resolved scenario; see `fedsim.report.stamp`.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -38,6 +41,7 @@ class Provenance:
     command: str | None
     scenario: str
     omitted: str
+    version: str
 
 
 def provenance(run: FinishedRun) -> Provenance:
@@ -74,6 +78,7 @@ def _gathered(meta: Mapping[str, Json], facts: tuple[tuple[str, str], ...], reso
         command=command if isinstance(command, str) and command else None,
         scenario=text[:SCENARIO_CHARACTERS],
         omitted=f"The other {count(left, 'character')} are in {file}." if left > 0 else "",
+        version=scenario_version(meta.get("scenario")),
     )
 
 

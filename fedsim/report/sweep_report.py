@@ -81,6 +81,7 @@ def sweep_document(sweep: FinishedSweep) -> Document:
         },
         tables=[points],
         command=origin.command,
+        version=origin.version,
     )
 
 
