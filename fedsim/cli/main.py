@@ -10,6 +10,7 @@ import typer
 
 from fedsim._version import __version__
 from fedsim.cli.chain import chain
+from fedsim.cli.export import app as export_app
 from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
@@ -30,6 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace_app, name="trace")
+app.add_typer(export_app, name="export")
 for command in (chain, plan, sweep, compare):
     app.command()(command)
 
@@ -272,22 +274,6 @@ def report(
 
     for line in report_directories(directories, form, out, plugins=allow_plugins, tell=complain):
         say(line)
-
-
-@app.command()
-def export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.")],
-    perfetto: Annotated[
-        Path, typer.Option(metavar="FILE", help="Write a trace for ui.perfetto.dev or chrome://tracing (JSON).")
-    ],
-) -> None:
-    """Export a run to the format of another tool."""
-    from fedsim.bridges.perfetto import export_perfetto
-
-    left_out = export_perfetto(directory, perfetto)
-    if left_out:
-        complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
-    say(str(perfetto))
 
 
 if __name__ == "__main__":
