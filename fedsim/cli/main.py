@@ -2,9 +2,10 @@
 
 import atexit
 import gc
+import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -20,6 +21,8 @@ from fedsim.common.stderr import never_wait_on_stderr
 
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
+
+Template = Literal["phones", "paper", "buffered", "trace"]
 
 BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 
@@ -82,21 +85,34 @@ def _root(
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="The scenario file to write.")] = Path("first.fedsim.yaml"),
+    template: Annotated[
+        Template,
+        typer.Option(
+            help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
+            "buffered: a server without rounds. trace: recorded devices."
+        ),
+    ] = "phones",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json
     from fedsim.scenario import scenario_schema, starter
+    from fedsim.scenario.starter import starter_trace
 
-    schema_file = path.with_name("fedsim.schema.json")
-    if path.exists() and not force:
-        raise RunError(f"{path} exists; choose another name, or replace it with --force")
+    name = path.name.removesuffix(".yaml").removesuffix(".fedsim")
+    written = {path: starter(name, template)}
+    if template == "trace":
+        written[path.with_name(f"{name}.csv")] = starter_trace()
+    for file in written:
+        if file.exists() and not force:
+            raise RunError(f"{file} exists; choose another name, or replace it with --force")
+    written[path.with_name("fedsim.schema.json")] = as_json(scenario_schema())
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, starter(path.name.removesuffix(".yaml").removesuffix(".fedsim")))
-    write_text(schema_file, as_json(scenario_schema()))
+    for file, text in written.items():
+        write_text(file, text)
     say(str(path))
-    complain(f"Wrote {path} and {schema_file}. Run it: fedsim run {path}")
+    complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim run {shlex.quote(str(path))}")
 
 
 @app.command()
