@@ -123,6 +123,7 @@ def validate(
     allow_outside: AllowOutside = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
+    from fedsim.experiment.cautions import of_separation
     from fedsim.experiment.preflight import preflight, trace_notes
 
     mistakes: list[Mistake] = []
@@ -130,11 +131,14 @@ def validate(
         try:
             scenario = load(file, override, None, allow_plugins, allow_outside)
             _check_charts(scenario)
-            preflight(scenario)
+            population = preflight(scenario)
         except ScenarioError as error:
             mistakes += error.mistakes
         else:
-            for note in trace_notes(scenario):
+            for note in [
+                *trace_notes(scenario),
+                *of_separation(scenario, population.separation, population.cooldown_s),
+            ]:
                 complain(f"{file}: note: {note}")
             say(f"{file}: ok")
     if mistakes:
@@ -203,6 +207,7 @@ def run(
     from fedsim.ci.commands import show_verdict
     from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
+    from fedsim.experiment.cautions import of_figures
     from fedsim.experiment.key_figures import key_figures
     from fedsim.experiment.preflight import trace_notes
     from fedsim.experiment.record import record
@@ -230,6 +235,8 @@ def run(
     else:
         for words, figure in key_figures(done.metrics):
             complain(f"{words:<42} {figure:>12}")
+        for caution in of_figures(scenario, done.metrics):
+            complain(f"note: {caution}")
         complain(f"Report: {done.page}")
         say(str(directory))
     raise typer.Exit(show_verdict(verdict, str(file)))

@@ -7,16 +7,24 @@ from fedsim.analysis.metrics import describe
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),
     ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
+    ("... that equal chances for all would give", "participation.l1_chance", "{:.6f}"),
     ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
     ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
     ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
+    ("time that rounds waited for clients", "rounds.waiting_share", "{:.1%}"),
 )
+_UNDER = {
+    "participation.l1_chance": "participation.l1_uniform",
+    "participation.l1_noise": "participation.l1_chain",
+}
+"""Lines that go on with another, and say nothing without it."""
 
 
 def key_figures(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """Yield what they are and what they were, in words: rounds, distances, losses, one's own metrics."""
+    """Yield what they are and what they were, in words: rounds, distances, waits, losses, one's own metrics."""
     for words, name, form in _FIRST:
-        if name in metrics:
+        idle = name == "rounds.waiting_share" and metrics.get(name) == 0
+        if name in metrics and _UNDER.get(name, name) in metrics and not idle:
             yield words, form.format(metrics[name])
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):

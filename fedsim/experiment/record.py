@@ -9,6 +9,7 @@ from fedsim.common.errors import StalledError
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.progress import Report, silent
+from fedsim.experiment.cautions import of_separation
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.presentation import write_report
 from fedsim.experiment.run import evaluate, telling
@@ -89,6 +90,8 @@ def record(
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", read_figures(directory / METRICS))
     population = preflight(scenario)
+    for caution in of_separation(scenario, population.separation, population.cooldown_s):
+        tell(f"note: {caution}")
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
         if not (unfinished / STATE).exists():

@@ -1,13 +1,12 @@
 """The answer in words and key figures, computed from the metrics: what a reader sees first."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from scipy.special import betaln
 
+from fedsim.analysis.participation import by_chance
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, fixed, listing, number, percent, together
 from fedsim.report.optimizers import optimizers, references, slow_descents
@@ -106,21 +105,6 @@ def _chance(run: FinishedRun) -> Iterator[Sentence]:
         text = f"Measured and theoretical frequencies are {_distance(apart)} apart, where {alone}"
         far = apart > 2 * noise + ROUNDING
         yield Sentence(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
-
-
-def by_chance(taken: int, clients: int) -> float:
-    """Return the L1 distance from uniform to be expected when each participation goes to anyone alike.
-
-    A client's count is binomial, and its mean absolute deviation is 2 v C(n, v) p^v (1 - p)^(n - v + 1), where v is the
-    least whole number above n p (De Moivre, 1730).
-    """
-    if not taken or clients < 2:
-        return 0.0
-    share = 1 / clients
-    above = math.floor(taken * share + ROUNDING) + 1
-    ways = -betaln(above + 1, taken - above + 1) - math.log(taken + 1)
-    logarithm = ways + above * math.log(share) + (taken - above + 1) * math.log1p(-share)
-    return 2 * above * math.exp(logarithm) * clients / taken
 
 
 def _cost(run: FinishedRun) -> Iterator[Sentence]:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from fedsim.analysis.metrics import describe, listed, measure
-from fedsim.analysis.participation import batch_errors, clients_table, gini, jain, l1
+from fedsim.analysis.participation import batch_errors, by_chance, chance_spread, clients_table, gini, jain, l1
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.common.keyed import Purpose, stream
@@ -44,6 +45,62 @@ def test_fairness_lies_between_its_bounds(values: NDArray[np.int64]) -> None:
 def test_l1_of_opposite_laws_is_two() -> None:
     assert l1(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 2.0
     assert l1(np.array([0.5, 0.5]), 0.5) == 0.0
+
+
+@given(taken=st.integers(1, 400), clients=st.integers(2, 60))
+def test_what_chance_does_is_the_mean_deviation_of_a_binomial(taken: int, clients: int) -> None:
+    values = np.arange(taken + 1)
+    deviation = np.abs(values / taken - 1 / clients) @ binom.pmf(values, taken, 1 / clients)
+    assert by_chance(taken, clients) == pytest.approx(clients * deviation, rel=1e-9)
+
+
+def test_chance_spreads_its_own_distance_as_much_as_draws_do() -> None:
+    draws = np.random.default_rng(3).multinomial(20_000, np.full(1000, 1e-3), size=400)
+    distances = np.abs(draws / 20_000 - 1e-3).sum(axis=1)
+    assert by_chance(20_000, 1000) == pytest.approx(distances.mean(), rel=0.005)
+    assert chance_spread(20_000) == pytest.approx(distances.std(), rel=0.1)
+
+
+def test_meanings_stand_alone() -> None:
+    """They are titles of charts and rows of tables, where no other stands before them."""
+    assert [metric.name for metric in listed() if metric.meaning.startswith("The same")] == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "waits"),
+    [
+        (["population.0.availability={kind: renewal, on: 30m, off: 2h}"], True),
+        (["population.0.availability={kind: renewal, on: 30m, off: 2h}", "server.shortage=skip"], False),
+        ([], False),
+    ],
+)
+def test_waits_against_the_rounds(small: Load, overrides: list[str], waits: bool) -> None:
+    """Seconds from each opening to the selection, or, where the run ended before, to the close."""
+    result = simulate(small("server.pause=1m", "stop.duration=2d", *overrides))
+    spent = [
+        (row["closed_s"] if row["selected_s"] is None else row["selected_s"]) - row["opened_s"]
+        for row in result.rounds.iter_rows(named=True)
+    ]
+    assert (sum(spent) > 0) == waits
+    assert result.metrics["rounds.wait.max"] == max(spent)
+    assert result.metrics["rounds.waiting_share"] == pytest.approx(sum(spent) / result.simulated_s)
+
+
+def test_participations_per_client_and_device_time(small: Load) -> None:
+    result = simulate(small("stop.rounds=7"))
+    counts = sorted(result.participations.group_by("client").len()["len"].to_list())
+    per_client = [0] * (len(result.clients) - len(counts)) + counts
+    expected = {
+        "mean": sum(counts) / len(per_client),
+        "p99": per_client[-1],
+        "most": per_client[-1],
+        "never_share": per_client.count(0) / len(per_client),
+        "once_share": per_client.count(1) / len(per_client),
+        "l1_chance": by_chance(sum(counts), len(per_client)),
+    }
+    assert {name: result.metrics[f"participation.{name}"] for name in expected} == expected
+    length = (result.participations["ended_s"] - result.participations["selected_s"]).sum()
+    assert result.metrics["sessions.device_hours"] == pytest.approx(length / 3600)
 
 
 @given(scenarios())

@@ -98,6 +98,40 @@ def test_validate(write: Write) -> None:
     assert fedsim("validate", good).returncode == 0
 
 
+def test_a_separation_that_outlasts_the_run_is_noted(write: Write) -> None:
+    path = write(SMALL)
+    done = fedsim("validate", path, "--set", "stop.rounds=3", "--set", "population.0.separation=2")
+    assert (done.returncode, done.stdout) == (0, f"{path}: ok\n")
+    assert f"{path}: note: with a separation of 2 rounds in a run of 3, every client can take part once" in done.stderr
+
+
+@pytest.mark.usefixtures("no_charts")
+def test_a_run_says_what_equal_chances_and_sampling_noise_would_give(write: Write, tmp_path: Path) -> None:
+    """Each under the distance that it is about, and neither without it."""
+    path, out = write(SMALL), ["--out", tmp_path / "run"]
+    known = fedsim("run", path, *out, "--set", "stop.rounds=300").stderr.splitlines()
+    fair = next(k for k, line in enumerate(known) if line.startswith("... that equal chances for all would give"))
+    noise = next(k for k, line in enumerate(known) if line.startswith("... that sampling noise alone would give"))
+    assert known[fair - 1].startswith("L1 distance from uniform, measured")
+    assert known[noise - 1].startswith("L1 distance between the two")
+    assert not any("too short" in line for line in known)
+    renewal = "population.0.availability={kind: renewal, on: 30m, off: 10m}"
+    without = fedsim("run", path, *out, "--set", renewal, "--set", "stop.rounds=300").stderr
+    assert "sampling noise" not in without
+    assert "... that equal chances for all would give" in without
+    assert "time that rounds waited for clients" in without
+
+
+@pytest.mark.usefixtures("no_charts")
+def test_a_run_warns_where_it_is_too_short(write: Write, tmp_path: Path) -> None:
+    said = fedsim("run", write(SMALL), "--out", tmp_path / "run", "--set", "population.0.weight=1", "--seed", 1).stderr
+    assert "note: too short to tell" in said
+    once = ["--set", "stop.rounds=3", "--set", "population.0.separation=2"]
+    said = fedsim("run", write(SMALL), "--out", tmp_path / "once", *once).stderr
+    assert "note: with a separation of 2 rounds in a run of 3, every client can take part once at most" in said
+    assert "note: nobody took part more than once" in said
+
+
 @pytest.mark.extras
 def test_every_scenario_of_the_repository_is_valid() -> None:
     files = sorted(Path("scenarios").rglob("*.fedsim.yaml"))

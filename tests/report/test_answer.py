@@ -7,12 +7,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binom
 
 from fedsim.learning import summarise
-from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, answer, by_chance, tiles
+from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, answer, tiles
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.optimizers import late_descents, references
 from fedsim.report.tables import group_table, learning_table
@@ -64,13 +61,6 @@ def test_too_few_participations_to_tell_bias_from_chance(run: FinishedRun) -> No
     (warning,) = warnings(with_metrics(run, participation__l1_uniform=0.3))
     assert "(20 for each client) would lie 0.177 from uniform: the run is too short" in warning
     assert warnings(with_metrics(run, participation__l1_uniform=0.4)) == []
-
-
-@given(taken=st.integers(1, 400), clients=st.integers(2, 60))
-def test_what_chance_does_is_the_mean_deviation_of_a_binomial(taken: int, clients: int) -> None:
-    counts = np.arange(taken + 1)
-    deviation = np.abs(counts / taken - 1 / clients) @ binom.pmf(counts, taken, 1 / clients)
-    assert by_chance(taken, clients) == pytest.approx(clients * deviation, rel=1e-9)
 
 
 def test_no_bias_at_all_is_said_without_decimals(run: FinishedRun) -> None:

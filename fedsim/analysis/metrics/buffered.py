@@ -18,9 +18,9 @@ class Staleness:
         "staleness",
         """
         mean | rounds | Versions from download to report, on average over all reports; with a buffered server.
-        p50 | rounds | The same, median.
-        p95 | rounds | The same, 95th percentile.
-        max | rounds | The same, largest.
+        p50 | rounds | Versions from download to report, median.
+        p95 | rounds | Versions from download to report, 95th percentile.
+        max | rounds | Versions from download to report, largest.
     """,
     )
     scope = "both"

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
-from fedsim.analysis.participation import batch_errors, gini, jain, l1
+from fedsim.analysis.participation import batch_errors, by_chance, gini, jain, l1
 
 
 class Participation:
@@ -20,6 +20,12 @@ class Participation:
         tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1.
         reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
         l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
+        l1_chance | L1 | Distance from uniform that as many participations with equal chances for everybody would have.
+        mean | | Participations per client, on average.
+        p99 | | Participations that 99 of 100 clients do not exceed.
+        most | | Participations of the client that took part most.
+        never_share | share | Clients that never took part.
+        once_share | share | Clients that took part exactly once.
         coverage | share | Clients that took part at least once.
         coverage.t50 | s | Simulated time until half of the clients had taken part.
         coverage.t90 | s | Simulated time until 90 % of the clients had taken part.
@@ -44,6 +50,12 @@ class Participation:
         metrics = {
             "participation.l1_uniform": distance,
             "participation.tv_uniform": distance / 2,
+            "participation.l1_chance": by_chance(int(counts.sum()), clients),
+            "participation.mean": float(counts.mean()),
+            "participation.p99": float(np.quantile(counts, 0.99, method="inverted_cdf")),
+            "participation.most": float(counts.max()),
+            "participation.never_share": float((counts == 0).mean()),
+            "participation.once_share": float((counts == 1).mean()),
             "participation.coverage": float((counts > 0).mean()),
             "participation.ratio": float(counts.max() / counts[counts > 0].min()),
             "participation.gini": gini(counts),

@@ -18,7 +18,7 @@ class Population:
         available_share | share | Share of devices that are available, on average over the gauges.
         eligible_share | share | Share of clients that are eligible, on average over the gauges.
         available_share.utc.HOUR | share | Devices that are available at that hour of the day in UTC (00 to 23).
-        available_share.local.HOUR | share | The same by hour of each device's local time.
+        available_share.local.HOUR | share | Devices that are available at that hour of their own local time.
     """,
     )
     scope = "both"

@@ -21,10 +21,12 @@ class Rounds:
         target_share | share | Rounds that closed because enough had reported.
         shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted.
         wait.mean | s | From the opening of a synchronous round until it selects, on average.
-        wait.p95 | s | The same, 95th percentile.
+        wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile.
+        wait.max | s | The longest time that a synchronous round waited, whether it selected in the end or not.
+        waiting_share | share | Simulated time in which a synchronous round waited for clients, of all simulated time.
         duration.mean | s | From selection until the close, on average; of a version, from its beginning until its step.
-        duration.p50 | s | The same, median.
-        duration.p95 | s | The same, 95th percentile.
+        duration.p50 | s | From selection until the close, or of a version, median.
+        duration.p95 | s | From selection until the close, or of a version, 95th percentile.
         per_day | 1/d | Rounds per day of simulated time.
     """,
     ) + described(
@@ -47,6 +49,7 @@ class Rounds:
                 waited = pl.col("selected_s").is_null() | (pl.col("selected_s") > pl.col("opened_s"))
                 short = rounds.select(waited | (pl.col("selected") < run.setting.wanted))
                 metrics["rounds.shortage_share"] = mean(short.to_series())
+                metrics |= _waits(rounds, run.ended_s)
         started = rounds.filter(pl.col("selected_s").is_not_null()) if in_rounds else rounds
         if len(started):
             metrics["rounds.selected_mean"] = mean(started["selected"])
@@ -64,3 +67,13 @@ class Rounds:
                 metrics["selection.eligible.mean"] = float(eligible.mean())
                 metrics["selection.eligible.min"] = float(eligible.min())
         return metrics
+
+
+def _waits(rounds: pl.DataFrame, ended_s: float) -> dict[str, float]:
+    """Return the longest wait, and the share of the time that waits took; one that never ended lasts to its close."""
+    over_s = pl.coalesce(pl.col("selected_s"), pl.col("closed_s"), pl.lit(ended_s))
+    wait = rounds.select(over_s - pl.col("opened_s")).to_series().to_numpy()
+    metrics = {"rounds.wait.max": float(wait.max())}
+    if ended_s > 0:
+        metrics["rounds.waiting_share"] = min(1.0, float(wait.sum()) / ended_s)
+    return metrics

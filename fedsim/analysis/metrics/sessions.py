@@ -6,6 +6,8 @@ from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
 from fedsim.log.tables import SESSION_OUTCOMES
 
+_HOUR_S = 3600.0
+
 
 class Sessions:
     """What is said of sessions."""
@@ -14,6 +16,7 @@ class Sessions:
         "sessions",
         """
         count | | Sessions, which is to say participations.
+        device_hours | h | Time that devices spent in sessions, useful or not.
         reported_share | share | Sessions whose report was taken.
         dropped_share | share | Sessions whose device became unavailable.
         late_share | share | Sessions that reported after the deadline.
@@ -35,7 +38,7 @@ class Sessions:
             spent = (part["ended_s"] - part["selected_s"]).to_numpy()
             spent_s.append(float(spent.sum()))
             wasted_s.append(float(spent[(part["outcome"] != "reported").to_numpy()].sum()))
-        metrics = {"sessions.count": float(count)}
+        metrics = {"sessions.count": float(count), "sessions.device_hours": math.fsum(spent_s) / _HOUR_S}
         if count:
             metrics |= {f"sessions.{outcome}_share": number / count for outcome, number in outcomes.items()}
             if math.fsum(spent_s) > 0:

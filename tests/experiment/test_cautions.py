@@ -1,0 +1,99 @@
+"""What a person is warned of: separations that outlast the run, cool-downs within a day, and runs of mere chance."""
+
+import numpy as np
+import pytest
+
+from fedsim import simulate
+from fedsim.experiment.cautions import beyond_chance, of_chance, of_figures, of_separation
+from fedsim.experiment.preflight import preflight
+from fedsim.scenario import Scenario
+from tests.conftest import Load
+
+
+def cautions(scenario: Scenario) -> list[str]:
+    population = preflight(scenario)
+    return list(of_separation(scenario, population.separation, population.cooldown_s))
+
+
+ONCE = "can take part once at most: how often says nothing of a bias"
+HABITS = "population.0.availability=habits"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["stop.rounds=4", "population.0.separation=3"], f"separation of 3 rounds in a run of 4, every client {ONCE}"),
+        (
+            ["stop.rounds=4", "population.0.separation=[0,0,0,0,0,0,0,0,0,2,3,3]"],
+            f"separation of 3 rounds in a run of 4, 2 of 12 clients {ONCE}",
+        ),
+        (
+            ["stop={duration: 1h}", "server.pause=1m", "population.0.cooldown=2h"],
+            f"cool-down of 2h00m in a run of 1h00m, every client {ONCE}",
+        ),
+        (["stop.rounds=3"], "3 rounds of 3 are 9 participations for 12 clients, not even one for each"),
+        ([HABITS, "population.0.cooldown=11.6h"], "a cool-down of 11h36m is shorter than a day"),
+        (
+            ["stop.rounds=4", "population.0.separation=3", "server={mode: buffered, concurrency: 3, buffer: 3}"],
+            f"separation of 3 versions in a run of 4, every client {ONCE}",
+        ),
+    ],
+)
+def test_what_a_person_may_not_have_meant_is_said(small: Load, overrides: list[str], words: str) -> None:
+    (said,) = [each for each in cautions(small("population.0.separation=0", *overrides)) if words in each]
+    assert not said.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["stop.rounds=5", "population.0.separation=3"],
+        ["stop.rounds=4", "population.0.separation=0"],
+        ["population.0.cooldown=11h"],
+        [HABITS, "population.0.cooldown=24h"],
+        [HABITS],
+        ["stop={duration: 2h}", "server.pause=1m", "population.0.cooldown=1h59m"],
+    ],
+)
+def test_nothing_is_said_where_all_is_well(small: Load, overrides: list[str]) -> None:
+    assert cautions(small("population.0.separation=0", *overrides)) == []
+
+
+def test_a_run_in_which_all_take_part_once_says_so(small: Load) -> None:
+    scenario = small("stop.rounds=3", "population.0.separation=2")
+    (said,) = of_figures(scenario, simulate(scenario).metrics)
+    assert said.startswith("nobody took part more than once: the distance of 0.500 from uniform")
+
+
+def test_everybody_once_is_even() -> None:
+    assert list(of_chance(0.0, 1, 12, 12)) == []
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        (0.18, "too short to tell bias from chance: equal chances for everybody would put as few participations"),
+        (0.3, "too short to tell how much of the distance is bias and how much chance: of 0.300, equal chances"),
+        (0.4, ""),
+    ],
+)
+def test_short_runs_are_compared_with_equal_chances(measured: float, words: str) -> None:
+    """2,000 participations of 100 clients: equal chances put them 0.177 from uniform, give or take 0.013."""
+    said = list(of_chance(measured, 40, 2000, 100))
+    assert [each.startswith(words) for each in said] == ([True] if words else [])
+    assert all("(20 for each client)" in each and "0.177" in each for each in said)
+
+
+def test_long_runs_need_no_warning() -> None:
+    assert list(of_chance(0.01, 400, 30_000, 1000)) == []
+
+
+def test_equal_chances_are_seldom_taken_for_a_bias() -> None:
+    """2.3 % of runs lie two standard deviations off; groups of ten that are drawn together spread more."""
+    generator = np.random.default_rng(5)
+    for together in (1, 10):
+        draws = generator.multinomial(40_000 // together, np.full(200 // together, together / 200), size=300)
+        distances = np.abs(draws / draws[0].sum() - together / 200).sum(axis=1)
+        wrong = np.mean([beyond_chance(each, 40_000, 200, together) for each in distances])
+        assert wrong < 0.06
