@@ -42,7 +42,18 @@ LONGEST = 160
 _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high")
 
 
-_BESIDE = {"name", "description", "expect", "drift", "sweep", "records", "replicates", "engine", "schema_version"}
+_BESIDE = {
+    "name",
+    "description",
+    "decide",
+    "expect",
+    "drift",
+    "sweep",
+    "records",
+    "replicates",
+    "engine",
+    "schema_version",
+}
 
 
 def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
