@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from fedsim.report.answer import Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.policy import restricted
 from fedsim.report.render import Picture, picture
 from fedsim.report.stamp import page_version
 from fedsim.report.tables import Table
@@ -77,7 +78,7 @@ def drawn(document: Document) -> Mapping[str, Picture]:
 def render(document: Document, pictures: Mapping[str, Picture]) -> str:
     """Fill the template; everything that a person named is text in it, never markup."""
     styles = files("fedsim.report") / "templates" / "report.css"
-    return (
+    return restricted(
         _environment()
         .get_template(f"{document.kind}.html.jinja")
         .render(
