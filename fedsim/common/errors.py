@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from fedsim.common.printable import printable
+
 KeyPath: TypeAlias = tuple[str | int, ...]
+_LONGEST_PLACE, _LONGEST_PATH = 500, 200  # characters that are shown
 
 
 def dotted(path: KeyPath) -> str:
@@ -41,7 +44,12 @@ class Mistake:
     message: str
 
     def __str__(self) -> str:
-        parts = [self.place, "error", dotted(self.path), self.message]
+        parts = [
+            printable(self.place, _LONGEST_PLACE),
+            "error",
+            printable(dotted(self.path), _LONGEST_PATH),
+            printable(self.message),
+        ]
         return ": ".join(part for part in parts if part)
 
 
