@@ -5,6 +5,7 @@ Each is a `FedsimError`, `LearningError` of `fedsim.learning` included; the comm
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from traceback import extract_tb
 from typing import TypeAlias
 
 from fedsim.common.printable import printable
@@ -19,6 +20,12 @@ def dotted(path: KeyPath) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+def where(error: BaseException) -> str:
+    """Say what was raised and where, in a line."""
+    step = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({step.filename}:{step.lineno})"
 
 
 class FedsimError(Exception):
@@ -75,6 +82,10 @@ class PluginError(FedsimError):
 
 class RunError(FedsimError):
     """A run directory that cannot be written or read."""
+
+
+class AfterwardsError(FedsimError):
+    """What follows a simulation has failed; its tables are kept, and the message says what goes on from there."""
 
 
 class SweepError(FedsimError):
