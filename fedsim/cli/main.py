@@ -48,10 +48,10 @@ def main() -> NoReturn:
     except typer.Exit as stop:  # what a command asked for
         sys.exit(stop.exit_code)
     except ScenarioError as error:
-        complain(str(error))
+        complain("\n".join([str(error), *_notes(error)]))
         sys.exit(BAD_USAGE)
     except FedsimError as error:
-        complain(f"error: {error}")
+        complain("\n".join([f"error: {error}", *_notes(error)]))
         sys.exit(BAD_USAGE if isinstance(error, ChainError | RunError) else CRASHED)
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
@@ -71,6 +71,10 @@ def main() -> NoReturn:
     if code == INTERRUPTED:  # typer's answer to Ctrl-C
         complain("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _notes(error: FedsimError) -> list[str]:
+    return getattr(error, "__notes__", [])
 
 
 @app.callback(invoke_without_command=True)

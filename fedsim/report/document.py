@@ -8,6 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fedsim.common.printable import visible
 from fedsim.report.answer import Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.policy import restricted
@@ -103,6 +104,13 @@ def render_part(template: str, **context: object) -> str:
     return _environment().get_template(template).render(**context)
 
 
+def _shown(value: object) -> object:
+    """Make what a template shows printable; markup of our own is taken as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return visible(value)
+
+
 @cache
 def _environment() -> Environment:
     return Environment(
@@ -112,4 +120,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_shown,
     )
