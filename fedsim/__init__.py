@@ -69,6 +69,7 @@ _ROLES = {
     "law": "fedsim.population.distributions:DISTRIBUTIONS",
     "metric": "fedsim.analysis.metrics:METRICS",
     "optimizer": "fedsim.learning.optimizers:OPTIMIZERS",
+    "privacy mechanism": "fedsim.privacy.mechanisms:MECHANISMS",
     "problem": "fedsim.learning.problems:PROBLEMS",
     "selection law": "fedsim.selection.laws:LAWS",
     "server update": "fedsim.learning.server_updates:SERVER_UPDATES",
@@ -83,7 +84,7 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
     ----------
     role
         What it is: ``selection law``, ``availability model``, ``law`` (of a weight, a speed or a length of time),
-        ``metric``, ``chart``, ``optimizer``, ``problem`` or ``server update``.
+        ``metric``, ``chart``, ``optimizer``, ``problem``, ``server update`` or ``privacy mechanism``.
     name
         What scenarios call it.
 

@@ -3,26 +3,33 @@
 Run ``python reports/make.py`` (some minutes on two cores; names after it make only these). It needs the extras ``data``
 and ``torch``. Each learning figure is a scenario of ``scenarios/paper`` run at several separations; its page shows the
 loss of every optimizer by rounds, and the numbers that the table of claims in README.md is made of.
+
+The runs are kept in ``runs/reports``; with ``--redraw`` pages are made from them, and only what is missing is run.
 """
 
 import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pages import REFERENCE, RUNS, STUDIES, SWEEPS, figure_page, run_page, sweep_page, write_list
+from pages import REFERENCE, RUNS, STUDIES, SWEEPS, Claim, figure_page, run_page, sweep_page, write_list
 
 from fedsim import Scenario, simulate
+from fedsim.experiment.run_directory import Provenance
 from fedsim.report.document import Document
 from fedsim.report.markdown import escape
 from fedsim.report.page import write_document
 
 HERE = Path(__file__).parent
 SCENARIOS = HERE.parent / "scenarios" / "paper"
+KEPT = HERE.parent / "runs" / "reports"
+WORKERS = 2
 
 FIGURES: Mapping[str, tuple[int, ...]] = {
     "fedavg-synthetic": (0, 4, 8, 12, 16, 19),
@@ -38,16 +45,28 @@ FIGURES: Mapping[str, tuple[int, ...]] = {
 Results = dict[int, dict[str, float]]
 
 
-def run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
-    """Return metrics, learning table and wall time of a figure's scenario at one separation."""
-    begin = time.perf_counter()
+def kept_run(name: str, separation: int) -> Path:
+    """Return where the run of a figure's scenario at one separation is kept."""
+    return KEPT / name / f"separation-{separation}"
+
+
+def make_run(name: str, separation: int) -> None:
+    """Run a figure's scenario at one separation, and keep the run."""
+    file = SCENARIOS / f"{name}.fedsim.yaml"
     overrides = [f"population.*.separation={separation}"]
-    result = simulate(Scenario.load(SCENARIOS / f"{name}.fedsim.yaml", overrides))
-    learning = result.learning
-    if learning is None:
-        raise SystemExit(f"{name} trains nothing")
-    learned = {key: value for key, value in result.metrics.items() if key.startswith(("learning.", "participation.l1"))}
-    return learned, learning, time.perf_counter() - begin
+    begin = time.perf_counter()
+    result = simulate(Scenario.load(file, overrides))
+    seconds = time.perf_counter() - begin
+    result.save(kept_run(name, separation), Provenance(str(file), overrides, wall_time_s=round(seconds, 1)))
+    sys.stderr.write(f"{name}, R = {separation}: {seconds:.1f} s\n")
+
+
+def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
+    """Return metrics, learning table and wall time of a kept run."""
+    folder = kept_run(name, separation)
+    metrics, manifest = (json.loads((folder / f"{each}.json").read_text("utf-8")) for each in ("metrics", "manifest"))
+    learned = {key: value for key, value in metrics.items() if key.startswith(("learning.", "participation.l1"))}
+    return learned, pl.read_parquet(folder / "learning.parquet"), manifest["wall_time_s"]
 
 
 def above(found: Mapping[str, float], name: str, what: str = "average_loss") -> float:
@@ -65,13 +84,16 @@ def falls(values: Sequence[float], slack: float = 0.0) -> bool:
     return all(later < earlier + slack for earlier, later in pairwise(values))
 
 
-def claims(known: Mapping[str, Results]) -> list[tuple[str, str, str, str]]:
-    """Return the paper's claims: what is claimed, where, what was measured, whether it holds."""
-    rows: list[tuple[str, str, str, str]] = []
+def claims(known: Mapping[str, Results]) -> list[Claim]:
+    """Return the paper's claims that were tested."""
+    rows: list[Claim] = []
 
     def add(figure: str, claim: str, measured: Callable[[Results], tuple[str, str]]) -> None:
         if figure in known:
-            rows.append((claim, figure, *measured(known[figure])))
+            text, verdict = measured(known[figure])
+            partly = "in part" in verdict or "except" in verdict
+            status = "warn" if partly else "fail" if "not" in verdict else "pass"
+            rows.append(Claim(claim, figure, text, verdict, status))
 
     for problem, tolerance in (("synthetic", 2e-4), ("digits", 1e-3)):
 
@@ -142,8 +164,8 @@ def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, floa
         "| --- | --- | --- |",
     ]
     lines += [
-        f"| {claim} | [{figure}]({figure}.html): {measured} | {verdict} |"
-        for claim, figure, measured, verdict in claims(known)
+        f"| {each.claim} | [{each.figure}]({each.figure}.html): {each.measured} | {each.verdict} |"
+        for each in claims(known)
     ]
     lines += ["", "| report | what it is about |", "| --- | --- |"]
     for each in (*RUNS, *STUDIES, *SWEEPS):
@@ -154,18 +176,16 @@ def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, floa
     return "\n".join(lines) + "\n"
 
 
-def figures(names: Sequence[str]) -> list[Document]:
-    """Make the learning figures of these names, and the table of claims."""
+def figures(names: Sequence[str]) -> tuple[list[Document], list[Claim]]:
+    """Make the learning figures of these names, and the table of claims; return them and all claims that are known."""
     store = HERE / "measured.json"
     kept: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
     made = []
     for name in names:
         results, tables, seconds = {}, {}, {}
         for separation in FIGURES[name]:
-            results[separation], tables[separation], seconds[separation] = run(name, separation)
-            sys.stderr.write(f"{name}, R = {separation}: {seconds[separation]:.1f} s\n")
-        claimed = [(claim, measured, verdict) for claim, _, measured, verdict in claims({name: results})]
-        document = figure_page(name, results, tables, claimed)
+            results[separation], tables[separation], seconds[separation] = read_run(name, separation)
+        document = figure_page(name, results, tables, claims({name: results}))
         write_document(document, HERE / f"{name}.html", None)
         made.append(document)
         kept[name] = {"metrics": results, "seconds": {str(r): round(value, 1) for r, value in seconds.items()}}
@@ -177,21 +197,29 @@ def figures(names: Sequence[str]) -> list[Document]:
         if name in kept
     }
     (HERE / "README.md").write_text(readme(known, {name: kept[name]["seconds"] for name in known}), encoding="utf-8")
-    return made
+    return made, claims(known)
 
 
-def main(names: Sequence[str]) -> None:
+def main(names: Sequence[str], *, redraw: bool = False) -> None:
     """Make the pages of these names; without any, all of them, the table of claims, and the list."""
 
     def asked(scenario: str) -> bool:
         return not names or scenario.rpartition("/")[2] in names
 
+    wanted = [(name, r) for name, separations in FIGURES.items() if asked(name) for r in separations]
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        for done in [
+            pool.submit(make_run, *each)
+            for each in wanted
+            if not redraw or not (kept_run(*each) / "manifest.json").exists()
+        ]:
+            done.result()
     studies = [run_page(each) for each in STUDIES if asked(each)] + [sweep_page(each) for each in SWEEPS if asked(each)]
     chain = [run_page(each) for each in RUNS if asked(each)]
-    learned = figures([name for name in FIGURES if asked(name)])
+    learned, claimed = figures([name for name in FIGURES if asked(name)])
     if not names:
-        write_list(learned, chain, studies)
+        write_list(claimed, learned, chain, studies)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main([each for each in sys.argv[1:] if each != "--redraw"], redraw="--redraw" in sys.argv[1:])

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
+from fedsim.common.files import name_of_file
 from fedsim.experiment.run_directory import Provenance as RunProvenance
 from fedsim.report.answer import Sentence
 from fedsim.report.binning import binned, edges
@@ -21,6 +23,8 @@ from fedsim.report.document import Document
 from fedsim.report.formatting import number
 from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import Provenance
+from fedsim.report.render import Picture, picture
+from fedsim.report.stamp import scenario_version
 from fedsim.report.tables import Table
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
@@ -37,9 +41,28 @@ SWEEPS = ("studies/separation-sweep",)
 Results = Mapping[int, Mapping[str, float]]
 
 
-def figure_page(
-    name: str, results: Results, tables: Mapping[int, pl.DataFrame], claims: Sequence[tuple[str, str, str]]
-) -> Document:
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, and what came of it.
+
+    Parameters
+    ----------
+    claim, figure
+        What is claimed, and the name of the scenario and page that test it.
+    measured, verdict
+        The numbers, and what they come to, in words.
+    status
+        ``pass`` where it holds, ``warn`` where it holds in part, ``fail`` where it does not.
+    """
+
+    claim: str
+    figure: str
+    measured: str
+    verdict: str
+    status: str
+
+
+def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame], claims: Sequence[Claim]) -> Document:
     """Return a learning figure of the paper: losses by rounds, one line for each separation, and what they come to.
 
     Parameters
@@ -49,20 +72,18 @@ def figure_page(
     results, tables
         Metrics and learning tables by separation.
     claims
-        (claim, what was measured, whether it holds) each.
+        Those that it tests.
     """
     scenario = Scenario.load(HERE.parent / "scenarios" / "paper" / f"{name}.fedsim.yaml")
     first = tables[min(tables)]
     names = [each for each in first["optimizer"].unique(maintain_order=True) if each != REFERENCE]
     answer = [
-        Sentence(
-            f"{verdict[0].upper()}{verdict[1:]}. {measured[0].upper()}{measured[1:]}.",
-            claim,
-            warns="not" in verdict or "part" in verdict,
-        )
-        for claim, measured, verdict in claims
+        Sentence(f"{_begun(each.verdict)}. {_begun(each.measured)}.", each.claim, warns=each.status != "pass")
+        for each in claims
     ]
+    version = scenario_version(scenario.model_dump(mode="json"))
     return Document(
+        version=version,
         kind="sweep",
         name=name,
         description=scenario.description,
@@ -79,9 +100,15 @@ def figure_page(
                 command=f"python reports/make.py {name}",
                 scenario=json.dumps(scenario.model_dump(mode="json"), indent=2, ensure_ascii=False),
                 omitted="",
+                version=version,
             ),
         },
     )
+
+
+def _begun(text: str) -> str:
+    """Begin a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
@@ -182,9 +209,29 @@ def sweep_page(scenario: str) -> Document:
     return document
 
 
-def write_list(figures: Sequence[Document], runs: Sequence[Document], studies: Sequence[Document]) -> None:
-    """Write the page that lists them."""
+def write_list(
+    claims: Sequence[Claim], figures: Sequence[Document], runs: Sequence[Document], studies: Sequence[Document]
+) -> None:
+    """Write the page that lists them, after the paper's claims, each with the number and the figure that show it."""
     sections = [("The paper's learning figures", figures), ("The paper's chain", runs), ("Studies", studies)]
     shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed]
-    told = "Made by make reports from the scenarios of the repository. README.md has the paper's claims beside them."
-    write_document(Document("index", "Reports", told, context={"sections": shown}), HERE / "index.html", None)
+    pages = {each.name: each for each in figures}
+    met = sum(claim.status == "pass" for claim in claims)
+    told = (
+        f"{met} of {len(claims)} claims hold as they were tested, {sum(claim.status == 'warn' for claim in claims)} "
+        f"in part, {sum(claim.status == 'fail' for claim in claims)} not. Made by make reports from the scenarios of "
+        "the repository."
+    )
+    table = [{**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(pages, claim)} for claim in claims]
+    context = {"claims": table, "sections": shown}
+    write_document(
+        Document("index", "What the paper claims, and what holds", told, context=context), HERE / "index.html", None
+    )
+
+
+def _thumbnail(pages: Mapping[str, Document], claim: Claim) -> Picture | None:
+    """Draw the first chart of a claim's figure; None where it has none."""
+    charts = pages[claim.figure].charts.values() if claim.figure in pages else ()
+    first = next((chart for section in charts for chart in section if isinstance(chart, Chart)), None)
+    # Pictures of one page need names of their own.
+    return None if first is None else picture(replace(first, name=f"{name_of_file(claim.claim, claim.figure)}"))

@@ -22,6 +22,7 @@ ROOMS = [
     "simulation",
     "analysis",
     "theory",
+    "privacy",
     "learning",
     "limits",
     "experiment",

@@ -10,7 +10,7 @@ from typing import Any
 from fedsim.ci.findings import annotations, findings, of_comparison, of_judgement
 from fedsim.ci.junit import write_junit
 from fedsim.ci.replay import EXIT_CODES, FileOutcome, collect, gravest, replay
-from fedsim.common.messages import complain, say, say_json
+from fedsim.common.messages import annotate, complain, say, say_json
 from fedsim.limits.verdict import Judgement, failed
 from fedsim.scenario.permissions import Permissions
 from fedsim.sweeps.executors import default_workers
@@ -64,7 +64,7 @@ def show_verdict(judgements: Sequence[Judgement], file: str) -> int:
     for finding in found:
         complain(finding.line)
     if in_github():
-        sys.stderr.writelines(line + "\n" for line in annotations(found))
+        annotate(annotations(found))
     return EXIT_CODES["fail" if failed(judgements) else "pass"]
 
 
@@ -87,9 +87,11 @@ def _show(outcome: FileOutcome, *, quiet: bool) -> None:
             note = f"; {each.note}" if each.note else ""
             say(f"       {each.action:<6}  {name}  {each.values}{note}".rstrip())
         sys.stdout.flush()
-    sys.stderr.writelines(finding.line + "\n" for finding in found if finding.level != "pass")
+    for finding in found:
+        if finding.level != "pass":
+            complain(finding.line)
     if in_github():
-        sys.stderr.writelines(line + "\n" for line in annotations(found))
+        annotate(annotations(found))
     sys.stderr.flush()
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from fedsim.ci.drift import LockedValue
 from fedsim.ci.replay import FileOutcome
+from fedsim.common.printable import printable
 from fedsim.limits.verdict import Judgement
 
 Level = Literal["pass", "note", "warning", "error"]
@@ -41,7 +42,7 @@ class Finding:
     @property
     def line(self) -> str:
         """The finding as compilers show theirs."""
-        return ": ".join(part for part in (self.place, self.level, self.name, self.text) if part)
+        return ": ".join(printable(part) for part in (self.place, self.level, self.name, self.text) if part)
 
 
 def findings(outcome: FileOutcome) -> list[Finding]:
@@ -104,8 +105,8 @@ def _annotation(finding: Finding) -> str:
     match = _PLACE.fullmatch(finding.place)
     parts = match.groupdict() if match is not None else {"file": finding.place}
     parts |= {"file": _from_workspace(parts["file"]), "title": finding.name or "fedsim"}
-    properties = ",".join(f"{name}={_property(value)}" for name, value in parts.items() if value)
-    return f"::{finding.level} {properties}::{_message(finding.text)}"
+    properties = ",".join(f"{name}={_property(printable(value))}" for name, value in parts.items() if value)
+    return f"::{finding.level} {properties}::{_message(printable(finding.text))}"
 
 
 def _from_workspace(file: str) -> str:

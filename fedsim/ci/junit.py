@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 from fedsim.ci.findings import Finding, findings
 from fedsim.ci.replay import FileOutcome
 from fedsim.common.files import write_bytes
+from fedsim.common.printable import printable
 
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE = re.compile(r":(\d+):\d+\Z")
 
 
@@ -34,7 +34,7 @@ def _suite(outcome: FileOutcome) -> ElementTree.Element:
     found = findings(outcome)
     # A file that expects nothing still ran, or did not.
     cases = [_case(each, outcome) for each in found] or [_case(Finding("runs", "pass", str(outcome.file), ""), outcome)]
-    suite = ElementTree.Element("testsuite", name=_clean(str(outcome.file)), time=f"{outcome.wall_s:.3f}")
+    suite = ElementTree.Element("testsuite", name=printable(str(outcome.file)), time=f"{outcome.wall_s:.3f}")
     suite.set("tests", str(len(cases)))
     for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(name, str(sum(case.find(tag) is not None for case in cases)))
@@ -44,21 +44,19 @@ def _suite(outcome: FileOutcome) -> ElementTree.Element:
 
 def _case(finding: Finding, outcome: FileOutcome) -> ElementTree.Element:
     line = _LINE.search(finding.place)
-    case = ElementTree.Element("testcase", name=_clean(finding.name or "runs"), classname=_clean(str(outcome.file)))
-    case.set("file", _clean(finding.place[: line.start()] if line else finding.place))
+    case = ElementTree.Element(
+        "testcase", name=printable(finding.name or "runs"), classname=printable(str(outcome.file))
+    )
+    case.set("file", printable(finding.place[: line.start()] if line else finding.place))
     if line:
         case.set("line", line[1])
     case.set("time", "0")
-    message = _clean(finding.text)
+    message = printable(finding.text)
     if finding.level == "error":
         tag = "error" if outcome.status in {"bad", "crash"} else "failure"
-        ElementTree.SubElement(case, tag, message=message).text = _clean(finding.line)
+        ElementTree.SubElement(case, tag, message=message).text = printable(finding.line)
     elif finding.level == "note":
         ElementTree.SubElement(case, "skipped", message=message)
     elif message:
-        ElementTree.SubElement(case, "system-out").text = _clean(finding.line)
+        ElementTree.SubElement(case, "system-out").text = printable(finding.line)
     return case
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("?", text)

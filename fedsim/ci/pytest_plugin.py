@@ -84,6 +84,7 @@ class ScenarioFile(pytest.File):
         """Give an item for each condition, figure and table; one alone for a scenario that is wrong."""
         from fedsim.ci.lock import LockError, lock_path, read_lock
         from fedsim.common.errors import ScenarioError
+        from fedsim.common.printable import printable
         from fedsim.limits.expectations import check_study
 
         try:
@@ -100,7 +101,8 @@ class ScenarioFile(pytest.File):
         names: list[str] = []
         for index, (name, place) in enumerate(self._items(scenario)):
             # Two conditions may be written alike and differ in what they are over.
-            names.append(name if name not in names else f"{name} [{index}]")
+            shown = printable(name)
+            names.append(shown if shown not in names else f"{shown} [{index}]")
             yield ScenarioItem.from_parent(self, name=names[-1], index=index, place=place)
 
     def _items(self, scenario: "Scenario") -> Iterator[tuple[str, str]]:
@@ -170,6 +172,7 @@ class ScenarioItem(pytest.Item):
     def runtest(self) -> None:
         """Judge it."""
         from fedsim.ci.findings import findings
+        from fedsim.common.printable import printable
 
         outcome = self.parent.outcome
         found = findings(outcome)
@@ -181,7 +184,7 @@ class ScenarioItem(pytest.Item):
         if outcome.updated and position >= 0:
             each = outcome.comparisons[position]
             text = f"{outcome.file}: {each.action:<6}  {finding.name}  {each.values}"
-            self.user_properties.append((_UPDATED, text.rstrip()))
+            self.user_properties.append((_UPDATED, printable(text.rstrip())))
         if finding.level == "error":
             raise ExpectationMissedError(finding.line)
         if finding.level == "warning":

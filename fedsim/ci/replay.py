@@ -8,12 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from traceback import extract_tb
 from typing import Literal
 
 from fedsim.ci.drift import LockedValue, compare, unused, updated
 from fedsim.ci.lock import Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
-from fedsim.common.errors import FedsimError, RunError, ScenarioError
+from fedsim.common.errors import FedsimError, RunError, ScenarioError, where
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import open_scenario
@@ -166,7 +165,7 @@ def measure(job: Job) -> Measured | FileOutcome:
     except FedsimError as error:
         return _crashed(job, str(error))
     except Exception as error:  # noqa: BLE001 - a user's own optimizer can raise anything, and the others must go on
-        return _crashed(job, _where(error))
+        return _crashed(job, where(error))
     return Measured(result.metrics, prints, time.monotonic() - began)
 
 
@@ -267,9 +266,3 @@ def _walk(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(parent) / name for name in sorted(names))
-
-
-def _where(error: Exception) -> str:
-    """Say what was raised and where, in a line."""
-    step = extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {' '.join(str(error).split())} ({step.filename}:{step.lineno})"

@@ -5,12 +5,13 @@ import gc
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
 from fedsim._version import __version__
 from fedsim.cli.chain import chain
+from fedsim.cli.export import app as export_app
 from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
@@ -20,6 +21,8 @@ from fedsim.common.stderr import never_wait_on_stderr
 
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
+
+Template = Literal["phones", "paper", "buffered", "trace"]
 
 BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 
@@ -31,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace_app, name="trace")
+app.add_typer(export_app, name="export")
 for command in (chain, plan, sweep, compare):
     app.command()(command)
 
@@ -44,10 +48,10 @@ def main() -> NoReturn:
     except typer.Exit as stop:  # what a command asked for
         sys.exit(stop.exit_code)
     except ScenarioError as error:
-        complain(str(error))
+        complain("\n".join([str(error), *_notes(error)]))
         sys.exit(BAD_USAGE)
     except FedsimError as error:
-        complain(f"error: {error}")
+        complain("\n".join([f"error: {error}", *_notes(error)]))
         sys.exit(BAD_USAGE if isinstance(error, ChainError | RunError) else CRASHED)
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
@@ -69,6 +73,10 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _notes(error: FedsimError) -> list[str]:
+    return getattr(error, "__notes__", [])
+
+
 @app.callback(invoke_without_command=True)
 def _root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
@@ -81,21 +89,34 @@ def _root(
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="The scenario file to write.")] = Path("first.fedsim.yaml"),
+    template: Annotated[
+        Template,
+        typer.Option(
+            help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
+            "buffered: a server without rounds. trace: recorded devices."
+        ),
+    ] = "phones",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json
     from fedsim.scenario import scenario_schema, starter
+    from fedsim.scenario.starter import starter_trace
 
-    schema_file = path.with_name("fedsim.schema.json")
-    if path.exists() and not force:
-        raise RunError(f"{path} exists; choose another name, or replace it with --force")
+    name = path.name.removesuffix(".yaml").removesuffix(".fedsim")
+    written = {path: starter(name, template)}
+    if template == "trace":
+        written[path.with_name(f"{name}.csv")] = starter_trace()
+    for file in written:
+        if file.exists() and not force:
+            raise RunError(f"{file} exists; choose another name, or replace it with --force")
+    written[path.with_name("fedsim.schema.json")] = as_json(scenario_schema())
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, starter(path.name.removesuffix(".yaml").removesuffix(".fedsim")))
-    write_text(schema_file, as_json(scenario_schema()))
+    for file, text in written.items():
+        write_text(file, text)
     say(str(path))
-    complain(f"Wrote {path} and {schema_file}. Run it: fedsim run {path}")
+    complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim run {shlex.quote(str(path))}")
 
 
 @app.command()
@@ -208,7 +229,7 @@ def run(
         with on_stderr() as report:
             done = record(scenario, directory, provenance, resume=resume, report=report, tell=complain)
     except KeyboardInterrupt:
-        complain(f"To go on: {provenance.command()} --out {shlex.quote(str(directory))} --resume")
+        complain(f"To go on: {provenance.command_here('--out', str(directory), '--resume')}")
         raise
     verdict = judge(scenario, [done.metrics])
     if as_json:
@@ -280,22 +301,6 @@ def report(
 
     for line in report_directories(directories, form, out, plugins=allow_plugins, tell=complain):
         say(line)
-
-
-@app.command()
-def export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.")],
-    perfetto: Annotated[
-        Path, typer.Option(metavar="FILE", help="Write a trace for ui.perfetto.dev or chrome://tracing (JSON).")
-    ],
-) -> None:
-    """Export a run to the format of another tool."""
-    from fedsim.bridges.perfetto import export_perfetto
-
-    left_out = export_perfetto(directory, perfetto)
-    if left_out:
-        complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
-    say(str(perfetto))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,13 @@ Each is a `FedsimError`, `LearningError` of `fedsim.learning` included; the comm
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from traceback import extract_tb
 from typing import TypeAlias
 
+from fedsim.common.printable import printable
+
 KeyPath: TypeAlias = tuple[str | int, ...]
+_LONGEST_PLACE, _LONGEST_PATH = 500, 200  # characters that are shown
 
 
 def dotted(path: KeyPath) -> str:
@@ -16,6 +20,12 @@ def dotted(path: KeyPath) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+def where(error: BaseException) -> str:
+    """Say what was raised and where, in a line."""
+    step = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({step.filename}:{step.lineno})"
 
 
 class FedsimError(Exception):
@@ -41,7 +51,12 @@ class Mistake:
     message: str
 
     def __str__(self) -> str:
-        parts = [self.place, "error", dotted(self.path), self.message]
+        parts = [
+            printable(self.place, _LONGEST_PLACE),
+            "error",
+            printable(dotted(self.path), _LONGEST_PATH),
+            printable(self.message),
+        ]
         return ": ".join(part for part in parts if part)
 
 
@@ -67,6 +82,10 @@ class PluginError(FedsimError):
 
 class RunError(FedsimError):
     """A run directory that cannot be written or read."""
+
+
+class AfterwardsError(FedsimError):
+    """What follows a simulation has failed; its tables are kept, and the message says what goes on from there."""
 
 
 class SweepError(FedsimError):

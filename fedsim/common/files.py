@@ -20,6 +20,15 @@ def name_of_file(title: str, otherwise: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-.") or otherwise
 
 
+def portable(path: str) -> str:
+    """Return a path that is good elsewhere: a full one from the top of its repository on, else its last name."""
+    whole = Path(path)
+    if not whole.is_absolute():
+        return path
+    top = next((folder for folder in whole.parents if (folder / ".git").exists()), whole.parent)
+    return whole.relative_to(top).as_posix()
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file at once.
 

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from fedsim.common.messages import complain
+from fedsim.common.printable import printable
+
 _SECONDS_BETWEEN_LINES = 30.0
 _STEPS = 1_000_000  # of a bar
 _SOON = 1.0  # seconds after which the pace tells something about the time that is left
@@ -37,6 +40,7 @@ def on_stderr() -> Iterator[Report]:
 @contextmanager
 def _bar() -> Iterator[Report]:
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     tasks: dict[str, TaskID] = {}
@@ -52,7 +56,7 @@ def _bar() -> Iterator[Report]:
         def report(what: str, share: float, beside: str = "", /) -> None:
             done = int(_STEPS * share)
             if what not in tasks:
-                tasks[what] = progress.add_task(what, total=_STEPS, completed=done, beside=beside)
+                tasks[what] = progress.add_task(escape(printable(what)), total=_STEPS, completed=done, beside=beside)
             progress.update(tasks[what], completed=done, beside=beside)
 
         yield report
@@ -81,7 +85,7 @@ def _lines() -> Report:
                 left_s = (1.0 - share) * (now - task.began) / (share - task.first)
                 left = f"{readable(max(left_s, 1.0))} left"
             parts = [f"{share:.0%}", beside, left]
-            sys.stderr.write(f"{what}: {', '.join(part for part in parts if part)}\n")
+            complain(f"{what}: {', '.join(part for part in parts if part)}")
 
     return report
 

@@ -1,13 +1,15 @@
 """Runs a scenario into a run directory: its log is written while it runs, and an interrupted run can be resumed."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedsim.common.errors import StalledError
+from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json, read_figures
+from fedsim.common.locked import sole_writer
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.cautions import of_separation
 from fedsim.experiment.preflight import preflight
@@ -24,6 +26,7 @@ from fedsim.experiment.run_directory import (
     write_run,
 )
 from fedsim.log.journal import STATE, TABLES, Journal, stored_log
+from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
 
@@ -79,19 +82,37 @@ def record(
     Raises
     ------
     RunError
-        If the directory cannot be written, or the run that is to be resumed is another one.
+        If the directory cannot be written, another process writes to it, or the run that is to be resumed is another
+        one or is damaged.
+    AfterwardsError
+        If something fails that no one foresaw when the simulation is over; its tables are kept.
     FedsimError
         As from `fedsim.simulate`.
     """
-    unfinished = directory / UNFINISHED
-    if resume and _found_complete(directory, scenario):
-        if unfinished.exists():  # but for its report
-            return _report(directory, scenario, report, tell)
+    if resume and _found_complete(directory, scenario) and not (directory / UNFINISHED).exists():
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", read_figures(directory / METRICS))
     population = preflight(scenario)
     for caution in of_separation(scenario, population.separation, population.cooldown_s):
         tell(f"note: {caution}")
+    with sole_writer(directory, "run"):
+        return _record(scenario, population, directory, provenance, resume, report, tell)
+
+
+def _record(
+    scenario: Scenario,
+    population: Population,
+    directory: Path,
+    provenance: Provenance,
+    resume: bool,
+    report: Report,
+    tell: Tell,
+) -> Recording:
+    unfinished = directory / UNFINISHED
+    again = _command_to_go_on(directory, provenance)
+    if resume and _found_complete(directory, scenario):  # but for its report
+        with _saying_how_to_go_on(again):
+            return _report(directory, scenario, report, tell)
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
         if not (unfinished / STATE).exists():
@@ -112,10 +133,31 @@ def record(
     else:
         tell("the simulation is over; going on with what follows")
         ended_s = journal.ended_s
-    outcome = evaluate(scenario, population, stored_log(directory, ended_s), 0, report)
-    origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
-    write_run(directory, outcome, origin, there=TABLES)
-    return _report(directory, scenario, report, tell)
+        journal.check_tables(directory)
+    with _saying_how_to_go_on(again):
+        outcome = evaluate(scenario, population, stored_log(directory, ended_s), 0, report)
+        origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
+        write_run(directory, outcome, origin, there=TABLES)
+        return _report(directory, scenario, report, tell)
+
+
+def _command_to_go_on(directory: Path, provenance: Provenance) -> str:
+    return provenance.command_here("--out", str(directory), "--resume") if provenance.file else ""
+
+
+@contextmanager
+def _saying_how_to_go_on(command: str) -> Iterator[None]:
+    """Turn what fails when the simulation is over into an error that says that, and which command does the rest."""
+    told = "the simulation is over and its tables are kept" + (f"; to go on from there: {command}" if command else "")
+    try:
+        yield
+    except FedsimError as error:
+        error.add_note(told)
+        raise
+    except Exception as error:
+        afterwards = AfterwardsError(where(error))
+        afterwards.add_note(told)
+        raise afterwards from error
 
 
 def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from fedsim.common.arguments import path_of, shown
+from fedsim.common.locked import sole_writer
 from fedsim.common.progress import readable
 from fedsim.experiment.key_figures import key_figures
 from fedsim.experiment.outcome import Outcome
@@ -53,8 +54,10 @@ class Result(Outcome):
         RunError
             If it cannot be written, or holds files that are not a run's.
         """
-        folder = open_run_directory(path_of("directory", directory, "the folder to write"))
-        write_run(folder, self, provenance or Provenance())
+        folder = path_of("directory", directory, "the folder to write")
+        with sole_writer(folder, "run"):
+            open_run_directory(folder)
+            write_run(folder, self, provenance or Provenance())
         return folder
 
     def report(self, path: str | Path) -> Path:

@@ -16,7 +16,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import own_metrics
 from fedsim.common.errors import RunError
-from fedsim.common.files import name_of_file, write_table, write_text
+from fedsim.common.files import name_of_file, portable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.experiment.changes import changes
 from fedsim.experiment.outcome import Outcome
@@ -58,9 +58,16 @@ class Provenance:
     permissions: Permissions = NOTHING
 
     def command(self, verb: str = "run", *more: str) -> str:
-        """Return the command that does this to the scenario again; nothing, if it was not read from a file."""
-        options = [*more, *override_options(self.overrides, self.seed), *self.permissions.words]
-        return shlex.join(["fedsim", verb, self.file, *options]) if self.file else ""
+        """Return the command that does this to the scenario again, wherever its file lies; nothing, if it has none."""
+        return self._command(verb, portable(self.file), *more) if self.file else ""
+
+    def command_here(self, *more: str) -> str:
+        """Return the command that runs the scenario again on this machine."""
+        return self._command("run", self.file, *more)
+
+    def _command(self, verb: str, file: str, *more: str) -> str:
+        options = [*override_options(self.overrides, self.seed), *self.permissions.words, *more]
+        return shlex.join(["fedsim", verb, file, *options])
 
 
 def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: Collection[str] = ()) -> None:

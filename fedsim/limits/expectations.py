@@ -26,14 +26,11 @@ def expectations(scenario: Scenario) -> list[tuple[Condition, Expectation, str]]
     mistakes: list[Mistake] = []
     for index, expectation in enumerate(scenario.expect):
         path: KeyPath = ("expect", index, "check")
-        place = scenario.mistake(path, "").place
-        try:
-            condition = parse_condition(expectation.check)
-            _check_metric(condition, scenario)
-        except ConditionError as error:
-            mistakes.append(Mistake(_within(place, expectation.check, error.offset), path[:2], str(error)))
+        condition = _condition(expectation.check, path, path[:2], scenario)
+        if isinstance(condition, Mistake):
+            mistakes.append(condition)
         else:
-            found.append((condition, expectation, place))
+            found.append((condition, expectation, scenario.mistake(path, "").place))
         if expectation.over != "every" and scenario.replicates == 1:
             message = f"over: {expectation.over} needs several replicates: give the scenario `replicates: 20`"
             mistakes.append(scenario.mistake(("expect", index, "over"), message))
@@ -43,12 +40,39 @@ def expectations(scenario: Scenario) -> list[tuple[Condition, Expectation, str]]
 
 
 def check_study(scenario: Scenario) -> list[Mistake]:
-    """Return what is wrong with the `expect` and `drift` of a scenario."""
+    """Return what is wrong with the `expect`, `drift` and `decide` of a scenario."""
+    beside = [*_check_drift(scenario), *_check_decide(scenario)]
     try:
         expectations(scenario)
     except ScenarioError as error:
-        return [*error.mistakes, *_check_drift(scenario)]
-    return list(_check_drift(scenario))
+        return [*error.mistakes, *beside]
+    return beside
+
+
+def _condition(text: str, path: KeyPath, shown: KeyPath, scenario: Scenario) -> Condition | Mistake:
+    """Read a condition of a scenario, or say what is wrong with it, at the place of the very character."""
+    try:
+        condition = parse_condition(text)
+        _check_metric(condition, scenario)
+    except ConditionError as error:
+        place = scenario.mistake(path, "").place
+        return Mistake(_within(place, text, error.offset), shown, str(error))
+    return condition
+
+
+def _check_decide(scenario: Scenario) -> Iterator[Mistake]:
+    decide = scenario.decide
+    if decide is None:
+        return
+    try:
+        find_metric(decide.metric, scenario)
+    except UnknownMetricError as error:
+        yield scenario.mistake(("decide", "minimize" if decide.minimize is not None else "maximize"), str(error))
+    for index, text in enumerate(decide.subject_to):
+        path: KeyPath = ("decide", "subject_to", index)
+        condition = _condition(text, path, path, scenario)
+        if isinstance(condition, Mistake):
+            yield condition
 
 
 def _check_metric(condition: Condition, scenario: Scenario) -> None:

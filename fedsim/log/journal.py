@@ -1,8 +1,9 @@
 """A run that is under way, in a folder: the settled parts of its log, and where it stood at the opening of a round."""
 
+import hashlib
 import time
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ PATIENCE = 100.0
 TABLES = ("rounds", "participations", "gauges")
 """Names of the tables of a log."""
 STATE = "state.npz"
+_HASHES, _HASH_BYTES = "hashes", 32
 
 
 class Journal:
@@ -33,20 +35,25 @@ class Journal:
     ----------
     state
         What was kept last; None before the first time.
+    file
+        Where it is kept.
 
     Raises
     ------
     RunError
-        If the folder cannot be read or written.
+        If the folder cannot be read or written, or holds something else than was kept there.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder, self.file = folder, folder / STATE
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.state = _read(folder / STATE)
-            self._parts = 0 if self.state is None else int(self.state["parts"])
-            self._forget_from(self._parts)
+            self._hashes: list[bytes] = [] if self.state is None else [bytes(each) for each in self.state[_HASHES]]
+            self._forget_others()
+            if self.ended_s is None:
+                for path, known in zip(self._files(), self._hashes, strict=True):
+                    _check(path, known)
         except OSError as error:
             raise RunError(f"{folder} cannot be read: {error.strerror or error}") from None
         self._earlier_s = 0.0 if self.state is None else float(self.state["wall_s"])
@@ -65,9 +72,12 @@ class Journal:
 
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
         """Take the next rows of the rounds, the participations and the gauges."""
+        hashes: list[bytes] = []
         for name, table in zip(TABLES, (rounds, participations, gauges), strict=True):
-            write_table(self._part(name, self._parts), table, passing=True)
-        self._parts += 1
+            path = self._part(name, self._parts)
+            write_table(path, table, passing=True)
+            hashes.append(_hash(path))
+        self._hashes += hashes
 
     def due(self) -> bool:
         """Say whether it is time to keep a state again."""
@@ -84,22 +94,42 @@ class Journal:
         """Put the tables of the log, which is whole now, into a directory."""
         for name in TABLES:
             join_tables(directory / f"{name}.parquet", [self._part(name, number) for number in range(self._parts)])
-        parts, self._parts = self._parts, 0
+        parts = self._files()
+        self._hashes = [_hash(directory / f"{name}.parquet") for name in TABLES]
         self._write({"ended_s": np.array(ended_s)})
-        for number in range(parts):
-            for name in TABLES:
-                self._part(name, number).unlink()
+        for path in parts:
+            path.unlink()
+
+    def check_tables(self, directory: Path) -> None:
+        """See that the tables in a directory are those that `close` has put there.
+
+        Raises
+        ------
+        RunError
+            If one is missing or another one.
+        """
+        for name, known in zip(TABLES, self._hashes, strict=True):
+            _check(directory / f"{name}.parquet", known)
+
+    @property
+    def _parts(self) -> int:
+        return len(self._hashes) // len(TABLES)
+
+    def _files(self) -> list[Path]:
+        """Return the files of the parts that are known, in the order of their hashes."""
+        return [self._part(name, number) for number in range(self._parts) for name in TABLES]
 
     def _write(self, state: Arrays) -> None:
-        self.state = {**state, "parts": np.array(self._parts), "wall_s": np.array(self.wall_s)}
+        hashes = np.frombuffer(b"".join(self._hashes), dtype=np.uint8).reshape(-1, _HASH_BYTES)
+        self.state = {**state, _HASHES: hashes, "wall_s": np.array(self.wall_s)}
         write_arrays(self._folder / STATE, self.state)
 
     def _part(self, name: str, number: int) -> Path:
         return self._folder / f"{name}-{number:06}.parquet"
 
-    def _forget_from(self, parts: int) -> None:
+    def _forget_others(self) -> None:
         """Remove what was written after the state was kept."""
-        known = {self._part(name, number) for name in TABLES for number in range(parts)}
+        known = set(self._files()) if self.ended_s is None else set()
         for path in self._folder.glob("*.parquet"):
             if path not in known:
                 path.unlink()
@@ -125,7 +155,36 @@ def _read(path: Path) -> Arrays | None:
     if not path.exists():
         return None
     try:
+        with ZipFile(path) as members:
+            listed = members.infolist()
+        if any(member.compress_type != ZIP_STORED for member in listed):  # which `write_arrays` never does
+            raise ValueError("it is compressed")  # noqa: TRY301
         with path.open("rb") as opened, np.load(opened) as arrays:
-            return dict(arrays)
-    except (ValueError, BadZipFile) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+            state = dict(arrays)
+        for name in ("wall_s", "ended_s") if "ended_s" in state else ("wall_s", "number", "now_s"):
+            float(state[name])
+        hashes = state[_HASHES]
+        if hashes.ndim != 2 or hashes.shape[1] != _HASH_BYTES or len(hashes) % len(TABLES) or hashes.dtype != np.uint8:
+            raise ValueError("its parts are not listed")  # noqa: TRY301
+    except Exception as error:  # noqa: BLE001  zipfile and numpy raise nearly anything on what is damaged
+        raise damaged(path, f"{type(error).__name__}: {error}") from None
+    return state
+
+
+def damaged(path: Path, why: str) -> RunError:
+    """Return the error that says that a file of an interrupted run is not what the run wrote."""
+    return RunError(f"{path} is damaged ({why}); leave out --resume to run from the beginning")
+
+
+def _hash(path: Path) -> bytes:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").digest()
+
+
+def _check(path: Path, known: bytes) -> None:
+    try:
+        same = _hash(path) == known
+    except FileNotFoundError:
+        raise damaged(path, "it is missing") from None
+    if not same:
+        raise damaged(path, "it is not what the run wrote")

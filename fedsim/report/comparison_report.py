@@ -1,6 +1,7 @@
 """The report of a comparison: two runs, two sweeps or two points of sweeps, and what differs between them."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,8 @@ from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.finished_sweep import short, shown
 from fedsim.report.formatting import NOTHING, count, cut, fixed, listing, number, percent, signed
 from fedsim.report.provenance import Provenance, provenance, sweep_provenance
-from fedsim.report.sweep_report import HEADLINES, TOLD
+from fedsim.report.sweep_report import HEADLINES
+from fedsim.report.sweep_words import TOLD, difference
 from fedsim.report.tables import Table
 from fedsim.sweeps.compare import Comparison, compare
 from fedsim.sweeps.results import parameters_of
@@ -40,7 +42,18 @@ LONGEST = 160
 _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high")
 
 
-_BESIDE = {"name", "description", "expect", "drift", "sweep", "records", "replicates", "engine", "schema_version"}
+_BESIDE = {
+    "name",
+    "description",
+    "decide",
+    "expect",
+    "drift",
+    "sweep",
+    "records",
+    "replicates",
+    "engine",
+    "schema_version",
+}
 
 
 def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
@@ -112,14 +125,14 @@ def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> Iterator[Se
         told = f"{count(len(changes), 'setting')} of the world differ"
     told += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
     yield Sentence(f"{told}.", WHAT)
-    for metric, words, about in TOLD:
-        own = found.metrics.filter(metric=metric)
+    for known in TOLD:
+        own = found.metrics.filter(metric=known.metric)
         if len(own) == 1:
             row = own.row(0, named=True)
-            first, second = _figure(metric, row["baseline_mean"]), _figure(metric, row["mean"])
-            change = f"{signed(row['difference'])}{_error(row, runs, metric)}"
+            first, second = known.write(row["baseline_mean"]), known.write(row["mean"])
+            change = difference(known, row["difference"], _half(row, runs, known.metric))
             way = f"goes from {first} to {second} ({change})" if row["difference"] else f"is {first} in both"
-            yield Sentence(f"{words[0].upper()}{words[1:]} {way}.", about)
+            yield Sentence(f"{known.words[0].upper()}{known.words[1:]} {way}.", known.about)
     for note in filter(None, found.notes):
         yield Sentence(f"{note[0].upper()}{note[1:]}.", TRUST, warns=True)
     if len({run.manifest.get("seed") for run in runs}) == 1:
@@ -127,12 +140,12 @@ def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> Iterator[Se
         yield Sentence(text, TRUST)
 
 
-def _error(row: dict[str, float | None], runs: list[FinishedRun], metric: str) -> str:
-    """Tell how much of a difference may be chance: from its interval, or from the standard errors of two runs."""
+def _half(row: dict[str, float | None], runs: list[FinishedRun], metric: str) -> float:
+    """Return how much of a difference may be chance, with 95 %: from its interval, or from the errors of two runs."""
     if row["high"] is not None and row["seeds"] is not None and row["seeds"] > 1 and row["difference"] is not None:
-        return f" ± {number(row['high'] - row['difference'], 2)}"
+        return row["high"] - row["difference"]
     errors = [error for run in runs if (error := run.metrics.get(f"{metric}_se")) is not None]
-    return f", standard error {number(sum(error**2 for error in errors) ** 0.5, 2)}" if len(errors) == 2 else ""
+    return 1.96 * sum(error**2 for error in errors) ** 0.5 if len(errors) == 2 else math.nan
 
 
 def _figure(metric: str, value: float) -> str:

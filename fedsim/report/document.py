@@ -8,9 +8,12 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fedsim.common.printable import visible
 from fedsim.report.answer import Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.policy import restricted
 from fedsim.report.render import Picture, picture
+from fedsim.report.stamp import page_version
 from fedsim.report.tables import Table
 from fedsim.report.verdict import Verdict
 
@@ -41,6 +44,8 @@ class Document:
         Those of the summary; None where there is nothing to show.
     command
         Runs it again.
+    version
+        That of the scenario it is about; empty where there is not one.
     pictures
         Charts that are drawn already, by name.
     failures
@@ -60,11 +65,12 @@ class Document:
     context: Mapping[str, object] = field(default_factory=dict)
     tables: Sequence[Table | None] = ()
     command: str | None = None
+    version: str = ""
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
 
 
-_SHOWN = ("name", "finding", "description", "status", "verdict", "answer", "tiles")
+_SHOWN = ("name", "finding", "description", "status", "verdict", "answer", "tiles", "version")
 
 
 def drawn(document: Document) -> Mapping[str, Picture]:
@@ -76,11 +82,12 @@ def drawn(document: Document) -> Mapping[str, Picture]:
 def render(document: Document, pictures: Mapping[str, Picture]) -> str:
     """Fill the template; everything that a person named is text in it, never markup."""
     styles = files("fedsim.report") / "templates" / "report.css"
-    return (
+    return restricted(
         _environment()
         .get_template(f"{document.kind}.html.jinja")
         .render(
             **{part: getattr(document, part) for part in _SHOWN},
+            page_version=page_version(),
             style=Markup(styles.read_text(encoding="utf-8")),
             figures={
                 section: [(chart, pictures[chart.name]) for chart in charts if chart.name in pictures]
@@ -100,6 +107,13 @@ def render_part(template: str, **context: object) -> str:
     return _environment().get_template(template).render(**context)
 
 
+def _shown(value: object) -> object:
+    """Make what a template shows printable; markup of our own is taken as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return visible(value)
+
+
 @cache
 def _environment() -> Environment:
     return Environment(
@@ -109,4 +123,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_shown,
     )

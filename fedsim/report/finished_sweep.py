@@ -1,19 +1,21 @@
 """A sweep directory, read: its points, and each metric's mean and interval at every one of them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Floats
 from fedsim.report.finished_run import Json
 from fedsim.report.formatting import number
 from fedsim.sweeps import results, store
 
 COMPLETE = "complete"
+MISSING = "not run"
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,12 @@ class FinishedSweep:
     parameters
         The swept keys, in the order of the columns.
     points
-        One row for each point in order: ``point`` and a column for each parameter.
+        One row for each point that `sweep.json` plans, in order: ``point`` and a column for each parameter.
     results
         ``run_id``, ``point``, ``seed``, ``status``, ``metric``, ``value``: the finite values of complete runs.
     runs
-        ``run_id``, ``point``, ``seed``, ``status``: one row for each run.
+        ``run_id``, ``point``, ``seed``, ``status``: one row for each run that `sweep.json` plans; ``not run`` where
+        there is neither a result nor a crash.
     """
 
     name: str
@@ -74,17 +77,18 @@ def read_sweep(directory: Path) -> FinishedSweep:
         The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
     """
     table, meta = results.read_results(directory), store.read_sweep(directory)
-    parameters = tuple(results.parameters_of(table))
-    points = table.select("point", *parameters).unique("point", keep="first", maintain_order=True).sort("point")
+    plan, parameters = results.planned(meta), tuple(meta["parameters"])
     finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
+    known = table.select("run_id", "status").unique("run_id", keep="first", maintain_order=True)
     return FinishedSweep(
         name=meta["name"] if isinstance(meta["name"], str) else directory.name,
         meta=meta,
         parameters=parameters,
-        points=points,
+        points=plan.select("point", *parameters).unique("point", keep="first", maintain_order=True).sort("point"),
         results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
-        runs=table.select("run_id", "point", "seed", "status")
-        .unique("run_id", keep="first", maintain_order=True)
+        runs=plan.join(known, on="run_id", how="left", maintain_order="left")
+        .select("run_id", "point", "seed", pl.col("status").fill_null(MISSING))
+        .unique(["run_id", "point"], keep="first", maintain_order=True)
         .sort("point", "seed", "run_id"),
     )
 
@@ -152,39 +156,27 @@ def short(parameter: str) -> str:
     return "R" if is_separation(parameter) else parameter.rpartition(".")[2]
 
 
+def names_of(parameters: Sequence[str]) -> dict[str, str]:
+    """Name parameters in short; those that would have the same name by their paths."""
+    times = Counter(map(short, parameters))
+    return {name: short(name) if times[short(name)] == 1 else name for name in parameters}
+
+
 def is_separation(parameter: str) -> bool:
     """Tell whether a parameter is the separation R of some clients."""
     return parameter.rpartition(".")[2] == "separation"
 
 
-def followed(sweep: FinishedSweep, along: str, x: Floats, known: Bools) -> Iterator[tuple[str, Ints]]:
-    """Yield the points that share the values of all parameters but one, by those values and in the order of that one.
-
-    Parameters
-    ----------
-    along
-        The one parameter.
-    x
-        Where each point lies along it.
-    known
-        Which points are meant.
-    """
-    names = np.array(point_names(sweep, [name for name in sweep.parameters if name != along]))
-    for name in dict.fromkeys(names.tolist()):
-        own = np.flatnonzero((names == name) & known)
-        if len(own):
-            yield name, own[np.argsort(x[own], kind="stable")]
-
-
 def point_names(sweep: FinishedSweep, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
     """Name every point by the values of these parameters; of all, if none are given."""
     chosen = sweep.parameters if parameters is None else tuple(parameters)
+    names = names_of(sweep.parameters)
     columns = [values_of(sweep, parameter) for parameter in chosen]
     if not columns:
         return ("",) * len(sweep.points)
     return tuple(
         ", ".join(
-            f"{short(parameter)}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}"
+            f"{names[parameter]}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}"
             for parameter, value in zip(chosen, row, strict=True)
         )
         for row in zip(*columns, strict=True)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from fedsim.common.printable import printable
 from fedsim.report.answer import Sentence
 from fedsim.report.document import Document
 from fedsim.report.tables import Table
@@ -21,13 +22,13 @@ _MARKS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "unjudged": "❔"}
 
 def escape(text: str) -> str:
     """Write text so that Markdown shows it as it is: no markup, no HTML, no mention of anybody, on one line."""
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()), None)
     return _MENTION.sub("@\N{WORD JOINER}", _SPECIAL.sub(r"\\\1", flat).translate(_ENTITIES))
 
 
 def code(text: str) -> str:
     """Write text as code; its own backticks need a longer fence."""
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()), None)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
     edge = " " if flat.startswith("`") or flat.endswith("`") else ""
     # In a table a bar would end the cell even within code.
@@ -65,7 +66,9 @@ def summary(document: Document) -> str:
         parts.append(table(("figure", "value", ""), rows))
     parts += [plain_table(each) for each in document.tables if each is not None]
     if document.command:
-        parts.append(f"<details><summary>Run it again</summary>\n\n{block(document.command)}\n\n</details>")
+        parts.append(
+            f"<details><summary>Run it again</summary>\n\n{block(printable(document.command, None))}\n\n</details>"
+        )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -4,8 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fedsim.common.files import portable
 from fedsim.report.finished_run import FinishedRun, Json
 from fedsim.report.formatting import NOTHING, count, cut, duration
+from fedsim.report.stamp import scenario_version
 
 SCENARIO_CHARACTERS = 100_000
 """Characters shown of the resolved scenario, which may hold a weight for every client."""
@@ -29,6 +31,8 @@ class Provenance:
         The resolved scenario as JSON, which is YAML as well.
     omitted
         What of it is not shown; empty where all is.
+    version
+        That of the resolved scenario; see `fedsim.report.stamp`.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -37,13 +41,15 @@ class Provenance:
     command: str | None
     scenario: str
     omitted: str
+    version: str
 
 
 def provenance(run: FinishedRun) -> Provenance:
     """Gather the provenance from the manifest; what it does not say shows as missing."""
     manifest, time_s = run.manifest, run.manifest.get("simulated_s")
-    told = ("scenario_file", "seed", "replicate", "status")
+    told = ("seed", "replicate", "status")
     facts = (
+        ("Scenario file", portable(_text(manifest.get("scenario_file")))),
         *((key.replace("_", " ").capitalize(), _text(manifest.get(key))) for key in told),
         ("Simulated time", duration(time_s if isinstance(time_s, int | float) else None)),
         ("Versions", _versions(manifest)),
@@ -54,8 +60,9 @@ def provenance(run: FinishedRun) -> Provenance:
 
 def sweep_provenance(meta: Mapping[str, Json]) -> Provenance:
     """Gather the provenance from `sweep.json`; what it does not say shows as missing."""
-    told = [key for key in ("scenario_file", "status", "seeds", "platform") if key in meta]
-    facts = [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in told]
+    told = [key for key in ("status", "seeds", "platform") if key in meta]
+    facts = [("Scenario file", portable(_text(meta["scenario_file"])))] if "scenario_file" in meta else []
+    facts += [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in told]
     versions = [("Versions", versions)] if (versions := _versions(meta)) else []
     return _gathered(meta, (*facts, *versions), meta, "sweep.json")
 
@@ -71,6 +78,7 @@ def _gathered(meta: Mapping[str, Json], facts: tuple[tuple[str, str], ...], reso
         command=command if isinstance(command, str) and command else None,
         scenario=text[:SCENARIO_CHARACTERS],
         omitted=f"The other {count(left, 'character')} are in {file}." if left > 0 else "",
+        version=scenario_version(meta.get("scenario")),
     )
 
 

@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from fedsim.common.printable import visible
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES
 
@@ -78,8 +79,9 @@ def picture(chart: Chart) -> Picture:
         figure.savefig(
             svg, format="svg", metadata={**_NO_METADATA, "Title": chart.title, "Description": chart.description}
         )
-    view_box, inline = _inline(svg.getvalue(), chart.name)
-    return Picture(view_box, inline, svg.getvalue(), png.getvalue())
+    drawing = visible(svg.getvalue().decode()).encode()  # XML has no place for some characters that a name may have
+    view_box, inline = _inline(drawing, chart.name)
+    return Picture(view_box, inline, drawing, png.getvalue())
 
 
 @contextmanager

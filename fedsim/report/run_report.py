@@ -58,6 +58,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
         },
         tables=[learning],
         command=origin.command,
+        version=origin.version,
         pictures={each.chart.name: each.picture for each in own if each.picture is not None},
         failures=tuple(each.failure for each in own if each.failure),
     )

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fedsim.analysis.metrics import describe
-from fedsim.report.answer import BIAS, COST, TRUST, WHAT, Sentence, Tile
+from fedsim.report.answer import WHAT, Sentence, Tile
 from fedsim.report.charts import trade_off
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.sweep_lines import L1, L1_THEORY, Line, axis_of, line_chart, line_data
+from fedsim.report.charts.sweep_lines import L1, L1_THEORY, line_chart
 from fedsim.report.charts.sweep_maps import map_chart
 from fedsim.report.charts.trade_off import PACE
 from fedsim.report.document import Document
@@ -23,8 +23,10 @@ from fedsim.report.finished_sweep import (
     short,
     values_of,
 )
-from fedsim.report.formatting import count, fixed, listing, number, signed
+from fedsim.report.formatting import between, count, number
 from fedsim.report.provenance import sweep_provenance
+from fedsim.report.sweep_axes import axis_of
+from fedsim.report.sweep_words import TOLD, figure, trust, way
 from fedsim.report.tables import Table
 from fedsim.report.verdict import verdict
 
@@ -81,6 +83,7 @@ def sweep_document(sweep: FinishedSweep) -> Document:
         },
         tables=[points],
         command=origin.command,
+        version=origin.version,
     )
 
 
@@ -103,7 +106,7 @@ def _moves(sweep: FinishedSweep, metric: str) -> bool:
 def sweep_charts(sweep: FinishedSweep, chosen: Sequence[str]) -> Mapping[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a sweep, by the section that shows it."""
     along = axis_of(sweep)
-    title = f"Bias along {short(along)}" if along is not None else "Bias"
+    title = f"Bias along {along.name}" if along is not None else "Bias"
     others = [metric for metric in chosen if metric != L1]
     maps = [map_chart(sweep, metric, f"map-{_slug(metric)}", _title(metric)) for metric in chosen]
     return {
@@ -138,60 +141,16 @@ def _unit(metric: str) -> str:
 
 def sweep_answer(sweep: FinishedSweep) -> Iterator[Sentence]:
     """Say in words what the sweep found."""
-    seeds, runs = sweep.runs["seed"].n_unique(), count(len(sweep.runs), "run")
-    yield Sentence(f"{count(len(sweep.points), 'point')} with {count(seeds, 'seed')} each: {runs}.", WHAT)
-    if sweep.runs.is_empty() or sweep.results.is_empty():
+    runs, seeds = sweep.runs, sweep.runs.group_by("point").len()["len"].to_list()
+    each = f"{between(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'}" if seeds else "no seed"
+    yield Sentence(f"{count(len(sweep.points), 'setting')} with {each} each: {count(len(runs), 'run')}.", WHAT)
+    if sweep.results.is_empty():
         yield Sentence("No run has a result: there is nothing to compare.", WHAT, warns=True)
         return
-    for metric, words, about in TOLD:
-        if (way := _way(sweep, metric, words)) is not None:
-            yield Sentence(way, about)
-    if missing := len(sweep.runs) - sweep.runs.filter(status=COMPLETE).height:
-        what = f"{count(missing)} of {runs} did not complete: their figures are missing below."
-        yield Sentence(what, TRUST, warns=True)
-    if seeds == 1:
-        alone = "With one seed there are no intervals: chance cannot be told from effect."
-        yield Sentence(alone, TRUST, warns=True)
-    elif not missing:
-        text = (
-            f"Every run completed. Every point has the same {count(seeds, 'seed')}, so differences are paired by seed"
-        )
-        yield Sentence(f"{text}; ± is half of a 95\N{NARROW NO-BREAK SPACE}% interval.", TRUST)
-
-
-TOLD = (
-    (L1, "the L1 distance from uniform", BIAS),
-    (PACE, "the number of rounds per simulated day", COST),
-)
-"""The metrics that an answer tells of, in its words, and the question that they belong to."""
-
-
-def _way(sweep: FinishedSweep, metric: str, words: str) -> str | None:
-    """Tell how a metric goes from one end of the sweep to the other, with the paired difference between the two."""
-    data = line_data(sweep, metric)
-    if data is None:
-        return None
-    ends = list(dict.fromkeys((data.lines[0], data.lines[-1])))
-    x, y = ends[0].x[0], ends[0].x[-1]
-    if x == y:
-        return f"{words[0].upper()}{words[1:]} is {_figure(float(ends[0].mean[0]))}."
-    ways = [f"{_change(sweep, metric, line)}{f' with {line.name}' if line.name else ''}" for line in ends]
-    name = short(data.along)
-    return f"From {name}{_IS}{data.at(x)} to {name}{_IS}{data.at(y)}, {words} {listing(ways)}."
-
-
-def _change(sweep: FinishedSweep, metric: str, line: Line) -> str:
-    first, last = int(line.points[0]), int(line.points[-1])
-    apart = paired(sweep, metric, first)
-    change, half = float(apart.mean[last]), float(apart.half[last])
-    if change == 0:
-        return f"stays at {_figure(float(line.mean[0]))}"
-    told = signed(change, _figure) + (f" ± {number(half, 2)}" if np.isfinite(half) else "")
-    return f"goes from {_figure(float(line.mean[0]))} to {_figure(float(line.mean[-1]))} ({told})"
-
-
-def _figure(value: float) -> str:
-    return fixed(value) if abs(value) < 10 else number(value)
+    for told in TOLD:
+        if (text := way(sweep, told)) is not None:
+            yield Sentence(text, told.about)
+    yield from trust(sweep)
 
 
 def sweep_tiles(sweep: FinishedSweep) -> Iterator[Tile]:
@@ -207,7 +166,7 @@ def sweep_tiles(sweep: FinishedSweep) -> Iterator[Tile]:
         mean = estimates(sweep, metric).mean
         if np.isfinite(mean).any():
             index = int(best(mean))
-            yield Tile(_figure(mean[index]), words, f"at {names[index]}" if names[index] else "")
+            yield Tile(figure(mean[index]), words, f"at {names[index]}" if names[index] else "")
 
 
 def point_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table:

@@ -20,6 +20,7 @@ from fedsim.common.arguments import path_of, shown, whole
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.scenario.availability import Availability
 from fedsim.scenario.component import Component
+from fedsim.scenario.decide import Decide
 from fedsim.scenario.document import Document
 from fedsim.scenario.expect import Drift, ExpectationItem
 from fedsim.scenario.learning import Learning
@@ -163,6 +164,8 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """What is recorded beside the rounds and participations."""
     sweep: Sweep | None = None
     """What-ifs that `fedsim sweep` runs and compares; a single run takes no notice of it."""
+    decide: Decide | None = None
+    """What makes one setting of a sweep better than another; a single run takes no notice of it."""
     expect: Annotated[list[ExpectationItem], Field(max_length=10_000)] = Field(default_factory=list)
     """Limits that each run must keep."""
     drift: Drift | None = None
@@ -196,7 +199,7 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is empty in nearly every scenario."""
         dumped: dict[str, Any] = handler(self)
-        return {key: value for key, value in dumped.items() if value or key not in {"metrics", "charts"}}
+        return {key: value for key, value in dumped.items() if value or key not in {"metrics", "charts", "decide"}}
 
     @property
     def devices(self) -> int:

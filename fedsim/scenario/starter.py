@@ -1,28 +1,35 @@
-"""The scenario that ``fedsim init`` writes."""
+"""The scenarios that ``fedsim init`` writes, one file each in ``starters``, and the trace that one of them replays."""
 
-_STARTER = """\
-# yaml-language-server: $schema=fedsim.schema.json
-schema_version: 1
-name: {name}
-seed: 1
-stop: {{rounds: 2000}}
-population:
-  - name: phones
-    devices: 1_000
-    weight: {{kind: zipf, exponent: 1}}   # some phones are chosen far more often than others
-    separation: 20                      # rounds to wait between two participations: what if it were 0, or 90?
-    availability: always                # or {{kind: renewal, on: 8h, off: 16h}}
-server:
-  cohort: 10
-  selection: midzuno                    # midzuno | uniform | successive | groups | cyclic
-learning:
-  problem: robust_regression
-  optimizers: [fedavg, debiased_fedavg]
-  step_size: 0.1
-  reference: uniform
-"""
+import json
+import re
+from importlib.resources import files
+
+_DEVICES, _DAYS = 12, 7
+_DAY_S, _HOUR_S = 86_400, 3_600
 
 
-def starter(name: str) -> str:
-    """Return the text of a small scenario, called `name`, that runs in seconds and shows the bias."""
-    return _STARTER.format(name=name)
+def starter(name: str, template: str = "phones") -> str:
+    """Return the text of a small scenario, called `name`, that runs in seconds; see ``starters`` for the templates."""
+    text = (files("fedsim.scenario") / "starters" / f"{template}.yaml").read_text(encoding="utf-8")
+    return re.sub(r"\bNAME((?:\.csv)?)", lambda found: _plain(name + found[1]), text)
+
+
+def _plain(value: str) -> str:
+    """Write a text as YAML: as it is, or in quotes where it would mean something else."""
+    plain = re.fullmatch(r"[A-Za-z][\w./-]*", value) and value.lower() not in {"true", "false", "null"}
+    return value if plain else json.dumps(value)
+
+
+def starter_trace() -> str:
+    """Return a recorded week as CSV, for the template ``trace``: made up, a dozen phones that charge at night.
+
+    Phone k is plugged in some minutes later than phone k - 1, leaves one night out, and is unplugged around six.
+    """
+    lines = ["device,start_s,end_s,condition"]
+    for device in range(_DEVICES):
+        for day in range(_DAYS):
+            if (device + day) % _DAYS:
+                start_s = day * _DAY_S + 21 * _HOUR_S + 600 * device + 240 * ((3 * device + 5 * day) % 11)
+                end_s = (day + 1) * _DAY_S + 5 * _HOUR_S + 300 * ((7 * device + 2 * day) % 13)
+                lines.append(f"phone-{device},{start_s},{end_s},charging")
+    return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ import simpy
 from fedsim.availability.cells import cells
 from fedsim.log import Log
 from fedsim.log.columns import part_of, within
-from fedsim.log.journal import Journal
+from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import Recorder
 from fedsim.log.spool import Memory, Spool
 from fedsim.population import Population
@@ -69,9 +69,12 @@ def simulate_into(
     recorder = Recorder(len(population), devices.names, spool, staleness)
     engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
     world: Federation = engine(scenario, population, devices, clock, recorder, replicate)
-    if state is not None:
-        recorder.restore(part_of("log", state))
-        world.restore(part_of("world", state))
+    if journal is not None and state is not None:
+        try:
+            recorder.restore(part_of("log", state))
+            world.restore(part_of("world", state))
+        except (LookupError, TypeError, ValueError) as error:
+            raise damaged(journal.file, f"{type(error).__name__}: {error}") from None
 
     def opening(number: int) -> None:
         # All that a run needs to go on from here: the draws are functions of their keys, availability is one of time.

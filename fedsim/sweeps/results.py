@@ -40,7 +40,7 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     folder = Path(directory)
     sweep = store.read_sweep(folder)
     parameters = list(sweep["parameters"])
-    plan = _plan_frame(sweep, parameters)
+    plan = planned(sweep)
     done = plan.join(store.read_runs(folder).drop("seed"), on="run_id", how="inner")
     crashes = plan.filter(pl.col("run_id").is_in(sorted(store.crashed(folder) - set(done["run_id"].unique()))))
     empty = (pl.lit(None, pl.String).alias("metric"), pl.lit(None, pl.Float64).alias("value"))
@@ -144,8 +144,18 @@ def _means(
     return found.with_columns((pl.col(centre) - half).alias("low"), (pl.col(centre) + half).alias("high"))
 
 
-def _plan_frame(sweep: Mapping[str, Any], parameters: Sequence[str]) -> pl.DataFrame:
+def planned(sweep: Mapping[str, Any]) -> pl.DataFrame:
+    """Return what ``sweep.json`` plans: one row for each run, with its parameters.
+
+    Columns: ``run_id``, ``point``, ``seed``, one for each swept parameter, and ``order``, that of the seeds.
+
+    Raises
+    ------
+    RunError
+        If it is not that of a sweep.
+    """
     try:
+        parameters = list(sweep["parameters"])
         values = {entry["point"]: entry["values"] for entry in sweep["points"]}
         runs, types = sweep["runs"], {"run_id": pl.String, "point": pl.Int64, "seed": pl.Int64}
         columns = {name: pl.Series([run[name] for run in runs], dtype=dtype) for name, dtype in types.items()}

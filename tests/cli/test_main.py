@@ -3,11 +3,12 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from fedsim.analysis.metrics import listed
+from fedsim.cli.main import Template
 from tests.command import fedsim, fedsim_process
 from tests.conftest import SMALL, Write
 
@@ -123,7 +124,8 @@ def test_a_run_says_what_equal_chances_and_sampling_noise_would_give(write: Writ
 
 @pytest.mark.usefixtures("no_charts")
 def test_a_run_warns_where_it_is_too_short(write: Write, tmp_path: Path) -> None:
-    said = fedsim("run", write(SMALL), "--out", tmp_path / "run", "--set", "population.0.weight=1", "--seed", 1).stderr
+    even = ["--set", "population.0.weight=1", "--set", "population.0.separation=0"]
+    said = fedsim("run", write(SMALL), "--out", tmp_path / "run", *even).stderr
     assert "note: too short to tell" in said
     once = ["--set", "stop.rounds=3", "--set", "population.0.separation=2"]
     said = fedsim("run", write(SMALL), "--out", tmp_path / "once", *once).stderr
@@ -142,13 +144,26 @@ def test_every_scenario_of_the_repository_is_valid() -> None:
 
 
 @pytest.mark.usefixtures("no_charts")
-def test_init_writes_what_run_takes(tmp_path: Path) -> None:
-    path = tmp_path / "mine" / "first.fedsim.yaml"
-    assert fedsim("init", path).stdout == f"{path}\n"
-    assert fedsim("init", path).returncode == 2
-    assert fedsim("init", path, "--force").returncode == 0
-    done = fedsim("run", path, "--set", "stop.rounds=50", "--out", tmp_path / "run")
+@pytest.mark.parametrize("template", get_args(Template))
+def test_init_writes_what_run_takes(tmp_path: Path, template: str) -> None:
+    path = tmp_path / "mine" / "first one.fedsim.yaml"
+    words = ("init", path, "--template", template)
+    assert fedsim(*words).stdout == f"{path}\n"
+    assert fedsim(*words).returncode == 2
+    assert fedsim(*words, "--force").returncode == 0
+    done = fedsim("run", path, "--set", "stop.rounds=20", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
+
+
+def test_init_offers_every_template_and_phones_first(tmp_path: Path) -> None:
+    there = {file.stem for file in Path("fedsim/scenario/starters").glob("*.yaml")}
+    assert set(get_args(Template)) == there
+    fedsim("init", tmp_path / "one.yaml")
+    assert "availability: habits" in (tmp_path / "one.yaml").read_text()
+    (tmp_path / "two.csv").write_text("mine")
+    done = fedsim("init", tmp_path / "two.yaml", "--template", "trace")
+    assert (done.returncode, f"{tmp_path / 'two.csv'} exists" in done.stderr) == (2, True)
+    assert (tmp_path / "two.csv").read_text() == "mine"
 
 
 def test_schema_is_the_one_in_the_repository(tmp_path: Path) -> None:

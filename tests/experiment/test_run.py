@@ -14,6 +14,7 @@ from fedsim import Scenario, simulate
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
+from fedsim.report import write_report
 from tests.conftest import LIMIT_S, Load, Write
 
 SYNTHETIC = Path("scenarios/paper/synthetic.fedsim.yaml")
@@ -239,3 +240,19 @@ def test_a_run_killed_half_way_leaves_whole_files_or_none(tmp_path: Path) -> Non
     assert kills
     assert subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S).returncode == 0
     assert not list(run.glob(".*.partial")), "what a killed run left behind is cleared away"
+
+
+def test_the_command_names_no_place_that_is_only_here(small: Load, tmp_path: Path) -> None:
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    for file, named in (
+        (tmp_path / "project" / "studies" / "night.yaml", "studies/night.yaml"),
+        (tmp_path / "night.yaml", "night.yaml"),
+        (Path("studies/night.yaml"), "studies/night.yaml"),
+    ):
+        provenance = Provenance(str(file))
+        simulate(small()).save(tmp_path / "run", provenance)
+        assert json.loads((tmp_path / "run" / "manifest.json").read_text())["command"] == f"fedsim run {named}"
+        assert provenance.command_here("--resume") == f"fedsim run {file} --resume"
+        page = write_report(tmp_path / "run").read_text()
+        assert named in page
+        assert str(tmp_path) not in page

@@ -14,6 +14,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.limits.names import UnknownMetricError, find_metric
 from fedsim.limits.verdict import Judgement, failed, judge
 from fedsim.scenario import Scenario
+from fedsim.sweeps.points import points_of
 from tests.conftest import SMALL, Load, Write
 
 LEARNING = "learning: {problem: robust_regression, optimizers: [fedavg, {kind: fedavg, name: again}], step_size: 0.1}\n"
@@ -115,6 +116,49 @@ def test_mistakes_have_their_place(write: Write, check: str, complaint: str) -> 
     with pytest.raises(ScenarioError) as caught:
         preflight(Scenario.load(path))
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("decide", "complaint"),
+    [
+        ("{}", ":5:9: error: decide: needs either `minimize` or `maximize`, a metric each, and it has neither"),
+        ("{minimize: rounds.count, maximize: rounds.count}", "and it has both"),
+        ("{minimise: rounds.count}", ":5:10: error: decide.minimise: unknown key; did you mean 'minimize'?"),
+        (
+            "{minimize: participation.l1_unifrm}",
+            ":5:20: error: decide.minimize: unknown metric 'participation.l1_unifrm'; did you mean 'participation",
+        ),
+        ("{maximize: learning.fedvag.loss}", "decide.maximize: no optimizer is called 'fedvag'; did you mean"),
+        ("{maximize: rounds.count, subject_to: rounds.count > 3}", "decide.subject_to: must be a list"),
+        (
+            "{maximize: rounds.count, subject_to: [rounds.per_dya >= 200]}",
+            ":5:47: error: decide.subject_to[0]: unknown metric 'rounds.per_dya'; did you mean 'rounds.per_day'?",
+        ),
+        (
+            "{maximize: rounds.count, subject_to: [rounds.count > 1, rounds.per_day => 200]}",
+            ":5:80: error: decide.subject_to[1]: '=>' is no comparison; did you mean '>='?",
+        ),
+        ("{maximize: rounds.count, subject_to: [rounds.wait.p95 < 5]}", "so the limit needs a unit"),
+    ],
+)
+def test_mistakes_of_what_to_decide_by_have_their_place(write: Write, decide: str, complaint: str) -> None:
+    path = write(SMALL + f"decide: {decide}\n" + LEARNING)
+    with pytest.raises(ScenarioError) as caught:
+        preflight(Scenario.load(path))
+    assert complaint in str(caught.value)
+
+
+def test_what_to_decide_by_changes_no_run(write: Write) -> None:
+    plain, decided = (
+        Scenario.load(write(SMALL + more, name))
+        for more, name in (
+            ("", "a.yaml"),
+            ("decide: {minimize: rounds.count, subject_to: [rounds.count >= 1]}\n", "b.yaml"),
+        )
+    )
+    preflight(decided)
+    assert "decide" not in plain.model_dump(mode="json")
+    assert [point.digest for point in points_of(plain)] == [point.digest for point in points_of(decided)]
 
 
 @pytest.mark.parametrize(

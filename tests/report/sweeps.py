@@ -1,14 +1,16 @@
 """Sweep directories to report on: as `fedsim sweep` leaves them, with figures that are known."""
 
+from collections.abc import Callable, Container, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedsim.sweeps import store
 
 SEEDS = (1, 2, 3)
-SEPARATION, COHORT = "population.*.separation", "server.cohort"
+SEPARATION, COHORT, COOLDOWN = "population.*.separation", "server.cohort", "population.*.cooldown"
 SEPARATIONS, COHORTS = (0, 4, 8), (5, 10)
 
 
@@ -22,43 +24,62 @@ def per_day(separation: int, cohort: int) -> float:
 
 def write_sweep(directory: Path, name: str = "trade", crash: bool = False, cohorts: tuple[int, ...] = COHORTS) -> Path:
     """Write a sweep over separations and cohorts; with `crash`, the last run is one that failed for good."""
-    (directory / store.RUNS).mkdir(parents=True)
-    parameters = [SEPARATION, COHORT] if len(cohorts) > 1 else [SEPARATION]
+    swept = [SEPARATION, COHORT] if len(cohorts) > 1 else [SEPARATION]
     grid = list(product(SEPARATIONS, cohorts))
-    points = [
-        {"point": index, "values": dict(list({SEPARATION: separation, COHORT: cohort}.items())[: len(parameters)])}
-        for index, (separation, cohort) in enumerate(grid)
-    ]
-    cases = [(f"p{index}s{seed}", index, seed) for index in range(len(grid)) for seed in SEEDS]
-    for run_id, index, seed in cases:
+    points = [dict(zip(swept, pair, strict=False)) for pair in grid]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
         separation, cohort = grid[index]
-        if crash and run_id == cases[-1][0]:
-            store.write_crash(directory, run_id, 3, "boom")
-            continue
-        metrics = {
+        return {
             "participation.l1_uniform": l1(separation, cohort, seed),
             "participation.l1_uniform_theory": l1(separation, cohort, 2),
             "rounds.per_day": per_day(separation, cohort),
             "rounds.shortage_share": np.nan,
             "participation.coverage": 1.0,
         }
-        store.write_run(directory, run_id, seed, metrics)
+
+    crashed = {(len(grid) - 1, SEEDS[-1])} if crash else set[tuple[int, int]]()
+    return write_points(directory, points, measure, name=name, crashed=crashed)
+
+
+def write_points(
+    directory: Path,
+    points: Sequence[dict[str, Any]],
+    measure: Callable[[int, int], dict[str, float]],
+    *,
+    name: str = "trade",
+    crashed: Container[tuple[int, int]] = (),
+    missing: Container[tuple[int, int]] = (),
+    seeds: Sequence[int] = SEEDS,
+    scenario: dict[str, Any] | None = None,
+) -> Path:
+    """Write a sweep of these points with what `measure` gives for a point's number and a seed.
+
+    Runs (point, seed) that `crashed` have no result but a note; those that are `missing` were never done.
+    """
+    (directory / store.RUNS).mkdir(parents=True)
+    cases = [(f"p{index}s{seed}", index, seed) for index in range(len(points)) for seed in seeds]
+    for run_id, index, seed in cases:
+        if (index, seed) in crashed:
+            store.write_crash(directory, run_id, 3, "boom")
+        elif (index, seed) not in missing:
+            store.write_run(directory, run_id, seed, measure(index, seed))
     store.write_sweep(
         directory,
         {
             "name": name,
             "description": "A sweep for the tests.",
             "scenario_file": "trade.fedsim.yaml",
-            "scenario": {"name": name, "seed": 1},
+            "scenario": {"name": name, "seed": 1} | (scenario or {}),
             "overrides": [],
-            "parameters": parameters,
-            "points": points,
-            "seeds": list(SEEDS),
+            "parameters": list(points[0]),
+            "points": [{"point": index, "values": values} for index, values in enumerate(points)],
+            "seeds": list(seeds),
             "runs": [{"run_id": run_id, "point": index, "seed": seed} for run_id, index, seed in cases],
             "versions": {"fedsim": "0.1.0"},
             "platform": "Linux",
             "command": "fedsim sweep trade.fedsim.yaml",
-            "status": "crashed" if crash else "complete",
+            "status": "crashed" if crashed else "interrupted" if missing else "complete",
         },
     )
     return directory

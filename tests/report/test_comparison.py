@@ -45,8 +45,7 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
     document = comparison_document(*pair)
     text = plain(" ".join(each.text for each in document.answer))
     assert "What differs: seed (1 against 2) and server.cohort (5 against 6)." in text
-    assert "The L1 distance from uniform goes from" in text
-    assert "standard error 0.014" in text
+    assert "The share of misplaced turns goes from 26.7 % to 25.6 % (-1.1 ± 1.4 points)." in text
     assert "different seeds" in text
     assert [each.warns for each in document.answer].count(True) == 1
 

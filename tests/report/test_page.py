@@ -66,6 +66,8 @@ def check(text: str) -> Page:
     """Check what must hold for every page."""
     page = Page(text)
     assert page.open == []
+    assert len(re.findall(r'<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; ', text)) == 1
+    assert not [attributes for _, attributes in page.elements if "style" in attributes]
     assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & {
         tag for tag, _ in page.elements
     }
@@ -142,8 +144,9 @@ def test_expectations_that_are_met_show_what_was_observed(run_directory: Path) -
 
 
 def test_the_page_names_no_other_place(page: str) -> None:
-    assert "http" not in page
-    assert "//" not in re.sub(r"/\*.*?\*/", "", page)
+    text = re.sub(r'<meta http-equiv="[^>]*>|/\*.*?\*/', "", page, flags=re.DOTALL)
+    assert "http" not in text
+    assert "//" not in text
 
 
 def test_every_chart_has_its_data(page: str) -> None:

@@ -1,5 +1,6 @@
 """The report of a sweep: what its charts show, and what it says."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,14 @@ from scipy import stats
 from fedsim.common.errors import RunError
 from fedsim.report import write_report
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.sweep_lines import L1, L1_THEORY, axis_of, line_data
+from fedsim.report.charts.sweep_lines import L1, L1_THEORY, line_data
 from fedsim.report.charts.sweep_maps import map_data
 from fedsim.report.charts.trade_off import PACE
-from fedsim.report.finished_sweep import FinishedSweep, estimates, paired, read_sweep
+from fedsim.report.finished_sweep import FinishedSweep, estimates, paired, point_names, read_sweep
 from fedsim.report.page import document_of
 from fedsim.report.sweep_report import difference_table, headlines, point_table, sweep_answer, sweep_charts
 
-from .sweeps import COHORT, COHORTS, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_sweep
+from .sweeps import COHORT, COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
 from .test_page import HOSTILE, check, contents
 
 
@@ -31,7 +32,12 @@ def sweep(directory: Path) -> FinishedSweep:
 
 
 def plain(text: str) -> str:
-    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
+    flat = text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+    return flat.replace("\N{MINUS SIGN}", "-")
+
+
+def told(sweep: FinishedSweep) -> str:
+    return plain(" ".join(sentence.text for sentence in sweep_answer(sweep)))
 
 
 def test_estimates_are_means_with_student_s_interval(sweep: FinishedSweep) -> None:
@@ -50,9 +56,9 @@ def test_differences_are_paired_so_what_worlds_share_cancels(sweep: FinishedSwee
 
 
 def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep) -> None:
-    assert axis_of(sweep) == SEPARATION
     data = line_data(sweep, L1, "L1", L1_THEORY)
     assert data is not None
+    assert data.along.parameters == (SEPARATION,)
     assert [plain(line.name) for line in data.lines] == [f"cohort = {cohort}" for cohort in COHORTS]
     for line, cohort in zip(data.lines, COHORTS, strict=True):
         np.testing.assert_array_equal(line.x, SEPARATIONS)
@@ -65,9 +71,9 @@ def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep
 def test_the_trade_off_has_a_point_for_each_separation(sweep: FinishedSweep) -> None:
     data = line_data(sweep, L1, beside=PACE)
     assert data is not None
-    assert (data.along, data.omitted) == (SEPARATION, 0)
+    assert (data.along.name, data.omitted) == ("R", 0)
     first = data.lines[0]
-    assert [data.at(x) for x in first.x] == ["0", "4", "8"]
+    assert [data.along.at(x) for x in first.x] == ["0", "4", "8"]
     assert first.beside is not None
     np.testing.assert_allclose(first.beside.mean, [per_day(r, 5) for r in SEPARATIONS])
     np.testing.assert_allclose(first.mean, [l1(r, 5, 2) for r in SEPARATIONS])
@@ -76,7 +82,7 @@ def test_the_trade_off_has_a_point_for_each_separation(sweep: FinishedSweep) -> 
 def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:
     data = map_data(sweep, PACE)
     assert data is not None
-    assert (data.across, data.up) == (SEPARATION, COHORT)
+    assert (data.across.name, data.up.name) == ("R", "cohort")
     assert (data.columns, data.rows) == (("0", "4", "8"), ("5", "10"))
     np.testing.assert_allclose(data.mean, [[per_day(r, c) for r in SEPARATIONS] for c in COHORTS])
 
@@ -97,12 +103,107 @@ def test_what_moves_is_shown(sweep: FinishedSweep) -> None:
 
 
 def test_the_answer_tells_the_way_from_end_to_end(sweep: FinishedSweep) -> None:
-    text = plain(" ".join(sentence.text for sentence in sweep_answer(sweep)))
-    assert text.startswith(
-        "6 points with 3 seeds each: 18 runs. From R = 0 to R = 8, the L1 distance from uniform goes"
+    text = told(sweep)
+    assert text.startswith("6 settings with 3 seeds each: 18 runs. ")
+    assert (
+        "From R = 0 to R = 8 with cohort = 5, the share of misplaced turns goes from 52.6 % to 19.3 % (-33.3 ±" in text
     )
-    assert "from 1.052 to 0.385 (-0.667 ± " in text
     assert "the number of rounds per simulated day goes from 850 to 530 (-320 ± 0)" in text
+    assert "Every run completed. Every setting has the same 3 seeds" in text
+
+
+def test_the_ends_of_each_line_are_its_own(tmp_path: Path) -> None:
+    """With another cohort the last separation was never run."""
+    points = [{SEPARATION: r, COHORT: c} for r, c in [(0, 5), (0, 10), (5, 5), (5, 10), (20, 5)]]
+    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, seed: {L1: 1 - 0.1 * index + 0.001 * seed}))
+    text = told(sweep)
+    assert "From R = 0 to R = 20 with cohort = 5, the share of misplaced turns goes from 50.1 % to 30.1 %" in text
+    assert "from R = 0 to R = 5 with cohort = 10, the share of misplaced turns goes from 45.1 % to 35.1 %" in text
+
+
+def zipped(tmp_path: Path, separations: Sequence[int], cooldowns: Sequence[str]) -> FinishedSweep:
+    points = [{SEPARATION: r, COOLDOWN: c} for r, c in zip(separations, cooldowns, strict=True)]
+    key = {"zip": {SEPARATION: list(separations), COOLDOWN: list(cooldowns)}}
+    return read_sweep(
+        write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - 0.1 * index}, scenario={"sweep": key})
+    )
+
+
+def test_in_a_zip_every_setting_that_is_named_was_run(tmp_path: Path) -> None:
+    sweep = zipped(tmp_path, [0, 0, 0, 2000], ["3d", "6h", "1d", "0s"])
+    data = line_data(sweep, L1)
+    assert data is not None
+    assert [plain(tick) for tick in data.along.ticks] == [
+        "R = 2,000, cooldown = 0s",
+        "R = 0, cooldown = 6h",
+        "R = 0, cooldown = 1d",
+        "R = 0, cooldown = 3d",
+    ]
+    assert len(data.lines) == 1
+    assert (
+        "From R = 2,000, cooldown = 0s to R = 0, cooldown = 3d, the share of misplaced turns goes from 35.0 % to 50.0 %"
+        in told(sweep)
+    )
+
+
+def test_of_a_zip_the_axis_is_what_varies_and_durations_go_by_their_length(tmp_path: Path) -> None:
+    data = line_data(zipped(tmp_path, [0, 0, 0], ["3d", "6h", "1d"]), L1)
+    assert data is not None
+    assert (data.along.name, data.along.ticks) == ("cooldown", ("6h", "1d", "3d"))
+    np.testing.assert_allclose(data.lines[0].mean, [0.9, 0.8, 1.0])
+
+
+def test_words_stay_in_the_order_in_which_they_are_swept(tmp_path: Path) -> None:
+    points = [{"server.selection": kind} for kind in ("uniform", "midzuno", "cyclic")]
+    data = line_data(read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: index + 1.0})), L1)
+    assert data is not None
+    assert data.along.ticks == ("uniform", "midzuno", "cyclic")
+
+
+def test_parameters_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    paths = ("population[0].separation", "population[1].separation")
+    points = [dict(zip(paths, pair, strict=True)) for pair in [(0, 0), (0, 4), (4, 0)]]
+    names = point_names(read_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 1.0})))
+    assert plain(names[1]) == "population[0].separation = 0, population[1].separation = 4"
+
+
+def test_what_an_interrupted_sweep_lacks_is_counted_against_its_plan(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4, 8)]
+    folder = write_points(
+        tmp_path / "s", points, lambda index, _: {L1: 1.0 - index}, missing={(1, 3), (2, 1), (2, 2), (2, 3)}
+    )
+    text = told(read_sweep(folder))
+    assert "3 settings with 3 seeds each: 9 runs." in text
+    assert "4 of 9 runs have no result: R = 4, seed 3 (not run); R = 8, seeds 1, 2 and 3 (not run)." in text
+    assert "Settings have 0 to 3 seeds: means are over the seeds that each has" in text
+    assert "Every run completed" not in text
+    assert "same 3 seeds" not in text
+    shown = check(write_report(folder).read_text(encoding="utf-8"))
+    assert shown.inside("td").count("not run") == 4
+
+
+def test_seeds_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    folder = write_points(tmp_path / "s", points, lambda *_: {L1: 1.0}, crashed={(0, 1), (1, 2)})
+    text = told(read_sweep(folder))
+    assert "2 of 6 runs have no result: R = 0, seed 1 (crashed); R = 4, seed 2 (crashed)." in text
+    assert "Settings have 2 seeds, not the same:" in text
+
+
+def test_one_seed_that_is_left_gives_no_interval(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    missing = {(index, seed) for index in (0, 1) for seed in (2, 3)}
+    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1.0 - index / 2}, missing=missing))
+    assert "With one seed at a setting there are no intervals" in told(sweep)
+    assert "the share of misplaced turns goes from 50.0 % to 25.0 % (-25.0 points)." in told(sweep)
+
+
+def test_what_stays_is_not_said_to_move(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4, 8)]
+    same = read_sweep(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}))
+    assert "The share of misplaced turns is 25.0 % at every setting." in told(same)
+    between = read_sweep(write_points(tmp_path / "b", points, lambda index, _: {L1: 0.5 if index != 1 else 0.1}))
+    assert "The share of misplaced turns is 25.0 % at R = 0 and at R = 8." in told(between)
 
 
 def test_tables_have_every_point(sweep: FinishedSweep) -> None:
@@ -132,7 +233,7 @@ def test_crashes_and_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None
     directory = write_sweep(tmp_path / "sweep", name=HOSTILE, crash=True)
     shown = check(write_report(directory).read_text(encoding="utf-8"))
     assert shown.inside("h1") == [HOSTILE]
-    assert any("1 of 18 runs did not complete" in text for text in shown.inside("strong"))
+    assert any("1 of 18 runs has no result" in text for text in shown.inside("strong"))
     assert "p5s3" in shown.inside("td")
 
 

@@ -58,5 +58,7 @@ def test_the_schema_offers_kinds_of_ones_own_without_refusing_the_built_in_ones(
     assert not {"#/$defs/Component", "#/$defs/OwnDrawn"} & set(exclusive(scenario_schema()))
 
 
-def test_the_starter_is_a_scenario(write: Write) -> None:
-    assert Scenario.load(write(starter("my-first"))).name == "my-first"
+@pytest.mark.parametrize("name", ["my-first", "a: b # c", "true", "12"])
+def test_a_starter_is_a_scenario(write: Write, name: str) -> None:
+    for template in ("phones", "paper", "buffered"):
+        assert Scenario.load(write(starter(name, template))).name == name

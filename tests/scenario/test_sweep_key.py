@@ -17,6 +17,7 @@ from tests.conftest import SMALL, Write
         ("{grid: {server.cohort: 3}}", ":5:31: error: sweep.grid.server.cohort: must be a list, not 3"),
         ("{grid: {seed: [1, 2]}}", "'seed' cannot be swept; give `seeds` instead"),
         ("{grid: {sweep.seeds: [1, 2]}}", "'sweep.seeds' cannot be swept"),
+        ("{grid: {decide.minimize: [rounds.count]}}", "'decide.minimize' cannot be swept"),
         ("{grid: {server.pause: [.inf]}}", "the values of 'server.pause' must be finite"),
         ("{grid: {a: [1]}, zip: {a: [1]}}", "'a' is in `grid` and in `zip`"),
         ("{zip: {a: [1], b: [1, 2]}}", "equally long, but 'a' has 1, 'b' has 2"),

@@ -12,17 +12,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
-from fedsim.report.finished_sweep import (
-    Estimates,
-    FinishedSweep,
-    estimates,
-    followed,
-    is_separation,
-    label,
-    numbers_of,
-    values_of,
-)
+from fedsim.report.finished_sweep import Estimates, FinishedSweep, estimates
 from fedsim.report.formatting import count, listing, number
+from fedsim.report.sweep_axes import Axis, axis_of, followed
 from fedsim.report.tables import Table, thinned
 
 LINES = len(SERIES)
@@ -66,9 +58,9 @@ class Line:
     beside: Estimates | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lines:
-    """A metric along one parameter.
+    """A metric along one axis of a sweep.
 
     Parameters
     ----------
@@ -77,9 +69,7 @@ class Lines:
     unit
         Its unit, as the catalogue has it; empty for a plain number.
     along
-        The parameter along the axis.
-    ticks
-        Values of a parameter that is not a number, in the order of their places 0, 1, ...; empty for numbers.
+        The axis.
     lines
         The lines.
     omitted
@@ -88,26 +78,9 @@ class Lines:
 
     metric: str
     unit: str
-    along: str
-    ticks: tuple[str, ...]
+    along: Axis
     lines: tuple[Line, ...]
     omitted: int
-
-    def at(self, x: float) -> str:
-        """Write the value of the parameter at a place."""
-        return self.ticks[int(x)] if self.ticks else number(x)
-
-
-def axis_of(sweep: FinishedSweep) -> str | None:
-    """Choose the parameter along the axis: a separation; else the number with the most values; else the first."""
-    separations = [name for name in sweep.parameters if is_separation(name) and numbers_of(sweep, name) is not None]
-    if separations:
-        return separations[0]
-    ranked = sorted(
-        sweep.parameters,
-        key=lambda name: (numbers_of(sweep, name) is None, -len(set(values_of(sweep, name)))),
-    )
-    return ranked[0] if ranked else None
 
 
 def line_data(
@@ -120,31 +93,13 @@ def line_data(
     known = np.isfinite(found.mean) & (other is None or np.isfinite(other.mean))
     if along is None or not known.any():
         return None
-    x, ticks = positions(sweep, along)
     predicted = None if theory is None else estimates(sweep, theory).mean
     lines = []
-    for name, own in followed(sweep, along, x, known):
+    for name, own in followed(sweep, along, known):
         theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
         at_these = None if other is None else Estimates(other.mean[own], other.half[own])
-        lines.append(Line(name, own, x[own], found.mean[own], found.half[own], theirs, at_these))
-    return Lines(
-        metric=metric,
-        unit=unit,
-        along=along,
-        ticks=ticks,
-        lines=tuple(lines[:LINES]),
-        omitted=max(0, len(lines) - LINES),
-    )
-
-
-def positions(sweep: FinishedSweep, along: str) -> tuple[Floats, tuple[str, ...]]:
-    """Return where each point lies along a parameter, and its values in that order where they are no numbers."""
-    x = numbers_of(sweep, along)
-    if x is not None:
-        return x, ()
-    values = values_of(sweep, along)
-    ticks = tuple(dict.fromkeys(values))
-    return np.array([ticks.index(value) for value in values], dtype=np.float64), ticks
+        lines.append(Line(name, own, along.x[own], found.mean[own], found.half[own], theirs, at_these))
+    return Lines(metric, unit, along, tuple(lines[:LINES]), max(0, len(lines) - LINES))
 
 
 def line_chart(
@@ -163,14 +118,14 @@ def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Cha
     """Make the chart of lines that are known."""
     left = [f"{count(data.omitted, 'more line')} in the table of points."] if data.omitted else []
     ways = [
-        f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.at(line.x[0])} "
-        f"to {number(line.mean[-1])} at {data.at(line.x[-1])}"
+        f"{f'{line.name}: ' if line.name else ''}from {number(line.mean[0])} at {data.along.at(line.x[0])} "
+        f"to {number(line.mean[-1])} at {data.along.at(line.x[-1])}"
         for line in data.lines
     ]
     return Chart(
         name=name,
         title=title,
-        description=f"{data.metric} along {data.along}: {listing(ways)}.",
+        description=f"{data.metric} along {data.along.name}: {listing(ways)}.",
         notes=(*notes, *left),
         table=_table(data),
         draw=partial(draw_lines, data),
@@ -182,11 +137,11 @@ def _table(data: Lines) -> Table:
     rows = []
     for line in data.lines:
         for index, x in enumerate(line.x.tolist()):
-            cells = [line.name, data.at(x), number(line.mean[index], 5), number(line.half[index], 2)]
+            cells = [line.name, data.along.at(x), number(line.mean[index], 5), number(line.half[index], 2)]
             if predicted:
                 cells.append(number(None if line.theory is None else line.theory[index], 5))
             rows.append(tuple(cells))
-    header = ("Line", data.along, "Mean", "± 95 %", *(("Theory",) if predicted else ()))
+    header = ("Line", data.along.name, "Mean", "± 95 %", *(("Theory",) if predicted else ()))
     if len(data.lines) == 1:
         rows, header = [row[1:] for row in rows], header[1:]
     return thinned(f"{data.metric} along the sweep", header, rows)
@@ -211,7 +166,7 @@ def draw_lines(data: Lines, axes: Axes) -> None:
     if dashed is not None:
         entries.append((dashed, "theory"))
     _scale(data, axes)
-    along = f"{shortened(label(data.along), 44)}"
+    along = f"{shortened(data.along.label, 44)}"
     label_axes(axes, along, shortened(f"{data.metric} ({data.unit})" if data.unit else data.metric))
     if len(entries) > 1:
         legend(axes, entries)
@@ -222,10 +177,10 @@ def _scale(data: Lines, axes: Axes) -> None:
     if low > 0 and low < 0.7 * high:
         axes.set_ylim(0, high)
     linear(axes, "y")
-    if data.ticks:
-        axes.set_xlim(-0.5, len(data.ticks) - 0.5)
-        axes.xaxis.set_major_locator(FixedLocator(list(range(len(data.ticks)))))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(data.ticks[round(x)], LABEL)))
+    if data.along.ticks:
+        axes.set_xlim(-0.5, len(data.along.ticks) - 0.5)
+        axes.xaxis.set_major_locator(FixedLocator(list(range(len(data.along.ticks)))))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(data.along.ticks[round(x)], LABEL)))
         return
     x: Floats | Ints = np.concatenate([line.x for line in data.lines])
     values = np.unique(x)

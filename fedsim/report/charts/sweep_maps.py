@@ -12,9 +12,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from fedsim.common.arrays import Floats
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import label_axes, shortened
-from fedsim.report.charts.sweep_lines import LABEL, axis_of
-from fedsim.report.finished_sweep import FinishedSweep, estimates, label, numbers_of, short, values_of
+from fedsim.report.charts.sweep_lines import LABEL
+from fedsim.report.finished_sweep import FinishedSweep, estimates
 from fedsim.report.formatting import count, number
+from fedsim.report.sweep_axes import Axis, axes_of, axis_of
 from fedsim.report.tables import thinned
 
 SIDE = 24
@@ -28,56 +29,58 @@ _MAP = LinearSegmentedColormap.from_list("fedsim", ["#eef4f9", "#9cc4e4", "#3b8c
 _DARK, _LIGHT = "#101418", "#ffffff"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Map:
     """Means over the seeds; rows go with the second parameter, columns with the first.
 
     Parameters
     ----------
     across, up
-        The two parameters.
+        The two axes.
     columns, rows
         Their values.
     mean
         (rows, columns); NaN where there is no value.
     fixed
-        The other parameters and the values at which they are held.
+        The other axes at the values at which they are held, as in ``cohort = 5``.
     omitted
         Cells left out since a side is too long.
     """
 
-    across: str
-    up: str
+    across: Axis
+    up: Axis
     columns: tuple[str, ...]
     rows: tuple[str, ...]
     mean: Floats
-    fixed: tuple[tuple[str, str], ...]
+    fixed: tuple[str, ...]
     omitted: int
 
 
 def map_data(sweep: FinishedSweep, metric: str) -> Map | None:
-    """Compute the map; None where fewer than two parameters take several values, or the metric has none."""
-    several = [name for name in sweep.parameters if len(set(values_of(sweep, name))) > 1]
-    found = estimates(sweep, metric)
-    across = axis_of(sweep)
-    if len(several) < 2 or across not in several or not np.isfinite(found.mean).any():
+    """Compute the map; None where settings differ in fewer than two ways, or the metric has no value."""
+    along, found = axis_of(sweep), estimates(sweep, metric)
+    if along is None or along.size < 2 or not np.isfinite(found.mean).any():
         return None
-    up = next(name for name in several if name != across)
-    values = {name: values_of(sweep, name) for name in sweep.parameters}
-    fixed = tuple((name, values[name][0]) for name in sweep.parameters if name not in {across, up})
-    columns, rows = _sorted(sweep, across), _sorted(sweep, up)
+    across, *others = sorted(
+        (axis for axis in axes_of(sweep) if axis.size > 1), key=lambda axis: axis.parameters != along.parameters
+    )
+    if not others:
+        return None
+    up, *held = others
+    (columns, column), (rows, row) = (np.unique(axis.x, return_inverse=True) for axis in (across, up))
     mean = np.full((len(rows), len(columns)), np.nan)
-    for index, value in enumerate(found.mean.tolist()):
-        if all(values[name][index] == held for name, held in fixed):
-            mean[rows.index(values[up][index]), columns.index(values[across][index])] = value
-    kept = mean[:SIDE, :SIDE]
-    return Map(across, up, tuple(columns[:SIDE]), tuple(rows[:SIDE]), kept, fixed, int(mean.size - kept.size))
-
-
-def _sorted(sweep: FinishedSweep, parameter: str) -> list[str]:
-    values, numbers = values_of(sweep, parameter), numbers_of(sweep, parameter)
-    order: Floats | range = range(len(values)) if numbers is None else numbers
-    return [value for value, _ in sorted(dict(zip(values, order, strict=True)).items(), key=lambda pair: pair[1])]
+    kept = np.all([axis.x == axis.x[0] for axis in held], axis=0) if held else np.ones(len(found.mean), dtype=bool)
+    mean[row[kept], column[kept]] = found.mean[kept]
+    shown = mean[:SIDE, :SIDE]
+    return Map(
+        across,
+        up,
+        tuple(across.at(x) for x in columns[:SIDE].tolist()),
+        tuple(up.at(x) for x in rows[:SIDE].tolist()),
+        shown,
+        tuple(axis.named(float(axis.x[0])) for axis in held),
+        int(mean.size - shown.size),
+    )
 
 
 def map_chart(sweep: FinishedSweep, metric: str, name: str, title: str) -> Chart | None:
@@ -87,18 +90,18 @@ def map_chart(sweep: FinishedSweep, metric: str, name: str, title: str) -> Chart
         return None
     notes = ["Means over the seeds; darker is more. Empty cells were not run or have no value."]
     if data.fixed:
-        notes.append(f"Held: {', '.join(f'{short(name)} = {value}' for name, value in data.fixed)}.")
+        notes.append(f"Held: {', '.join(data.fixed)}.")
     if data.omitted:
         notes.append(f"{count(data.omitted, 'cell')} left out; the table of points has more.")
     low, high = float(np.nanmin(data.mean)), float(np.nanmax(data.mean))
     rows = [
         (row, *(number(value) for value in values)) for row, values in zip(data.rows, data.mean.tolist(), strict=True)
     ]
-    header = (f"{short(data.up)} \\ {short(data.across)}", *data.columns)
+    header = (f"{data.up.name} \\ {data.across.name}", *data.columns)
     return Chart(
         name=name,
         title=title,
-        description=f"{metric} over {data.across} and {data.up}: from {number(low)} to {number(high)}.",
+        description=f"{metric} over {data.across.name} and {data.up.name}: from {number(low)} to {number(high)}.",
         notes=tuple(notes),
         table=replace(thinned(f"{metric}, means", header, rows), words=1),
         draw=partial(draw_map, data),
@@ -131,4 +134,4 @@ def draw_map(data: Map, axes: Axes) -> None:
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    label_axes(axes, shortened(label(data.across), 44), shortened(f"{label(data.up)}"))
+    label_axes(axes, shortened(data.across.label, 44), shortened(data.up.label))

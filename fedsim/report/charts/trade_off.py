@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import MUTED, label_axes, legend, linear, series_color
 from fedsim.report.charts.sweep_lines import L1, Line, Lines, line_data
-from fedsim.report.finished_sweep import Estimates, FinishedSweep, short
+from fedsim.report.finished_sweep import Estimates, FinishedSweep
 from fedsim.report.formatting import count, fixed, number
 from fedsim.report.tables import Table, thinned
 
@@ -23,8 +23,8 @@ def trade_off_chart(sweep: FinishedSweep) -> Chart | Absent:
     if data is None:
         return Absent(NAME, TITLE, f"No run has both {L1} and {PACE}.")
     bias, pace = data.lines[0], _pace(data.lines[0]).mean
-    first, last = data.at(bias.x[0]), data.at(bias.x[-1])
-    name = short(data.along)
+    first, last = data.along.at(bias.x[0]), data.along.at(bias.x[-1])
+    name = data.along.name
     notes = [
         f"One point for each {name}: left is slower, down is more even. The best corner is below on the right. "
         "Bars are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the means."
@@ -52,11 +52,11 @@ def _pace(trail: Line) -> Estimates:
 
 def _table(data: Lines) -> Table:
     rows: list[tuple[str, ...]] = [
-        (trail.name, data.at(x), *(number(figure) for figure in figures))
+        (trail.name, data.along.at(x), *(number(figure) for figure in figures))
         for trail in data.lines
         for x, *figures in zip(trail.x, _pace(trail).mean, _pace(trail).half, trail.mean, trail.half, strict=True)
     ]
-    header: tuple[str, ...] = ("Path", short(data.along), "Rounds a day", "± 95 %", "L1 from uniform", "± 95 %")
+    header: tuple[str, ...] = ("Path", data.along.name, "Rounds a day", "± 95 %", "L1 from uniform", "± 95 %")
     if len(data.lines) == 1:
         rows, header = [row[1:] for row in rows], header[1:]
     return thinned("Bias and pace", header, rows)
@@ -69,7 +69,7 @@ def _labels(data: Lines, axes: Axes) -> list[tuple[str, float, float]]:
     for ends in (True, False):
         for trail in data.lines:
             for index, (place, pace, bias) in enumerate(zip(trail.x, _pace(trail).mean, trail.mean, strict=True)):
-                text = f"{short(data.along)} = {data.at(place)}" if index == 0 else data.at(place)
+                text = f"{data.along.name} = {data.along.at(place)}" if index == 0 else data.along.at(place)
                 room = all(
                     abs(pace - x) > (0.03 + 0.011 * (len(text) + len(other))) * wide or abs(bias - y) > 0.07 * tall
                     for other, x, y in found

@@ -1,0 +1,92 @@
+"""What mechanisms are optimized for, with its gradient, and the disk on which the outcome is kept."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy.optimize import minimize
+
+from fedsim.common.arrays import Floats
+from fedsim.common.errors import RunError
+from fedsim.common.files import write_text
+from fedsim.privacy.bounds import ParticipationBounds
+from fedsim.privacy.sensitivity import shifted_sum, worst_response
+from fedsim.privacy.series import correlation, inverse, product
+
+Objective: TypeAlias = Literal["rms", "max"]
+
+_VERSION = 1  # of the searches: what an older one found is not taken
+
+
+def objective_of(coefficients: Floats, bounds: ParticipationBounds, objective: Objective) -> tuple[float, Floats]:
+    """Return ln(sensitivity^2 error^2), and its derivatives by the coefficients (m,).
+
+    Notes
+    -----
+    With h = 1 / c and g the running sums of h, error^2 = sum_j w_j g_j^2; dg = -(h * g) * dc, so that the derivative by
+    c_m is minus the correlation of 2 w g with h * g. The sensitivity is the norm of a sum of shifted copies of c, and
+    its derivative is the same sum taken backwards.
+    """
+    n = bounds.rounds
+    response = worst_response(coefficients, bounds)
+    spread = float(response @ response)
+    by_spread = 2.0 * shifted_sum(response[::-1], bounds)[::-1]
+    h = inverse(coefficients, n)
+    g = np.cumsum(h)
+    weight = np.ones(n) if objective == "max" else np.arange(n, 0, -1) / n
+    squared = float(weight @ (g * g))
+    by_error = -correlation(2.0 * weight * g, product(h, g, n))
+    slope = by_spread / spread + by_error / squared
+    return float(np.log(spread) + np.log(squared)), slope[: len(coefficients)]
+
+
+def minimized(
+    loss: Callable[[Floats], tuple[float, Floats]], start: Floats, limits: list[tuple[float, float]], steps: int
+) -> Any:
+    """Return what L-BFGS-B finds from a start: its ``x``, and the loss ``fun`` there."""
+    options = {"maxiter": steps, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8}
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)  # type: ignore[call-overload]
+
+
+def kept(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
+    """Return the answer to a question, from the disk where it has been given before.
+
+    Parameters
+    ----------
+    question
+        Whatever the answer depends on, as JSON says it.
+    answer
+        Numbers (m,), that are finite; they are kept in ``fedsim/mechanisms`` of the user's folder for caches
+        (``XDG_CACHE_HOME``, by default ``~/.cache``), where that can be written.
+    """
+    text = json.dumps([_VERSION, *question])
+    file = cache_folder() / f"{question[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    if (found := _read(file, text)) is not None:
+        return found
+    values = answer()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, json.dumps({"question": text, "values": values.tolist()}))
+    except (OSError, RunError):
+        pass  # it is found anew the next time
+    return values
+
+
+def cache_folder() -> Path:
+    """Return where the mechanisms that have been found are kept."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "fedsim" / "mechanisms"
+
+
+def _read(file: Path, question: str) -> Floats | None:
+    """Return the numbers of a file; None where it is none, or not one that was written for this question."""
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        values = np.array(stored["values"], dtype=np.float64)
+        return values if stored["question"] == question and values.ndim == 1 and np.isfinite(values).all() else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,140 @@
+"""Mechanisms: as good as the references, kept on the disk, and one's own through the same door."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from fedsim.common.arrays import Floats
+from fedsim.common.errors import PluginError
+from fedsim.privacy import MECHANISMS, ParticipationBounds, error, sensitivity
+from fedsim.privacy.mechanisms.banded import Banded
+from fedsim.privacy.mechanisms.blt import Blt
+from fedsim.privacy.mechanisms.mechanism import Mechanism
+from fedsim.privacy.optimized import Objective, cache_folder, kept, objective_of
+
+THOUSAND, TWO_THOUSAND = ParticipationBounds(1000, 100, 10), ParticipationBounds(2000, 400, 5)
+
+
+def products(mechanism: Mechanism, bounds: ParticipationBounds) -> tuple[float, float]:
+    c = mechanism.coefficients(bounds)
+    found = error(c, bounds.rounds)
+    return sensitivity(c, bounds) * found.max, sensitivity(c, bounds) * found.rms
+
+
+@pytest.mark.parametrize("objective", ["rms", "max"])
+@pytest.mark.parametrize("bounds", [ParticipationBounds(12, 5), ParticipationBounds(13, 3, 2)])
+def test_the_gradient(bounds: ParticipationBounds, objective: Objective) -> None:
+    c = np.linspace(1.0, 0.3, 12)
+
+    def value(each: Floats) -> float:
+        return objective_of(each, bounds, objective)[0]
+
+    def slope(each: Floats) -> Floats:
+        return objective_of(each, bounds, objective)[1]
+
+    wrong = check_grad(value, slope, c)
+    assert wrong < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "bounds", "largest", "mean"),
+    [
+        (Blt(2, "max"), THOUSAND, 14.953, 12.402),
+        (Banded(), THOUSAND, 14.444, 11.573),
+        (Banded(), TWO_THOUSAND, 9.278, None),
+        pytest.param(Blt(3, "max"), TWO_THOUSAND, 9.451, None, marks=pytest.mark.long),
+    ],
+    ids=str,
+)
+def test_as_good_as_the_references(
+    mechanism: Mechanism, bounds: ParticipationBounds, largest: float, mean: float | None
+) -> None:
+    found = products(mechanism, bounds)
+    assert found[0] < 1.02 * largest
+    assert mean is None or found[1] < 1.02 * mean
+
+
+def test_independent_noise_costs_the_root_of_the_participations() -> None:
+    assert products(MECHANISMS.build("independent", {}), THOUSAND) == pytest.approx((100.0, 70.7460246), rel=1e-8)
+
+
+@pytest.mark.parametrize("mechanism", [Banded(), Banded(7, "max"), Blt(2), Blt(1, "max")], ids=str)
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ParticipationBounds(60, 13),
+        ParticipationBounds(60, 1, 3),
+        ParticipationBounds(60, 1),
+        ParticipationBounds(1, 1),
+        ParticipationBounds(2, 5),
+    ],
+    ids=str,
+)
+def test_optimized_ones_are_no_worse_than_plain_ones(mechanism: Mechanism, bounds: ParticipationBounds) -> None:
+    c = mechanism.coefficients(bounds)
+    place = 0 if getattr(mechanism, "objective", "") == "max" else 1
+    assert c[0] == 1.0
+    assert isinstance(mechanism, Banded) or (np.diff(c) <= 1e-12).all()
+    assert products(mechanism, bounds)[place] <= products(MECHANISMS.build("independent", {}), bounds)[place] * 1.001
+
+
+def test_a_cap_that_binds_wants_more_than_b_bands() -> None:
+    bounds = ParticipationBounds(500, 5, 10)
+    assert products(Blt(2), bounds)[1] < 0.8 * products(Banded(), bounds)[1]
+
+
+def test_never_more_bands_than_a_separation_keeps_apart() -> None:
+    assert len(Banded(50).coefficients(ParticipationBounds(60, 13))) == 13
+    assert len(Banded(4).coefficients(ParticipationBounds(60, 13))) == 4
+    assert len(Banded().coefficients(ParticipationBounds(6, 13))) == 6
+
+
+def test_what_is_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = Banded().coefficients(ParticipationBounds(40, 8))
+    (file,) = cache_folder().iterdir()
+    assert cache_folder() == tmp_path / "fedsim" / "mechanisms"
+    stored = json.loads(file.read_text())
+    assert Banded().coefficients(ParticipationBounds(40, 8)).tolist() == first.tolist()
+    file.write_text(json.dumps(stored | {"values": (first[1:] * 0.5).tolist()}))
+    assert Banded().coefficients(ParticipationBounds(40, 9)).tolist() != first.tolist()
+    assert len(list(cache_folder().iterdir())) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"question": "another", "values": [2]}', '{"values": "x"}', "nul"])
+def test_a_file_that_is_no_answer_is_found_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept(("own", 1), lambda: np.array([1.0]))
+    (file,) = cache_folder().iterdir()
+    file.write_text(text)
+    assert kept(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
+    assert kept(("own", 1), lambda: np.array([4.0])).tolist() == [3.0]
+
+
+def test_where_nothing_can_be_written_it_is_found_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fedsim").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
+    assert kept(("own", 1), lambda: np.array([4.0])).tolist() == [4.0]
+
+
+class Halved:
+    """A mechanism of one's own."""
+
+    def __init__(self, factor: float = 0.5) -> None:
+        self.factor = factor
+
+    def coefficients(self, bounds: ParticipationBounds) -> Floats:
+        return np.asarray(self.factor ** np.arange(bounds.rounds), dtype=np.float64)
+
+
+def test_one_of_ones_own() -> None:
+    own = MECHANISMS.build(f"{__name__}:Halved", {"factor": 0.25})
+    assert own.coefficients(ParticipationBounds(3)).tolist() == [1.0, 0.25, 0.0625]
+    with pytest.raises(PluginError, match="unknown option 'factr'; did you mean 'factor'"):
+        MECHANISMS.build(f"{__name__}:Halved", {"factr": 0.25})
+    with pytest.raises(PluginError, match="unknown privacy mechanism 'bandit'; did you mean 'banded'"):
+        MECHANISMS.find("bandit")

@@ -1,0 +1,124 @@
+"""Choosing among settings: ranks and ties, conditions, fronts, effects and confidence regions, each against by hand."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedsim.limits.grammar import parse_condition
+from fedsim.sweeps.decision import effect, ellipse, feasible, front, interval, rank, samples
+
+NAN = float("nan")
+
+
+def test_samples_are_by_setting_and_seed() -> None:
+    rows = [(0, 1, "a", 0.5), (4, 2, "a", 0.7), (0, 2, "b", 9.0), (0, 2, "a", None)]
+    frame = pl.DataFrame(rows, schema=["point", "seed", "metric", "value"], orient="row")
+    np.testing.assert_array_equal(samples(frame, "a", [0, 4], [1, 2]), [[0.5, NAN], [NAN, 0.7]])
+
+
+def test_intervals_are_student_s() -> None:
+    mean, half = interval(np.array([[1.0, 2.0, 4.0], [3.0, NAN, NAN], [NAN, NAN, NAN]]))
+    np.testing.assert_allclose(mean, [7 / 3, 3, NAN])
+    low, high = stats.t.interval(0.95, 2, loc=7 / 3, scale=stats.sem([1, 2, 4]))
+    np.testing.assert_allclose(half, [(high - low) / 2, NAN, NAN])
+
+
+def test_the_best_is_the_least_of_those_that_are_eligible() -> None:
+    values = np.array([[0.5, 0.7], [0.1, 0.3], [0.2, 0.4], [NAN, NAN]])
+    ranking = rank(values, np.array([True, False, True, True]))
+    assert ranking.best == 2
+    assert ranking.order.tolist() == [2, 0]
+    np.testing.assert_allclose(ranking.difference[:3], [0.3, -0.1, 0])
+    assert rank(values, np.full(4, True), maximize=True).best == 0
+    assert rank(values, np.full(4, False)).best is None
+
+
+def test_a_tie_is_a_paired_difference_whose_interval_contains_0() -> None:
+    world = np.array([0.0, 5.0, 10.0])  # what the worlds have in common, which pairing takes out
+    values = np.array([world, world + np.array([0.1, 0.11, 0.09]), world + np.array([0.3, -0.2, 0.1]), world])
+    assert rank(values, np.full(4, True)).tied.tolist() == [False, False, True, True]
+
+
+def test_with_one_seed_only_equals_tie() -> None:
+    ranking = rank(np.array([[0.1], [0.1], [0.2]]), np.full(3, True))
+    assert ranking.tied.tolist() == [False, True, False]
+    assert np.isnan(ranking.half).all()
+
+
+def test_conditions_are_judged_on_means_and_sure_beyond_their_intervals() -> None:
+    wide = np.array([[100.0, 320.0], [229.0, 231.0], [195.0, 215.0], [100.0, 101.0], [195.0, 200.0], [NAN, NAN]])
+    found = feasible([parse_condition("rounds.per_day >= 200")], [wide], 6)
+    assert found.kept.tolist() == [True, True, True, False, False, False]
+    assert found.sure.tolist() == [False, True, False, True, False, True]
+    assert feasible([], [], 2).kept.all()
+    between = feasible([parse_condition("1 <= rounds.per_day <= 2")], [np.array([[1.5, 1.5], [3.0, 3.0]])], 2)
+    assert (between.kept.tolist(), between.sure.tolist()) == ([True, False], [True, True])
+
+
+def test_the_front_is_what_nothing_beats_in_both() -> None:
+    less = np.array([[3.0, 3.0], [1.0, 1.0], [2.0, 2.0], [2.5, 2.5], [NAN, NAN]])
+    more = np.array([[9.0, 9.0], [5.0, 5.0], [7.0, 7.0], [7.0, 7.0], [9.0, 9.0]])
+    found = front(less, more)
+    assert found.rows.tolist() == [0, 2, 1]
+    assert found.dominated.tolist() == [False, False, False, True, False]
+
+
+def test_what_is_beaten_by_chance_alone_is_not_dominated() -> None:
+    less = np.array([[1.0, 2.0, 3.0], [1.5, 1.9, 2.9]])
+    more = np.full((2, 3), 4.0)
+    found = front(less, more)
+    assert found.rows.tolist() == [0]
+    assert not found.dominated.any()
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
+def test_a_front_beats_all_that_is_not_on_it(pairs: list[tuple[int, int]]) -> None:
+    a, b = np.array(pairs, dtype=float).T
+    found = front(a[:, None], b[:, None])
+    on = set(found.rows.tolist())
+    assert on
+    for row in range(len(a)):
+        better = [k for k in range(len(a)) if a[k] <= a[row] and b[k] >= b[row] and (a[k], b[k]) != (a[row], b[row])]
+        assert (row in on) == (not better)
+        assert found.dominated[row] == bool(better)
+
+
+def test_an_effect_averages_over_pairs_and_has_its_interval_over_seeds() -> None:
+    values = np.array([[0.0, 1.0, 2.0], [1.0, 2.5, 3.0], [5.0, 5.0, 5.0], [7.0, 7.0, 9.0]])
+    by_seed = [(1 + 2) / 2, (1.5 + 2) / 2, (1 + 4) / 2]
+    mean, half = effect(values, [(0, 1), (2, 3)])
+    assert mean == pytest.approx(np.mean(by_seed))
+    assert half == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(by_seed))
+    assert np.isnan(effect(values, [])).all()
+
+
+def test_the_region_is_hotelling_s() -> None:
+    x, y = np.random.default_rng(3).multivariate_normal([1, 2], [[2, 1], [1, 3]], 8).T
+    outline = ellipse(x, y)
+    assert outline is not None
+    off = outline - [x.mean(), y.mean()]
+    distance = np.einsum("ki,ij,kj->k", off, np.linalg.inv(np.cov(x, y)), off) * 8
+    np.testing.assert_allclose(distance, 2 * 7 / 6 * stats.f.ppf(0.95, 2, 6))
+    assert ellipse(x[:2], y[:2]) is None
+
+
+def test_the_region_covers_the_truth_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(7).multivariate_normal([0, 0], [[1, 0.5], [0.5, 2]], (2000, 5))
+    quantile = 2 * 4 / 3 * stats.f.ppf(0.95, 2, 3)
+    inside = 0
+    for each in draws:
+        outline = ellipse(*each.T)
+        assert outline is not None
+        mean = each.mean(axis=0)
+        inside += 5 * mean @ np.linalg.inv(np.cov(each.T)) @ mean <= quantile
+    assert inside / 2000 == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_region_without_spread_is_a_line() -> None:
+    outline = ellipse(np.full(4, 960.0), np.array([0.1, 0.2, 0.3, 0.4]))
+    assert outline is not None
+    np.testing.assert_allclose(outline[:, 0], 960)
+    assert np.ptp(outline[:, 1]) > 0.1
