@@ -45,6 +45,7 @@ _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low",
 _BESIDE = {
     "name",
     "description",
+    "question",
     "decide",
     "expect",
     "drift",
