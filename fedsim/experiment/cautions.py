@@ -75,7 +75,7 @@ def of_chance(measured: float, most: int, taken: int, clients: int, together: in
             f"nobody took part more than once: the distance of {measured:.3f} from uniform says how many did not take "
             "part, and nothing of a bias"
         )
-    elif taken >= FEW * clients:
+    elif taken >= FEW * clients or more_even(measured, taken, clients, together):
         return
     elif not beyond_chance(measured, taken, clients, together):
         yield (
@@ -118,3 +118,9 @@ def beyond_chance(measured: float, taken: int, clients: int, together: int = 1) 
     """
     drawn, of = taken // together, clients // together
     return measured > by_chance(drawn, of) + 2 * chance_spread(drawn) + _ROUNDING
+
+
+def more_even(measured: float, taken: int, clients: int, together: int = 1) -> bool:
+    """Tell whether frequencies lie nearer to uniform than equal chances would put them; parameters as there."""
+    drawn, of = taken // together, clients // together
+    return measured < by_chance(drawn, of) - 2 * chance_spread(drawn)

@@ -28,6 +28,8 @@ class Document:
         Which of them; the page's template is named after it.
     name
         What it is about, as a person wrote it: text, never markup.
+    finding
+        What was found, in one sentence: the title of the page, which is the name where there is none.
     description, status
         What a person wrote of it, and how far it got; empty where there is nothing to say.
     verdict, answer, tiles
@@ -52,6 +54,7 @@ class Document:
 
     kind: str
     name: str
+    finding: str = ""
     description: str = ""
     status: object = ""
     verdict: Verdict | None = None
@@ -67,7 +70,7 @@ class Document:
     failures: tuple[str, ...] = ()
 
 
-_SHOWN = ("name", "description", "status", "verdict", "answer", "tiles", "version")
+_SHOWN = ("name", "finding", "description", "status", "verdict", "answer", "tiles", "version")
 
 
 def drawn(document: Document) -> Mapping[str, Picture]:

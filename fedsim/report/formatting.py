@@ -119,3 +119,57 @@ def listing(items: Sequence[str]) -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
+    """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
+    write = _signed if sign else minus
+    if margin is None or not math.isfinite(margin) or margin <= 0:
+        return signed(value, lambda each: number(each, 2)) if sign else number(value, 2)
+    decimals = max(0, _leading(margin))
+    if decimals > _MOST_DECIMALS:
+        return f"{write(f'{value:.1e}')} ± {margin:.0e}"
+    return f"{write(f'{value:,.{decimals}f}')} ± {margin:,.{decimals}f}"
+
+
+def percent_within(share: float, margin: float | None) -> str:
+    """Write a share as a percentage, with half of its interval where that is known: ``35.4 ± 1.9 %``."""
+    if margin is None or not math.isfinite(margin) or margin <= 0:
+        return percent(share)
+    return f"{give_or_take(100 * share, max(100 * margin, 0.1))}{_THIN}%"
+
+
+_MOST_DECIMALS = 7
+
+
+def _leading(margin: float) -> int:
+    """Return how many decimals a margin needs: two digits where it begins with a one, else one."""
+    rounded = f"{margin:.0e}"
+    return -int(rounded.partition("e")[2]) + (1 if rounded.startswith("1") else 0)
+
+
+def _signed(text: str) -> str:
+    return minus(text) if text.startswith("-") else f"+{text}"
+
+
+_FRACTIONS = (
+    *((1 / 10, "a tenth"), (1 / 5, "a fifth"), (1 / 4, "a quarter"), (1 / 3, "a third"), (2 / 5, "two fifths")),
+    *((1 / 2, "half"), (3 / 5, "three fifths"), (2 / 3, "two thirds"), (3 / 4, "three quarters")),
+    *((4 / 5, "four fifths"), (9 / 10, "nine tenths")),
+)
+_NEAR, _NEARER = 0.035, 0.01
+
+
+def roughly(share: float) -> str:
+    """Say a share of one as a person would: ``a third``, ``more than a third``; small ones in per cent."""
+    fraction, words = min(_FRACTIONS, key=lambda each: abs(each[0] - share))
+    if abs(fraction - share) > _NEAR or share < 0.08:
+        return percent(share)
+    if abs(fraction - share) <= _NEARER:
+        return words
+    return f"{'more than' if share > fraction else 'nearly'} {words}"
+
+
+def capitalized(text: str) -> str:
+    """Begin with a capital letter, and leave the rest as it is."""
+    return text[:1].upper() + text[1:]

@@ -1,19 +1,29 @@
 """The report of one run."""
 
-from fedsim.report.answer import answer, tiles
+from collections.abc import Sequence
+
+from fedsim.report.answer import answer
 from fedsim.report.charts import BUILTIN, run_charts
+from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.document import Document
+from fedsim.report.finding import finding
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.own_charts import own_charts
 from fedsim.report.provenance import provenance
 from fedsim.report.tables import (
+    bias_table,
     client_table,
     ending_table,
     group_table,
     learning_table,
     own_metric_table,
 )
+from fedsim.report.tiles import tiles
 from fedsim.report.verdict import verdict
+
+
+def _shown(charts: Sequence[Chart | Absent]) -> bool:
+    return any(isinstance(chart, Chart) for chart in charts)
 
 
 def run_document(run: FinishedRun, plugins: bool = False) -> Document:
@@ -23,10 +33,11 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
         charts[each.section] += (each.chart,)
     origin, learning = provenance(run), learning_table(run)
     rounds = run.rounds.group_by("outcome").len()
-    endings = (ending_table("rounds", rounds), ending_table("sessions", run.gathered.outcomes))
+    endings = (ending_table(f"{run.noun}s", rounds), ending_table("sessions", run.gathered.outcomes))
     return Document(
         kind="run",
         name=run.name,
+        finding=finding(run),
         description=run.scenario.description,
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),
@@ -35,7 +46,10 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
         charts=charts,
         names=(*BUILTIN, *(each.chart.name for each in own if each.picture or each.failure)),
         context={
+            "noun": run.noun,
+            "trained": run.scenario.learning is not None or bool(learning) or _shown(charts["learning"]),
             "learning": learning,
+            "distances": bias_table(run),
             "groups": group_table(run),
             "clients": client_table(run),
             "endings": [table for table in endings if table.rows],

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from fedsim.report.bias import ROUNDING, bias_of
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NOTHING, count, duration, fixed, number, percent, together
+from fedsim.report.formatting import NOTHING, capitalized, count, duration, fixed, number, percent, together
 from fedsim.report.optimizers import late_descents, optimizers
 
 ENDS = 8
@@ -107,12 +108,52 @@ def group_table(run: FinishedRun) -> Table | None:
     return Table("Groups, as shares of the whole", header, rows, note=note)
 
 
+def bias_table(run: FinishedRun) -> Table | None:
+    """Show distances in turns that are misplaced and as L1; None where nothing was measured."""
+    metric, bias = run.metrics.get, bias_of(run)
+    if metric("participation.l1_uniform") is None or not run.clients["participations"].sum():
+        return None
+    distances = {
+        "Measured, from uniform": bias.measured,
+        "Equal chances for everybody, from uniform": bias.fair,
+        "Theory, from uniform": metric("participation.l1_uniform_theory"),
+        "Measured, from theory": metric("participation.l1_chain"),
+        "Sampling noise alone, from the long run": metric("participation.l1_noise"),
+    }
+    rows = tuple(
+        (what, percent(l1 / 2 if l1 > ROUNDING else 0), "0" if l1 <= ROUNDING else fixed(l1))
+        for what, l1 in distances.items()
+        if l1 is not None
+    )
+    note = (
+        "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the share of the turns "
+        "that would have to go to others."
+    )
+    return Table("How far frequencies lie from each other", ("Distance", "Misplaced turns", "L1"), rows, note=note)
+
+
+_ENDS = {
+    "target": "target: enough clients reported",
+    "deadline": "deadline: time was up first",
+    "exhausted": "exhausted: nobody was left who could report",
+    "skipped": "skipped: too few clients were eligible",
+    "stopped": "stopped: the run was over",
+    "reported": "reported: the report was taken",
+    "dropped": "dropped: the device became unavailable",
+    "late": "late: the report came after the deadline",
+    "aborted": "aborted: the round had closed, or the run was over",
+    "stale": "stale: the report was too many versions late",
+}
+
+
 def ending_table(what: str, endings: pl.DataFrame) -> Table:
     """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
     ranked = endings.sort("len", "outcome", descending=[True, False])
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
-    return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows)
+    meanings = [_ENDS[outcome] for outcome, *_ in rows if outcome in _ENDS]
+    note = f"{capitalized('; '.join(meanings))}." if meanings else ""
+    return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
 
 
 def learning_table(run: FinishedRun) -> Table | None:

@@ -85,6 +85,11 @@ def test_short_runs_are_compared_with_equal_chances(measured: float, words: str)
     assert all("(20 for each client)" in each and "0.177" in each for each in said)
 
 
+def test_what_is_more_even_than_chance_is_not_too_short() -> None:
+    """A long separation makes participation regular: 0.1, where equal chances lie 0.177 from uniform."""
+    assert list(of_chance(0.1, 24, 2000, 100)) == []
+
+
 def test_long_runs_need_no_warning() -> None:
     assert list(of_chance(0.01, 400, 30_000, 1000)) == []
 

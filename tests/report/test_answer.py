@@ -9,10 +9,12 @@ import polars as pl
 import pytest
 
 from fedsim.learning import summarise
-from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, answer, tiles
+from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, answer
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.optimizers import late_descents, references
 from fedsim.report.tables import group_table, learning_table
+from fedsim.report.tiles import tiles
+from fedsim.scenario.server import Selection
 
 from .runs import DEGENERATE
 
@@ -38,14 +40,21 @@ def with_metrics(run: FinishedRun, **metrics: float | None) -> FinishedRun:
 def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
     run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
     assert words(run).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
-        "Over 400 rounds with separation R = 8, all 100 clients took part. "
-        "Client frequencies lie 0.461 (L1) from uniform; theory says 0.458. "
-        "For all to take part equally, 23.1 % of the participations would have to go to other clients. "
-        "Learning ends at these losses: fedavg at 5.3123 and debiased_fedavg at 5.2871. "
-        "Under uniform participation, fedavg would end at 5.2870. "
+        "Over 400 rounds with separation R = 8 (who takes part rests for 8 rounds), all 100 clients took part. "
+        "Each round selects 5 clients, its cohort. "
+        "A client took part 20 times on average and 44 at most; nobody was left out. "
+        "For all to take part equally, 23.1 ± 1.0 % of the turns (a turn is one participation of one client) would "
+        "have to go to other clients, where equal chances for everybody would misplace 8.8 %. "
+        "Theory, which computes what weights, cohort and separation alone do in the long run, says 22.9 %. "
+        "Of 20 groups, group 0 takes part 2.2 times as often as its size says and group 12 0.4; equal chances would "
+        "keep each between 0.573 and 1.43. "
+        "The loss of debiased_fedavg cannot be told from that of unbiased training (fedavg under uniform participation)"
+        ": +0.0001 ± 0.0010. Apart from it by more than chance: fedavg +0.0253 ± 0.0008. "
+        "What fedavg misses is 0.6 % of what unbiased training gained. "
         "The pace was 960 rounds per simulated day; the median round took 85.1 s. "
-        "Measured and theoretical frequencies are 0.070 apart, where sampling noise alone would give 0.080. "
-        "The runs have converged: their losses can be compared."
+        "Measured and theoretical frequencies are 3.5 % of the turns apart, where sampling noise alone would give "
+        "4.0 %. "
+        "The losses of all methods have converged, so that they can be compared."
     )
     assert warnings(run) == []
 
@@ -57,18 +66,113 @@ def test_sentences_about_one_question_stand_together(run: FinishedRun) -> None:
 
 
 def test_too_few_participations_to_tell_bias_from_chance(run: FinishedRun) -> None:
-    """2,000 participations of 100 clients: a fair lottery lies 0.177 from uniform, so 0.3 may be chance; 0.4 is not."""
+    """2,000 participations of 100 clients: equal chances put them 0.177 from uniform, so of 0.3 half is chance."""
     (warning,) = warnings(with_metrics(run, participation__l1_uniform=0.3))
-    assert "(20 for each client) would lie 0.177 from uniform: the run is too short" in warning
+    assert warning.startswith("Too short to tell how much of the distance is bias and how much chance: of 0.300, equal")
+    (warning,) = warnings(with_metrics(run, participation__l1_uniform=0.17))
+    assert warning.startswith("Too short to tell bias from chance: equal chances for everybody would put as few")
+    assert "(20 for each client) 0.177 from uniform, and these lie 0.170 from it." in warning
     assert warnings(with_metrics(run, participation__l1_uniform=0.4)) == []
 
 
 def test_no_bias_at_all_is_said_without_decimals(run: FinishedRun) -> None:
     names = ("l1_uniform", "l1_uniform_theory", "l1_chain", "l1_noise")
-    text = words(with_metrics(run, **{f"participation__{name}": 1e-16 * (5 - len(name)) ** 2 for name in names}))
-    assert "frequencies lie 0 (L1) from uniform; theory says 0." in text
+    even = run.clients.with_columns(participations=pl.lit(20), frequency=pl.lit(0.01))
+    tiny = {f"participation__{name}": 1e-16 * (5 - len(name)) ** 2 for name in names}
+    text = words(replace(with_metrics(run, **tiny), clients=even)).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "Everyone took part equally often." in text
-    assert "are 0 apart, where sampling noise alone would give 0." in text
+    assert "would have to go" not in text
+    assert "are 0 % of the turns apart, where sampling noise alone would give 0 %." in text
+
+
+def test_a_cool_down_is_named_beside_the_separation(run: FinishedRun) -> None:
+    six = replace(run, clients=run.clients.with_columns(cooldown_s=6 * 3600.0, separation=pl.lit(0)))
+    assert "Over 400 rounds with separation R = 0 and a cool-down of 6\N{NARROW NO-BREAK SPACE}h, all" in words(six)
+    mixed = pl.when(pl.col("client") < 50).then(60.0).otherwise(7200.0)
+    several = run.clients.with_columns(cooldown_s=mixed, separation=pl.col("client") % 3)
+    text = words(replace(run, clients=several)).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert (
+        "with separations from R = 0 to 2 (who takes part rests for up to 2 rounds) and a cool-down of 60 s to 2 h"
+        in text
+    )
+
+
+def test_a_separation_that_outlasts_the_run_is_a_warning(run: FinishedRun) -> None:
+    counts = pl.when(pl.col("client") < 30).then(1).otherwise(0)
+    once = run.clients.with_columns(participations=counts, separation=pl.lit(400))
+    said = warnings(replace(with_metrics(run, participation__l1_uniform=1.4), clients=once))
+    assert said[0].startswith("Nobody took part more than once: the distance of 1.400 from uniform")
+    assert said[1].startswith(
+        "With a separation of 400 rounds in a run of 400, every client can take part once at most"
+    )
+    assert len(said) == 2
+    assert "times as often as its size" not in words(replace(run, clients=once))
+
+
+def with_server(run: FinishedRun, **changes: object) -> FinishedRun:
+    server = run.scenario.server.model_copy(update=changes)
+    return replace(run, scenario=run.scenario.model_copy(update={"server": server}))
+
+
+def test_more_selected_than_wanted_is_explained(run: FinishedRun) -> None:
+    text = words(with_server(run, cohort=50, over_select=1.3))
+    assert "Each round wants 50 reports and selects 65 clients for them (over_select 1.3), since some may not" in text
+
+
+@pytest.mark.parametrize(
+    ("shortage", "then"),
+    [("wait", ", and waited for more"), ("proceed", ", and went on with fewer"), ("skip", ", and were skipped")],
+)
+def test_shortages_are_told_from_rounds_that_missed_their_reports(run: FinishedRun, shortage: str, then: str) -> None:
+    short = with_metrics(run, rounds__shortage_share=0.117, rounds__target_share=0.999)
+    text = words(with_server(short, shortage=shortage)).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert f"11.7 % of the rounds found fewer eligible clients than they wanted to select{then}; 99.9 % of all" in text
+
+
+def test_waiting_is_a_cost_and_a_tile(run: FinishedRun) -> None:
+    """95 of 168 hours; where nobody waited, nothing is said of it."""
+    manifest = {**run.manifest, "simulated_s": 168 * 3600.0}
+    waits = with_metrics(run, rounds__waiting_share=95 / 168, rounds__wait__max=8.8 * 3600)
+    waits = replace(waits, manifest=manifest)
+    text = words(waits).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "Rounds spent 56.5 % of the time waiting for clients (95 of 168 h, the longest 8.8 h)." in text
+    (tile,) = [tile for tile in tiles(waits) if tile.label == "of the time spent waiting"]
+    assert (tile.value, tile.detail) == ("56.5\N{NARROW NO-BREAK SPACE}%", "longest 8.8\N{NARROW NO-BREAK SPACE}h")
+    never = with_metrics(run, rounds__waiting_share=0.0, rounds__wait__max=0.0)
+    assert "waiting" not in words(never)
+    assert not any("waiting" in tile.label for tile in tiles(never))
+
+
+def test_device_time_is_in_device_hours(run: FinishedRun) -> None:
+    text = words(with_metrics(run, sessions__device_hours=2800.0, sessions__wasted_share=0.014))
+    assert "Devices spent 2,800 device-hours in sessions, 1.4\N{NARROW NO-BREAK SPACE}% of that in vain." in text
+
+
+def test_who_was_left_out_stands_beside_chance(run: FinishedRun) -> None:
+    some = pl.when(pl.col("client") < 20).then(0).when(pl.col("client") < 25).then(1).otherwise(20)
+    text = words(replace(run, clients=run.clients.with_columns(participations=some)))
+    text = text.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "20.0 % never did, 5.0 % only once (equal chances would leave out < 0.1 %)." in text
+
+
+def test_of_a_few_groups_each_is_compared_with_its_size(run: FinishedRun) -> None:
+    group = pl.when(pl.col("client") < 50).then(pl.lit("here")).otherwise(pl.lit("there"))
+    counts = pl.when(pl.col("client") < 50).then(22).otherwise(18)
+    clients = run.clients.with_columns(group=group, participations=counts)
+    cohorts = with_server(replace(run, clients=clients), selection=Selection(kind="uniform"))
+    said = "here takes part 1.1 times as often as its size says and there 0.9; equal chances would keep each between"
+    assert f"{said} 0.956 and 1.04." in words(cohorts)
+    even = replace(cohorts, clients=clients.with_columns(participations=pl.lit(20)))
+    assert "here takes part 1 times" in words(even)
+    assert "between 0.956 and 1.04, and do." in words(even)
+
+
+def test_where_there_are_neither_groups_nor_weights_tenths_are_compared(run: FinishedRun) -> None:
+    counts = pl.when(pl.col("client") < 50).then(38).otherwise(2)
+    flat = run.clients.with_columns(group=pl.lit("all"), weight=pl.lit(0.01), participations=counts)
+    text = words(replace(run, clients=flat)).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "that took part most had 19.0 % of the turns, the tenth that did least 1.0 %; by equal chances" in text
+    assert "would be 14.1 % and 6.3 %" in text
 
 
 def test_measurements_far_from_theory_are_a_warning(run: FinishedRun) -> None:
@@ -78,10 +182,11 @@ def test_measurements_far_from_theory_are_a_warning(run: FinishedRun) -> None:
 
 def test_what_has_not_converged_is_named(run: FinishedRun) -> None:
     one = with_metrics(run, learning__fedavg__converged=0.0)
-    assert warnings(one) == ["fedavg has NOT converged: its loss shows how far it got, not where it would end."]
+    said = "The loss of fedavg has NOT converged: it shows how far training got, not where it would end."
+    assert warnings(one) == [said]
     every = replace(run, metrics=dict.fromkeys((name for name in run.metrics if name.endswith("converged")), 0.0))
     every = replace(every, metrics={**run.metrics, **every.metrics})
-    assert warnings(every)[0].startswith("The runs have NOT converged")
+    assert warnings(every)[0].startswith("The losses of all methods have NOT converged")
 
 
 def test_a_missing_loss_is_said(run: FinishedRun) -> None:
@@ -108,11 +213,14 @@ def test_odd_runs_have_an_answer(run_directory: Path, name: str) -> None:
     assert list(tiles(run))
 
 
-def test_tiles_compare_losses_digit_by_digit(run: FinishedRun) -> None:
+def test_tiles_show_what_is_known_and_no_digit_more(run: FinishedRun) -> None:
     shown = {tile.label: tile.value for tile in tiles(run)}
-    assert shown["loss, debiased_fedavg"] == "5.2871"
-    assert shown["loss, fedavg_uniform"] == "5.2870"
-    assert shown["L1 from uniform, theory"] == "0.458"
+    assert shown["loss above unbiased, fedavg"] == "+0.0253 ± 0.0008"
+    assert shown["loss, fedavg_uniform"] == "5.29"
+    assert shown["misplaced turns, theory"] == "22.9\N{NARROW NO-BREAK SPACE}%"
+    (misplaced,) = [tile for tile in tiles(run) if tile.label == "misplaced turns"]
+    assert misplaced.value == "23.3 ± 1.0\N{NARROW NO-BREAK SPACE}%"
+    assert misplaced.detail == "by equal chances 8.8\N{NARROW NO-BREAK SPACE}%; L1 0.465"
 
 
 def test_learning_table_leaves_out_what_nobody_has(run: FinishedRun) -> None:

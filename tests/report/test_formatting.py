@@ -4,7 +4,20 @@ import math
 
 import pytest
 
-from fedsim.report.formatting import NOTHING, count, duration, fixed, listing, number, percent, together
+from fedsim.report.formatting import (
+    NOTHING,
+    capitalized,
+    count,
+    duration,
+    fixed,
+    give_or_take,
+    listing,
+    number,
+    percent,
+    percent_within,
+    roughly,
+    together,
+)
 
 
 def plain(text: str) -> str:
@@ -61,3 +74,53 @@ def test_counts_and_listings() -> None:
         "a and b",
         "a, b and c",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "margin", "text"),
+    [
+        (0.25312, 0.0312, "0.25 ± 0.03"),
+        (0.25312, 0.0131, "0.253 ± 0.013"),
+        (-0.25312, 0.0312, "-0.25 ± 0.03"),
+        (1234.5, 312.0, "1,234 ± 312"),
+        (0.25312, None, "0.25"),
+        (0.25312, 0.0, "0.25"),
+        (0.0, 0.0095, "0.000 ± 0.009"),
+        (2.5e-9, 3e-10, "2.5e-09 ± 3e-10"),
+    ],
+)
+def test_numbers_have_the_digits_that_their_interval_leaves(value: float, margin: float | None, text: str) -> None:
+    assert give_or_take(value, margin).replace("\N{MINUS SIGN}", "-") == text
+
+
+def test_differences_have_a_sign() -> None:
+    assert give_or_take(0.25, 0.03, sign=True) == "+0.25 ± 0.03"
+    assert give_or_take(-0.25, 0.03, sign=True) == "\N{MINUS SIGN}0.25 ± 0.03"
+    assert give_or_take(0.25, None, sign=True) == "+0.25"
+
+
+def test_shares_have_an_interval_of_no_less_than_a_tenth_of_a_per_cent() -> None:
+    assert percent_within(0.3541, 0.021).replace("\N{NARROW NO-BREAK SPACE}", " ") == "35 ± 2 %"
+    assert percent_within(0.3541, 0.0001).replace("\N{NARROW NO-BREAK SPACE}", " ") == "35.41 ± 0.10 %"
+    assert percent_within(0.3541, None) == percent(0.3541)
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (1 / 3, "a third"),
+        (0.358, "more than a third"),
+        (0.31, "nearly a third"),
+        (0.29, "29.0 %"),
+        (0.07, "7.0 %"),
+        (0.25, "a quarter"),
+        (0.97, "97.0 %"),
+        (0.5, "half"),
+    ],
+)
+def test_shares_in_words(share: float, words: str) -> None:
+    assert roughly(share).replace("\N{NARROW NO-BREAK SPACE}", " ") == words
+
+
+def test_only_the_first_letter_is_capitalized() -> None:
+    assert (capitalized("a Third"), capitalized("")) == ("A Third", "")

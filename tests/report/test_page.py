@@ -105,6 +105,44 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
     assert shown.find("html") == [{"lang": "en"}]
 
 
+def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
+    shown = Page(page)
+    found = "Nearly a quarter of all turns go to the wrong devices; "
+    assert shown.inside("h1")[0].startswith(found)
+    assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
+    assert shown.inside("title")[0].endswith(" · fedsim report")
+    assert "fedsim · run report · paper-synthetic" in shown.inside("p")
+
+
+def test_where_nothing_was_trained_nothing_leads_to_learning(page: str, run_directory: Path) -> None:
+    assert {"href": "#learning"} in Page(page).find("a")
+    one_client(run_directory)
+    shown = check(write_report(run_directory).read_text(encoding="utf-8"))
+    assert {"href": "#learning"} not in shown.find("a")
+    assert "learning" not in {attributes.get("id") for _, attributes in shown.elements}
+
+
+def test_distances_stand_in_a_table_in_turns_and_as_l1(page: str) -> None:
+    cells = Page(page).inside("td")
+    at = cells.index("Measured, from uniform")
+    assert cells[at + 1 : at + 3] == ["23.3\N{NARROW NO-BREAK SPACE}%", "0.465"]
+    assert "Equal chances for everybody, from uniform" in cells
+
+
+def test_ends_of_rounds_are_explained(page: str) -> None:
+    assert "Target: enough clients reported." in Page(page).inside("p")
+
+
+def test_expectations_that_are_met_show_what_was_observed(run_directory: Path) -> None:
+    """Some of them at once, many when asked for."""
+    met = {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
+    for many, unfolded in ((4, True), (5, False)):
+        write_manifest(run_directory, verdict=[met] * many)
+        shown = Page(write_report(run_directory).read_text(encoding="utf-8"))
+        assert any("observed 60 · limit 5" in text for text in shown.inside("span"))
+        assert ({"open": ""} in shown.find("details")) == unfolded
+
+
 def test_the_page_names_no_other_place(page: str) -> None:
     text = re.sub(r'<meta http-equiv="[^>]*>|/\*.*?\*/', "", page, flags=re.DOTALL)
     assert "http" not in text
@@ -144,8 +182,9 @@ def test_names_are_text_everywhere(run_directory: Path) -> None:
     rewrite(run_directory / "clients.parquet", lambda rows: rows.with_columns(group=pl.lit(HOSTILE)))
     rewrite(run_directory / "rounds.parquet", lambda rows: rows.with_columns(outcome=pl.lit(HOSTILE)))
     shown = check(write_report(run_directory).read_text(encoding="utf-8"))
-    assert shown.inside("h1") == [HOSTILE]
+    assert shown.inside("h1") == ["The run is too short to tell bias from chance."]
     assert shown.inside("title")[0].startswith(HOSTILE)
+    assert any(HOSTILE in text and text.startswith("fedsim · run report · ") for text in shown.inside("p"))
     assert HOSTILE in shown.inside("text")
     assert HOSTILE in shown.inside("td")
     assert any("</svg></style>联邦" in text for text in shown.inside("desc"))

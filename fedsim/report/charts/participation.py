@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats
+from fedsim.report.bias import bias_of, chance_words
 from fedsim.report.binning import POINTS, Binned, binned, edges
 from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, rule, scaled, spans_decades
 from fedsim.report.finished_run import FinishedRun
@@ -45,6 +46,8 @@ class Participation:
         Whether ranks go on a logarithmic axis.
     order
         What clients are ordered by: ``weight``; where all weigh the same, ``theory`` or else ``frequency``.
+    chance
+        How much of the spread equal chances for everybody would make too; empty where that is not known.
     """
 
     clients: int
@@ -54,6 +57,7 @@ class Participation:
     separations: tuple[int, int]
     logarithmic: bool
     order: str = "weight"
+    chance: str = ""
 
 
 def participation_data(run: FinishedRun) -> Participation | str:
@@ -81,6 +85,7 @@ def participation_data(run: FinishedRun) -> Participation | str:
         separations=(int(waits.min()), int(waits.max())),
         logarithmic=steep,
         order=order,
+        chance=chance_words(bias_of(run)),
     )
 
 
@@ -112,7 +117,7 @@ class ParticipationChart:
         notes = ["1 is uniform: every client taking part equally often."]
         if data.order == "frequency":
             notes.append(
-                "All clients weigh the same, so they are in the order of their frequency; chance alone spreads it."
+                f"All clients weigh the same, so they are in the order of their frequency. {data.chance}".strip()
             )
         elif data.order == "theory":
             notes.append("All clients weigh the same, so they are in the order of what theory predicts.")

@@ -1,0 +1,215 @@
+"""Parts of the clients beside each other: groups, the heaviest and the lightest, those that took part most and least.
+
+Groups are compared with what equal chances would give them. The heaviest and the lightest have an interval from batch
+means: the rounds are cut into 20 spans in order, and a ratio differs from span to span as chance makes it (ratio
+estimator; Law, *Simulation Modeling and Analysis*, ch. 9).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from scipy.special import gammaln, ndtri, stdtrit
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.row_groups import slices
+from fedsim.experiment.cautions import drawn_together
+from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import count, cut, number
+
+NORMAL = 1.96
+"""Half of a 95 % interval, in standard deviations of the normal law."""
+
+BATCHES = 20
+FEWEST = 10 * BATCHES
+"""With fewer rounds than these a span is too short to tell anything."""
+
+MOST_GROUPS = 1_000
+"""More groups than these are not compared."""
+
+LONGEST = 40
+"""Characters of a group's name that are shown."""
+
+TENTH = 10
+"""The heaviest and the lightest of so many equal parts are compared; of fewer than twice as many clients, one each."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A group, and how often it takes part.
+
+    Parameters
+    ----------
+    name
+        As a person wrote it.
+    times
+        Its share of the participations over its share of the clients: 1 is even.
+    margin
+        How far from 1 equal chances for everybody would put that, in 95 of 100 runs.
+    """
+
+    name: str
+    times: float
+    margin: float
+
+    @property
+    def apart(self) -> bool:
+        """Whether it differs from even by more than chance."""
+        return abs(self.times - 1) > self.margin
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Two parts of the clients, of which one takes part more often, client for client, and by more than chance.
+
+    Parameters
+    ----------
+    high, low
+        What they are, in words.
+    times
+        How many times as often; None where the lower one never does.
+    margin
+        Half of a 95 % interval of that; None for groups, which are compared with equal chances.
+    least
+        The lower one, named alone.
+    """
+
+    high: str
+    low: str
+    times: float | None
+    margin: float | None
+    least: str
+
+    @property
+    def words(self) -> str:
+        """Who takes part how much more often than whom, to the digits that are known."""
+        if self.times is None:
+            return f"{self.least} never trains"
+        if self.margin is not None and self.margin > self.times / 4:
+            return f"{self.high} trains at least {number(self.times - self.margin, 2)} times as often as {self.low}"
+        many = count(self.times) if self.times >= TENTH else number(self.times, 2)
+        return f"{self.high} trains {many} times as often as {self.low}"
+
+
+def groups_of(run: FinishedRun) -> tuple[Part, ...]:
+    """Compare groups with their size, in the order of the scenario; none where there is one, or nobody took part."""
+    groups = run.clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("participations").sum())
+    taken = int(groups["participations"].sum())
+    if not 1 < len(groups) <= MOST_GROUPS or not taken:
+        return ()
+    draws = taken / drawn_together(run.scenario)
+    size = groups["len"].to_numpy() / len(run.clients)
+    times = groups["participations"].to_numpy() / taken / size
+    margin = NORMAL * np.sqrt((1 - size) / (size * draws))
+    return tuple(map(Part, map(str, groups["group"]), times.tolist(), margin.tolist()))
+
+
+def ends_of(run: FinishedRun) -> Ends | None:
+    """Find the two parts that differ most for a reason: groups, or the heaviest and the lightest clients.
+
+    None where nobody took part, or there are neither groups nor weights, or they make no difference beyond chance.
+    """
+    found = [each for each in (_group_ends(run), _weight_ends(run)) if each is not None]
+    return max(found, key=lambda each: math.inf if each.times is None else each.times, default=None)
+
+
+def _group_ends(run: FinishedRun) -> Ends | None:
+    groups = groups_of(run)
+    # The more groups there are, the farther chance puts the farthest of them.
+    wider = float(-ndtri(0.025 / max(len(groups), 1))) / NORMAL
+    if not any(abs(group.times - 1) > wider * group.margin for group in groups):
+        return None
+    high, low = (ends(groups, key=lambda group: group.times) for ends in (max, min))
+    one, other = f"a device of {cut(high.name, LONGEST)}", f"one of {cut(low.name, LONGEST)}"
+    times = high.times / low.times if low.times else None
+    return Ends(one, other, times, None, f"a device of {cut(low.name, LONGEST)}")
+
+
+def _weight_ends(run: FinishedRun) -> Ends | None:
+    weight, clients = run.clients["weight"].to_numpy(), len(run.clients)
+    if clients < 2 or weight.max() == weight.min() or not run.clients["participations"].sum():
+        return None
+    together = drawn_together(run.scenario)
+    if together > 1:
+        size, noun = together, "group"
+    else:
+        size, noun = (clients // TENTH, "tenth") if clients >= 2 * TENTH else (1, "client")
+    order = np.argsort(-weight, kind="stable")
+    label = np.full(clients, 2)
+    label[order[:size]], label[order[-size:]] = 0, 1
+    turns = _turns(run, label, 3)[:, :2]
+    high, low = turns.astype(np.float64).T
+    if not low.any():
+        return Ends(f"the heaviest {noun}", "the lightest", None, None, f"the lightest {noun}")
+    times, margin = _ratio(high, low)
+    apart = len(run.rounds) >= FEWEST and times - margin > 1
+    return Ends(f"the heaviest {noun}", "the lightest", times, margin, f"the lightest {noun}") if apart else None
+
+
+def _ratio(above: Floats, below: Floats) -> tuple[float, float]:
+    """Return sum(above) / sum(below) over the spans, and half of its 95 % interval (Student's t)."""
+    ratio = above.sum() / below.sum()
+    spread = math.sqrt(float(np.square(above - ratio * below).sum()) * BATCHES / (BATCHES - 1))
+    return float(ratio), float(stdtrit(BATCHES - 1, 0.975) * spread / below.sum())
+
+
+def _turns(run: FinishedRun, label: Ints, labels: int) -> Ints:
+    """Count the participations by span of the run and by what the client of each row of the table is labelled with."""
+    order = np.argsort(run.clients["client"].to_numpy(), kind="stable")
+    known = run.clients["client"].to_numpy()[order]
+    rounds = 1 + int(run.rounds["round"].to_numpy().max(initial=0))
+    counts = np.zeros(BATCHES * labels, dtype=np.int64)
+    for part in slices(run.participations, "client", "round"):
+        client, number = part["client"].to_numpy(), part["round"].to_numpy()
+        place = np.minimum(np.searchsorted(known, client), len(known) - 1)
+        found = known[place] == client
+        span = np.clip(number[found] * BATCHES // rounds, 0, BATCHES - 1)
+        counts += np.bincount(span * labels + label[order[place[found]]], minlength=len(counts))
+    return counts.reshape(BATCHES, labels)
+
+
+@dataclass(frozen=True)
+class Tenths:
+    """Shares of all participations that go to the tenth of the clients that took part most, and to the least.
+
+    Parameters
+    ----------
+    most, least
+        Of this run.
+    most_by_chance, least_by_chance
+        Under equal chances for everybody, which also put some clients above others.
+    """
+
+    most: float
+    least: float
+    most_by_chance: float
+    least_by_chance: float
+
+
+def tenths_of(run: FinishedRun) -> Tenths | None:
+    """Compare the tenths of the clients at both ends; None below 20 clients, or where nobody took part."""
+    counts = np.sort(run.clients["participations"].to_numpy())
+    size, taken = len(counts) // TENTH, int(counts.sum())
+    if size < 2 or not taken:
+        return None
+    share = size / len(counts)
+    most, least = (_share_by_chance(taken, len(counts), share, upper) for upper in (True, False))
+    return Tenths(float(counts[-size:].sum() / taken), float(counts[:size].sum() / taken), most, least)
+
+
+def _share_by_chance(taken: int, clients: int, share: float, upper: bool) -> float:
+    """Return the share of n participations that the upper or lower part of binomial(n, 1 / N) counts holds."""
+    mean = taken / clients
+    reach = 12 * math.sqrt(mean) + 12
+    count = np.arange(max(0, math.floor(mean - reach)), min(taken, math.ceil(mean + reach)) + 1, dtype=np.float64)
+    ways = gammaln(taken + 1) - gammaln(count + 1) - gammaln(taken - count + 1)
+    chance = np.exp(ways + count * math.log(1 / clients) + (taken - count) * math.log1p(-1 / clients))
+    count, chance = (count[::-1], chance[::-1]) if upper else (count, chance)
+    within = np.minimum(np.cumsum(chance), share)
+    return float(count @ np.diff(within, prepend=0.0) / mean)
+
+
+def never_by_chance(taken: int, clients: int) -> float:
+    """Return the share of N clients that as many participations with equal chances would leave out."""
+    return math.exp(taken * math.log1p(-1 / clients)) if clients > 1 else float(not taken)

@@ -1,0 +1,97 @@
+"""What is said of the optimizers: only what the losses, with their noise, bear out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.report.methods import compared, told
+
+
+@pytest.fixture(scope="session")
+def run(written: Path) -> FinishedRun:
+    return read_run(written)
+
+
+def trained(run: FinishedRun, ends: Mapping[str, float], noise: float = 0.01, every: int = 2) -> FinishedRun:
+    """Train optimizers that fall from 9 to these losses at once, and then only waver."""
+    generator = np.random.default_rng(7)
+    rounds = np.append(-1, np.arange(every - 1, 400, every))
+    parts, metrics = [], {name: value for name, value in run.metrics.items() if not name.startswith("learning.")}
+    for name, end in ends.items():
+        loss = np.where(rounds < 0, 9.0, end + noise * generator.standard_normal(len(rounds)))
+        parts.append(pl.DataFrame({"round": rounds, "optimizer": name, "loss": loss}))
+        metrics[f"learning.{name}.loss"] = float(loss[2 * (rounds + 1) > 400].mean())
+    return replace(run, learning=pl.concat(parts), metrics=metrics)
+
+
+def words(run: FinishedRun) -> str:
+    return " ".join(told(run)).replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+UNBIASED = "unbiased training (a under uniform participation)"
+
+
+def test_the_interval_holds_the_difference(run: FinishedRun) -> None:
+    """A hundred evaluations whose differences waver by 0.014: about 0.003 either way."""
+    found = compared(trained(run, {"a": 5.2, "b": 5.0}), "a", "b")
+    assert found.margin is not None
+    assert 0.001 < found.margin < 0.006
+    assert abs(found.excess - 0.2) < found.margin
+    assert found.apart
+
+
+def test_all_at_the_same_loss_cannot_be_told_apart(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.0, "b": 5.0, "a_uniform": 5.0}))
+    assert text.startswith(f"No method can be told from {UNBIASED} by its loss: a ")
+    assert "gained" not in text
+    alone = words(trained(run, {"a": 5.0, "a_uniform": 5.0}))
+    assert alone.startswith(f"The loss of a cannot be told from that of {UNBIASED}: ")
+
+
+def test_what_lies_near_is_told_from_what_lies_apart(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "b": 5.0, "a_uniform": 5.0}))
+    assert text.startswith(f"The loss of b cannot be told from that of {UNBIASED}: ")
+    assert "Apart from it by more than chance: a +0.4" in text
+    assert "What a misses is 10.0 % of what unbiased training gained." in text
+    assert "negative" not in text
+    two = words(trained(run, {"a": 5.4, "b": 5.0, "c": 5.0, "a_uniform": 5.0}))
+    assert two.startswith(f"The losses of b and c cannot be told from that of {UNBIASED}: b ")
+
+
+def test_where_all_are_apart_the_nearest_is_named_first(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "b": 4.8, "a_uniform": 5.0}))
+    assert text.startswith(
+        f"Nearest to {UNBIASED} ends b; all are apart from it by more than chance: b \N{MINUS SIGN}0.1"
+    )
+    assert "(negative: a lower loss)" in text
+    alone = words(trained(run, {"a": 5.4, "a_uniform": 5.0}))
+    assert alone.startswith(f"The loss of a is apart from that of {UNBIASED} by more than chance: +0.399 ± 0.003.")
+
+
+def test_without_a_reference_the_lowest_loss_is_compared_with(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "b": 5.0, "c": 5.0}, noise=0.05))
+    best = "b" if text.startswith("The lowest loss is that of b, 5.0") or "that of b," in text else "c"
+    assert text.startswith(f"The lowest loss is that of {best}, ")
+    assert "Above it by more than chance: a +0.4" in text
+    assert f"Not to be told from it: {'c' if best == 'b' else 'b'} +0.0" in text
+
+
+def test_one_method_alone_says_how_far_it_fell(run: FinishedRun) -> None:
+    assert words(trained(run, {"a": 5.4}, noise=0.0)) == "The loss of a ends at 5.4, from 9 before training."
+
+
+def test_too_few_evaluations_give_no_interval(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "a_uniform": 5.0}, noise=0.0, every=20))
+    assert text == f"Loss above that of {UNBIASED}: a +0.4. There are too few evaluations to say how sure that is."
+    assert "gained" not in text
+
+
+def test_distances_from_a_known_optimum_are_ranked(run: FinishedRun) -> None:
+    given = trained(run, {"a": 5.4, "b": 5.0})
+    given = replace(given, metrics={**given.metrics, "learning.a.bias": 1.234, "learning.b.bias": 0.0321})
+    assert words(given).endswith("Distance of the model from its optimum, nearest first: b 0.032 and a 1.2.")
