@@ -166,7 +166,7 @@ def figures(names: Sequence[str]) -> list[Document]:
             sys.stderr.write(f"{name}, R = {separation}: {seconds[separation]:.1f} s\n")
         claimed = [(claim, measured, verdict) for claim, _, measured, verdict in claims({name: results})]
         document = figure_page(name, results, tables, claimed)
-        write_document(document, HERE / f"{name}.html", None)
+        write_document(document, HERE / f"{name}.html")
         made.append(document)
         kept[name] = {"metrics": results, "seconds": {str(r): round(value, 1) for r, value in seconds.items()}}
         store.write_text(json.dumps(kept, indent=1, sort_keys=True, default=float) + "\n", encoding="utf-8")

@@ -162,7 +162,7 @@ def run_page(scenario: str) -> Document:
     with tempfile.TemporaryDirectory() as folder:
         result = simulate(Scenario.load(HERE.parent / file))
         document = document_of(result.save(Path(folder) / "run", RunProvenance(file)))
-    write_document(document, HERE / f"{Path(scenario).name}.html", None)
+    write_document(document, HERE / f"{Path(scenario).name}.html")
     return document
 
 
@@ -178,7 +178,7 @@ def sweep_page(scenario: str) -> Document:
         meta |= {"command": f"fedsim sweep {file}", "wall_time_s": None}
         (directory / "sweep.json").write_text(json.dumps(meta), encoding="utf-8")
         document = document_of(directory)
-    write_document(document, HERE / f"{Path(scenario).name}.html", None)
+    write_document(document, HERE / f"{Path(scenario).name}.html")
     return document
 
 
@@ -187,4 +187,4 @@ def write_list(figures: Sequence[Document], runs: Sequence[Document], studies: S
     sections = [("The paper's learning figures", figures), ("The paper's chain", runs), ("Studies", studies)]
     shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed]
     told = "Made by make reports from the scenarios of the repository. README.md has the paper's claims beside them."
-    write_document(Document("index", "Reports", told, context={"sections": shown}), HERE / "index.html", None)
+    write_document(Document("index", "Reports", told, context={"sections": shown}), HERE / "index.html")

@@ -118,7 +118,7 @@ def record(
 def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:
     report("drawing the report", 0.0)
     page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell)
-    for leftover in [*directory.glob(".*.partial"), *directory.glob("figures/.*.partial")]:
+    for leftover in directory.glob(".*.partial"):
         leftover.unlink()  # of a run that was killed
     shutil.rmtree(directory / UNFINISHED)
     report("drawing the report", 1.0)
