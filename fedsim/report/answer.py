@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from scipy.special import betaln
 
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, fixed, listing, number, percent, together
@@ -118,7 +117,7 @@ def by_chance(taken: int, clients: int) -> float:
         return 0.0
     share = 1 / clients
     above = math.floor(taken * share + ROUNDING) + 1
-    ways = -betaln(above + 1, taken - above + 1) - math.log(taken + 1)
+    ways = math.lgamma(taken + 2) - math.lgamma(above + 1) - math.lgamma(taken - above + 1) - math.log(taken + 1)
     logarithm = ways + above * math.log(share) + (taken - above + 1) * math.log1p(-share)
     return 2 * above * math.exp(logarithm) * clients / taken
 
