@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, load
+from fedsim.cli.options import (
+    AllowOutside,
+    AllowPlugins,
+    Dpi,
+    FigureFormat,
+    Figures,
+    Json,
+    Overrides,
+    ScenarioFile,
+    Width,
+    asked_style,
+    load,
+)
 from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
@@ -159,6 +171,10 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
     ] = None,
+    figures: Figures = None,
+    form: FigureFormat = None,
+    width: Width = None,
+    dpi: Dpi = None,
 ) -> None:
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
@@ -167,6 +183,7 @@ def compare(
 
     if not 0 < confidence < 1:
         raise typer.BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
+    style = asked_style(figures, form, width, dpi)
     found = compared(a, b, confidence=confidence)
     metrics = found.metrics
     if metric:
@@ -181,6 +198,10 @@ def compare(
 
         place = out if out is not None else Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
         complain(f"Report: {report_comparison(a, b, place, confidence)}")
+    if figures is not None and style is not None:
+        from fedsim.report import comparison_figures
+
+        complain(f"Figures: {len(comparison_figures(a, b, figures, style, confidence))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         data = {"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes}

@@ -15,7 +15,6 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from fedsim.common.arrays import Floats
 
@@ -113,6 +112,8 @@ class Stream:
 
     def normals(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Standard normal, by inversion."""
+        from scipy.special import ndtri  # takes long to import
+
         return np.asarray(ndtri(self.uniforms(client, index)), dtype=np.float64)
 
 

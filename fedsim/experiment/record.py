@@ -163,7 +163,7 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
 def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:
     report("drawing the report", 0.0)
     page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell)
-    for leftover in [*directory.glob(".*.partial"), *directory.glob("figures/.*.partial")]:
+    for leftover in directory.glob(".*.partial"):
         leftover.unlink()  # of a run that was killed
     shutil.rmtree(directory / UNFINISHED)
     report("drawing the report", 1.0)
