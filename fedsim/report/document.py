@@ -25,6 +25,8 @@ class Document:
         Which of them; the page's template is named after it.
     name
         What it is about, as a person wrote it: text, never markup.
+    title
+        The finding in one line, above everything; the name, where it is empty.
     description, status
         What a person wrote of it, and how far it got; empty where there is nothing to say.
     verdict, answer, tiles
@@ -59,9 +61,10 @@ class Document:
     command: str | None = None
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
+    title: str = ""
 
 
-_SHOWN = ("name", "description", "status", "verdict", "answer", "tiles")
+_SHOWN = ("name", "title", "description", "status", "verdict", "answer", "tiles")
 
 
 def drawn(document: Document) -> Mapping[str, Picture]:
