@@ -14,6 +14,7 @@ from fedsim.report.tables import (
     own_metric_table,
 )
 from fedsim.report.verdict import verdict
+from fedsim.report.what_if import what_if
 
 
 def run_document(run: FinishedRun, plugins: bool = False) -> Document:
@@ -41,6 +42,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
             "endings": [table for table in endings if table.rows],
             "own_metrics": own_metric_table(run),
             "provenance": origin,
+            "what_if": what_if(run),
         },
         tables=[learning],
         command=origin.command,
