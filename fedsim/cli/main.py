@@ -12,6 +12,7 @@ import typer
 from fedsim._version import __version__
 from fedsim.cli.chain import chain
 from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
+from fedsim.cli.playground import playground
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
@@ -31,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace_app, name="trace")
-for command in (chain, plan, sweep, compare):
+for command in (chain, playground, plan, sweep, compare):
     app.command()(command)
 
 

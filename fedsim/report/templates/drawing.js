@@ -27,6 +27,15 @@ const times = (value) => (value >= 0.095 && value < 9.995 ? value.toFixed(2) : d
 /** Write a whole number. */
 const whole = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
 
+/** Write the first letter as a capital. */
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** Say which bar has the most turns, which the least, and how many times as many. */
+function contrast(shares) {
+  const most = shares.indexOf(Math.max(...shares)), least = shares.indexOf(Math.min(...shares));
+  return { most, least, ratio: shares[most] / shares[least] };
+}
+
 /** Show texts in a list of key figures: value, label, detail. */
 function showTiles(list, tiles) {
   list.replaceChildren(...tiles.map(([value, label, detail]) => {

@@ -21,12 +21,6 @@ const answer = (power) => (given.weights ? computed(power) : looked);
 const asRun = answer(1), own = given.separations.indexOf(given.separation);
 let power = 1, now = asRun;
 
-/** Say which bar has the most turns, which the least, and how many times as many. */
-function contrast(shares) {
-  const most = shares.indexOf(Math.max(...shares)), least = shares.indexOf(Math.min(...shares));
-  return { most, least, ratio: shares[most] / shares[least] };
-}
-
 /** Return the sentence that is read aloud as a slider moves. */
 function sentence(index, shares) {
   const R = given.separations[index], share = now.misplaced[index], before = asRun.misplaced[own];
@@ -40,7 +34,7 @@ function sentence(index, shares) {
   if (share < 1e-12) return `${found} All take part equally often.`;
   const turns = ratio < 1.005
     ? `Between ${given.between} there is hardly a difference.`
-    : `${names[0][0].toUpperCase()}${names[0].slice(1)} takes part ${times(ratio)} times as often as ${names[1]}${was}.`;
+    : `${capital(names[0])} takes part ${times(ratio)} times as often as ${names[1]}${was}.`;
   return `${found} ${turns}`;
 }
 
