@@ -26,6 +26,7 @@ from fedsim.cli.options import (
     load,
     permitted,
 )
+from fedsim.cli.playground import playground
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")
-for command in (chain, plan, sweep, compare):
+for command in (chain, playground, plan, sweep, compare):
     app.command()(command)
 
 

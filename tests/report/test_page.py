@@ -20,6 +20,9 @@ HOSTILE = "<script>alert(1)</script>"
 NAMES = tuple(name for name in BUILTIN if name not in {"staleness", "places", "optimum"})
 """What the report of a run in rounds shows, where the problem knows no optimum."""
 
+SLIDERS = ("what-if-bars", "what-if-curve")
+"""What a script draws where there is one."""
+
 
 class Page(HTMLParser):
     """The elements of a page in order, and the text in each."""
@@ -61,9 +64,9 @@ def check(text: str) -> Page:
     assert page.open == []
     assert len(re.findall(r'<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; ', text)) == 1
     assert not [attributes for _, attributes in page.elements if "style" in attributes]
-    assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & {
-        tag for tag, _ in page.elements
-    }
+    scripts = page.find("script")
+    assert all(attributes.keys() <= {"id", "type"} for attributes in scripts)
+    assert not {"link", "img", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in page.elements}
     identities = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert [name for name, times in Counter(identities).items() if times > 1] == []
     for tag, attributes in page.elements:
@@ -91,7 +94,8 @@ def check(text: str) -> Page:
 
 def test_the_page_is_self_contained_and_accessible(page: str) -> None:
     shown = check(page)
-    assert [figure["id"] for figure in shown.find("figure")] == list(NAMES)
+    figures = [figure["id"] for figure in shown.find("figure")]
+    assert figures == [*SLIDERS, *NAMES]
     assert {"answer", "bias", "learning", "rounds", "provenance", "clients", "groups", "outcomes"} <= {
         attributes.get("id") for _, attributes in shown.elements
     }
@@ -147,7 +151,7 @@ def test_every_chart_has_its_data(page: str) -> None:
     captions = shown.inside("caption")
     for caption in ("Frequency by rank of weight", "L1 distance", "Loss by rounds", "Round durations"):
         assert any(text.startswith(caption) for text in captions)
-    assert len(shown.find("details")) == len(NAMES) + 1
+    assert len(shown.find("details")) == len(SLIDERS) + len(NAMES) + 1
 
 
 def test_provenance_is_all_there(page: str) -> None:
