@@ -6,10 +6,12 @@ from urllib.parse import quote
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
+from fedsim.experiment.finished import open_finished
 from fedsim.report.document import Document, drawn
 from fedsim.report.formatting import distinct
 from fedsim.report.markdown import summary
 from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures
+from fedsim.sweeps.store import SWEEP_FILE
 
 SUMMARY, INDEX = "report.md", "index.html"
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
@@ -53,6 +55,8 @@ def report_directories(
     printed: list[str] = []
     reports: list[tuple[str, Document]] = []
     for directory, place in zip(directories, _places(directories, out), strict=True):
+        if not (directory / SWEEP_FILE).exists():
+            open_finished(directory)
         document = document_of(directory, plugins)
         for failure in document.failures:
             tell(failure)

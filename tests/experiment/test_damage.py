@@ -11,9 +11,11 @@ import pytest
 from fedsim import load, simulate
 from fedsim.common.errors import RunError
 from fedsim.common.locked import sole_writer
+from fedsim.experiment.finished import UNFINISHED
 from fedsim.experiment.record import Recording, record
-from fedsim.experiment.run_directory import UNFINISHED, Provenance
+from fedsim.experiment.run_directory import Provenance
 from fedsim.log import journal
+from fedsim.log.columns import Arrays
 from fedsim.scenario import Scenario
 from tests.command import fedsim, fedsim_process
 from tests.conftest import LIMIT_S, SMALL, Load, Write
@@ -68,7 +70,7 @@ def interrupted(scenario: Scenario, directory: Path, monkeypatch: pytest.MonkeyP
     """Leave a run that was interrupted after some states were kept, and return its folder."""
     keep, kept = journal.Journal.keep, [0]
 
-    def keep_some(self: journal.Journal, state: journal.Arrays) -> None:
+    def keep_some(self: journal.Journal, state: Arrays) -> None:
         keep(self, state)
         kept[0] += 1
         if kept[0] == 30:
