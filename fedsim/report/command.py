@@ -9,7 +9,7 @@ from fedsim.common.files import write_text
 from fedsim.report.document import Document
 from fedsim.report.formatting import distinct
 from fedsim.report.markdown import summary
-from fedsim.report.page import PAGE, document_of, make_folder, write_document
+from fedsim.report.page import PAGE, checked_document_of, make_folder, write_document
 
 SUMMARY, INDEX = "report.md", "index.html"
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
@@ -53,7 +53,7 @@ def report_directories(
     printed: list[str] = []
     reports: list[tuple[str, Document]] = []
     for directory, place in zip(directories, _places(directories, out), strict=True):
-        document = document_of(directory, plugins)
+        document = checked_document_of(directory, plugins)
         for failure in document.failures:
             tell(failure)
         printed += _write(document, form, directory if place is None and form != "md" else place)

@@ -10,7 +10,7 @@ from typing import Final
 from fedsim.common.files import write_bytes
 from fedsim.report.document import Document, charts_of
 from fedsim.report.formatting import distinct
-from fedsim.report.page import document_of, make_folder
+from fedsim.report.page import checked_document_of, make_folder
 from fedsim.report.render import figure_file
 
 FORMS: Final = ("png", "svg", "pdf")
@@ -95,7 +95,7 @@ def report_figures(
     places = [folder] if len(directories) == 1 else [folder / name for name in names]
     written: list[Path] = []
     for directory, place in zip(directories, places, strict=True):
-        document = document_of(directory, plugins)
+        document = checked_document_of(directory, plugins)
         for failure in document.failures:
             tell(failure)
         written += write_figures(document, place, style)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
+from fedsim.experiment.finished import open_finished
 from fedsim.report.document import Document, drawn, render
 from fedsim.sweeps.store import SWEEP_FILE
 
@@ -28,6 +29,19 @@ def document_of(directory: Path, plugins: bool = False) -> Document:
     from fedsim.report.run_report import run_document
 
     return run_document(read_run(directory), plugins)
+
+
+def checked_document_of(directory: Path, plugins: bool = False) -> Document:
+    """Compute the report of a directory whose files are those that were written there, as their fingerprints say.
+
+    Raises
+    ------
+    RunError
+        As of `document_of`; or a file is not the one that the run wrote.
+    """
+    if not (directory / SWEEP_FILE).exists():
+        open_finished(directory)
+    return document_of(directory, plugins)
 
 
 def write_report(

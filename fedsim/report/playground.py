@@ -91,7 +91,7 @@ def write_playground(out: Path, scenario: Scenario | None = None, file: Path | N
         The scenario has a buffered server or too many devices, or the page cannot be written.
     """
     document = playground_document(scenario, file)
-    write_document(document, out, None)
+    write_document(document, out)
     return document.failures
 
 
