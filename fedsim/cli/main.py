@@ -12,6 +12,7 @@ import typer
 from fedsim._version import __version__
 from fedsim.cli.chain import chain
 from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
+from fedsim.cli.privacy import privacy
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
@@ -31,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace_app, name="trace")
-for command in (chain, plan, sweep, compare):
+for command in (chain, privacy, plan, sweep, compare):
     app.command()(command)
 
 
@@ -106,18 +107,18 @@ def validate(
     allow_outside: AllowOutside = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
-    from fedsim.experiment.preflight import preflight, trace_notes
+    from fedsim.experiment.preflight import preflight, privacy_notes, trace_notes
 
     mistakes: list[Mistake] = []
     for file in files:
         try:
             scenario = load(file, override, None, allow_plugins, allow_outside)
             _check_charts(scenario)
-            preflight(scenario)
+            population = preflight(scenario)
         except ScenarioError as error:
             mistakes += error.mistakes
         else:
-            for note in trace_notes(scenario):
+            for note in [*trace_notes(scenario), *privacy_notes(scenario, population)]:
                 complain(f"{file}: note: {note}")
             say(f"{file}: ok")
     if mistakes:

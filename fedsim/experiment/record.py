@@ -9,7 +9,7 @@ from fedsim.common.errors import StalledError
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.progress import Report, silent
-from fedsim.experiment.preflight import preflight
+from fedsim.experiment.preflight import preflight, privacy_notes
 from fedsim.experiment.presentation import write_report
 from fedsim.experiment.run import evaluate, telling
 from fedsim.experiment.run_directory import (
@@ -89,6 +89,8 @@ def record(
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", read_figures(directory / METRICS))
     population = preflight(scenario)
+    for note in privacy_notes(scenario, population):
+        tell(f"note: {note}")
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
         if not (unfinished / STATE).exists():

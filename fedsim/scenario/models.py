@@ -27,6 +27,7 @@ from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
+from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
 from fedsim.scenario.sources import (
     ClientTimeSource,
@@ -157,6 +158,8 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """How the server selects clients and takes their reports: in rounds, or by a buffer."""
     learning: Learning | None = None
     """What is trained over the log; nothing, where it is not given."""
+    privacy: Privacy | None = None
+    """What is promised to each client, by noise that a matrix mechanism makes; nothing, where it is not given."""
     theory: Theory = Field(default_factory=Theory)
     """Studies of the chain that the report shows beside the run."""
     records: Records = Field(default_factory=Records)
@@ -196,7 +199,7 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is empty in nearly every scenario."""
         dumped: dict[str, Any] = handler(self)
-        return {key: value for key, value in dumped.items() if value or key not in {"metrics", "charts"}}
+        return {key: value for key, value in dumped.items() if value or key not in {"metrics", "charts", "privacy"}}
 
     @property
     def devices(self) -> int:

@@ -16,6 +16,7 @@ _DOORS = {
     ("learning", "problem", "module"),
     ("learning", "problem", "loss"),
     ("server", "selection"),
+    ("privacy", "mechanism"),
     *(("population", key) for key in ("availability", "weight", "separation", "cooldown")),
     *(("population", "session", key) for key in ("download", "train", "upload", "speed")),
     *(("population", "availability", key) for key in ("on", "off")),
