@@ -54,6 +54,8 @@ def chain(
     scenario = load(file, override, seed, allow_plugins, allow_outside)
     if not scenario.always_available:
         complain("note: theory takes every device to be always available; the scenario's availability is left out")
+    if any(group.participations is not None for group in scenario.population):
+        complain("note: theory knows no cap on participations; the scenario's is left out")
     separations = None if separation is None else separations_of(separation, scenario.devices)
     if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
         raise typer.BadParameter("a target finds the separation; give one or the other", param_hint="--separation")

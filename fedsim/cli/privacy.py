@@ -87,6 +87,8 @@ def _promise(
         say(f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}; {UNIT}")
         if found[0].noise_std is not None:
             say("standard deviation of the rows of Z: " + ", ".join(f"{row.noise_std:.5g}" for row in found))
+        if any(row.l1_uniform is None for row in found):
+            complain("note: L1 uniform is not known where no theory covers the law, or a client can reach its cap")
         if not scenario.always_available:
             complain("note: L1 uniform takes every device to be always available; the rest does not depend on that")
     for note in notes:

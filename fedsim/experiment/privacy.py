@@ -19,7 +19,7 @@ from fedsim.privacy.guarantee import Guarantee, guarantee
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.privacy import Privacy
-from fedsim.theory.prediction import predicted
+from fedsim.theory.prediction import cap_binds, predicted
 
 UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
 
@@ -122,6 +122,8 @@ def _row(scenario: Scenario, population: Population, privacy: Privacy) -> Row:
 
 
 def _bias(scenario: Scenario, population: Population) -> float | None:
+    if cap_binds(scenario, population):
+        return None
     try:
         return predicted(scenario, population).l1_uniform
     except ChainError:

@@ -23,13 +23,15 @@ def enforced(scenario: Scenario, population: Population) -> ParticipationBounds:
     With synchronous rounds a report is taken in the round of its selection, so that b is the smallest R_i + 1. A
     buffered server takes it s versions later. Where cool-downs begin with a report, b is the same; where they begin
     with the selection, the next report can be nearer by s, so that b is the smallest R_i + 1 less `max_staleness`.
+    Where there are caps on participations, k is the most that one client can have by its own cap and separation.
 
     Raises
     ------
     ScenarioError
         If the scenario does not enforce so much that anything could be promised.
     """
-    server, rounds, least = scenario.server, scenario.stop.rounds, int(population.separation.min()) + 1
+    server, rounds = scenario.server, scenario.stop.rounds
+    least, lag = int(population.separation.min()) + 1, 0
     if rounds is None:
         message = (
             "privacy needs stop.rounds: how many rounds there are is part of the promise, and with a duration alone "
@@ -44,8 +46,9 @@ def enforced(scenario: Scenario, population: Population) -> ParticipationBounds:
                 "than the smallest separation"
             )
             raise ScenarioError([scenario.mistake(("server", "cooldown_from"), message)])
-        least -= server.max_staleness
-    return ParticipationBounds(rounds, least)
+        lag = server.max_staleness
+    most = None if population.most is None else int(population.at_most(rounds, lag).max())
+    return ParticipationBounds(rounds, least - lag, most)
 
 
 def caveats(scenario: Scenario, population: Population) -> list[str]:

@@ -66,6 +66,14 @@ class Session(Model):
         )
 
 
+class Participations(Model):
+    """How often a client may take part."""
+
+    most: RoundsSource
+    """A client that has taken part so often is out for good; 1 or more. What counts is what starts a cool-down: being
+    selected, or a report that was taken."""
+
+
 class Group(Model):
     """Some of the devices, alike in law: every number below is drawn or read per client."""
 
@@ -79,12 +87,19 @@ class Group(Model):
     """R_i: rounds between two participations; round t, then t + 1 + R_i at the earliest."""
     cooldown: ClientTimeSource = Field(default="0s", validate_default=True)
     """Wall-clock time before a client may take part again, beside the separation."""
+    participations: Participations | None = None
+    """How often each may take part; as often as it is selected, where this is not given."""
     time_zone: ZoneSource = Field(default="UTC", validate_default=True)
     """Whose civil time each device lives by, an IANA name such as Europe/Berlin."""
     availability: Availability = Field(default="always", validate_default=True)
     """When the devices can take part."""
     session: Session = Field(default_factory=Session)
     """How long a participation takes."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        return {key: value for key, value in dumped.items() if value is not None or key != "participations"}
 
 
 class Stop(Model):

@@ -18,6 +18,7 @@ _DOORS = {
     ("server", "selection"),
     ("privacy", "mechanism"),
     *(("population", key) for key in ("availability", "weight", "separation", "cooldown")),
+    ("population", "participations", "most"),
     *(("population", "session", key) for key in ("download", "train", "upload", "speed")),
     *(("population", "availability", key) for key in ("on", "off")),
     ("population", "availability", "charging", "top_up", "length"),

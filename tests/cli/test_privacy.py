@@ -184,3 +184,27 @@ def test_a_log_is_asked_nothing_else(run: Path) -> None:
     done = fedsim("privacy", "--from-log", run, "--epsilon", "3")
     assert done.returncode == 2
     assert "a log is checked against its own scenario" in " ".join(done.stderr.split())
+
+
+def test_a_cap_is_promised_and_theory_says_that_it_knows_none(write: Write) -> None:
+    file, change = write(CASE), "population.0.participations={most: 6}"
+    done = fedsim("privacy", file, "--set", change)
+    assert done.stdout.splitlines()[1].split()[:3] == ["4", "5", "6"]
+    assert done.stdout.splitlines()[1].split()[-1] == "-"
+    assert "note: L1 uniform is not known where no theory covers the law, or a client can reach its cap" in done.stderr
+    (row,) = results(file, "--set", change)
+    assert (row["most_participations"], row["l1_uniform"]) == (6, None)
+    left_out = "note: theory knows no cap on participations; the scenario's is left out"
+    assert left_out in fedsim("chain", file, "--set", change).stderr
+    assert left_out not in fedsim("chain", file).stderr
+    assert "L1 uniform is not known" not in fedsim("privacy", file).stderr
+
+
+@pytest.mark.parametrize(("mechanism", "said"), [("banded", True), ("sqrt", False)])
+def test_a_cap_that_binds_wants_another_mechanism_than_banded(write: Write, mechanism: str, said: bool) -> None:
+    change = [f"privacy.mechanism={mechanism}", "population.0.participations={most: 6}"]
+    done = fedsim("privacy", write(CASE), *[part for each in change for part in ("--set", each)])
+    assert ("the cap of 6 binds, and b bands make little of it: blt needs less noise then" in done.stderr) == said
+    change[1] = "population.0.participations={most: 18}"
+    done = fedsim("privacy", write(CASE), *[part for each in change for part in ("--set", each)])
+    assert "binds" not in done.stderr
