@@ -54,7 +54,9 @@ def chain(
     scenario = load(file, override, seed, allow_plugins, allow_outside)
     if not scenario.always_available:
         complain("note: theory takes every device to be always available; the scenario's availability is left out")
-    separations = None if separation is None else _separations(separation, scenario.devices)
+    if any(group.participations is not None for group in scenario.population):
+        complain("note: theory knows no cap on participations; the scenario's is left out")
+    separations = None if separation is None else separations_of(separation, scenario.devices)
     if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
         raise typer.BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
     results = ask(
@@ -112,7 +114,7 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"mixing time {speed['mixing_time']}, spectral gap {gap:.4g}, {speed['states']:,} states"
 
 
-def _separations(text: str, clients: int) -> list[int]:
+def separations_of(text: str, clients: int) -> list[int]:
     """Read ``8``, ``0:499`` or ``0,4,8``: as many as there is memory for the answers, with a number per client."""
     from fedsim.common.memory import SHARE, free_bytes, readable
 

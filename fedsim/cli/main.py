@@ -27,6 +27,7 @@ from fedsim.cli.options import (
     permitted,
 )
 from fedsim.cli.playground import playground
+from fedsim.cli.privacy import privacy
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")
-for command in (chain, playground, plan, sweep, compare):
+for command in (chain, playground, privacy, plan, sweep, compare):
     app.command()(command)
 
 
@@ -142,7 +143,7 @@ def validate(
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.experiment.cautions import of_separation
-    from fedsim.experiment.preflight import preflight, trace_notes
+    from fedsim.experiment.preflight import preflight, privacy_notes, trace_notes
 
     mistakes: list[Mistake] = []
     for file in files:
@@ -155,6 +156,7 @@ def validate(
         else:
             for note in [
                 *trace_notes(scenario),
+                *privacy_notes(scenario, population),
                 *of_separation(scenario, population.separation, population.cooldown_s),
             ]:
                 complain(f"{file}: note: {note}")

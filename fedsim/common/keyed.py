@@ -45,6 +45,7 @@ class Purpose(IntEnum):
     TIME_ZONE = 14
     REFERENCE = 15
     OWN_SELECTION = 16
+    PARTICIPATIONS = 17
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

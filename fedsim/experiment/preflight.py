@@ -2,8 +2,8 @@
 
 from fedsim.analysis.metrics.own import check_own
 from fedsim.availability import open_models
-from fedsim.common.errors import KeyPath, Mistake, ScenarioError
-from fedsim.common.registry import Findings
+from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.registry import Findings, brought
 from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
@@ -29,7 +29,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
         raise ScenarioError([*error.mistakes, *mistakes]) from None
-    mistakes = [*check_feasible(scenario, population), *mistakes]
+    mistakes = [*check_feasible(scenario, population), *_check_privacy(scenario, population), *mistakes]
     if scenario.engine == "process" and len(population) > MOST_PROCESSES:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
         mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
@@ -50,6 +50,35 @@ def _check_selection(scenario: Scenario) -> list[Mistake]:
         message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
         return [scenario.mistake(("theory", "convergence"), message)]
     return mistakes
+
+
+def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
+    privacy = scenario.privacy
+    if privacy is None:
+        return []
+    from fedsim.privacy.enforced import enforced
+    from fedsim.privacy.guarantee import check_mechanism, guarantee
+
+    path: KeyPath = ("privacy", "mechanism")
+    mistakes = [scenario.mistake((*path, *inner), message) for inner, message in check_mechanism(privacy)]
+    try:
+        bounds = enforced(scenario, population)
+        if not mistakes and brought(privacy.mechanism.kind):  # the built-in ones have a guarantee, whatever the bounds
+            guarantee(privacy, bounds)
+    except ScenarioError as error:
+        mistakes += error.mistakes
+    except PluginError as error:
+        mistakes.append(scenario.mistake(path, str(error)))
+    return mistakes
+
+
+def privacy_notes(scenario: Scenario, population: Population) -> list[str]:
+    """Say what the guarantee of a scenario with ``privacy`` does not cover."""
+    if scenario.privacy is None:
+        return []
+    from fedsim.privacy.enforced import caveats
+
+    return [f"privacy: {each}" for each in caveats(scenario, population)]
 
 
 def _check_learning(scenario: Scenario) -> list[Mistake]:

@@ -87,6 +87,8 @@ def _stalled(world: Federation, number: int, attainable: int, opened_s: float) -
     wanted = "a whole group" if server.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
     head = f"round {number:,} (opened at {in_words(opened_s)}) wants {wanted}"
     remedy = "lower the separation or the cohort, or set server.shortage to skip"
+    if world.population.most is not None:
+        remedy += ", or raise participations.most"
     if attainable < least:
         why = f"but at most {attainable:,} can become eligible while it waits, so it would wait for ever"
     else:
