@@ -127,7 +127,7 @@ def show(
                 "stray": pattern.stray,
                 "covered_days": pattern.covered / DAY_S,
                 "lap_days": lap_days,
-                "available_by_hour": [share if math.isfinite(share) else None for share in shares],
+                "available_by_hour": _numbers(shares),
             }
         )
         return
@@ -159,6 +159,7 @@ def fit(
     """Fit a renewal or habits model to a trace: print what to write in a scenario, and how well it fits."""
     from dataclasses import asdict
 
+    from fedsim.availability.trace import TraceError
     from fedsim.availability.trace.pattern import stray_words
     from fedsim.traces.fit import FitKind, fit
 
@@ -168,20 +169,34 @@ def fit(
         complain(f"{file}: {trace.report}")
     if once.stray:
         complain(f"{file}: {stray_words(once.stray)}")
+    fits = []
     with _mistakes():
-        fits = [fit(once, each) for each in kinds]
+        for each in kinds:
+            try:
+                fits.append(fit(once, each))
+            except TraceError as error:
+                if each == kinds[-1] and not fits:
+                    raise
+                complain(f"{file}: {error.message}")
     if as_json:
-        say_json({"fits": [asdict(found) for found in fits]})
+        say_json({"fits": [asdict(found) | {"by_hour": _numbers(found.by_hour)} for found in fits]})
         return
     for found in fits:
         hours = found.hours
         say(f"# {found.availability['kind']}: {hours.share:.1%} of the time available, the trace {hours.of_trace:.1%};")
         say(f"# the shares of the 24 hours differ by {hours.mean:.1%} on average, {hours.largest:.1%} at most")
+        if (judged := found.out_of_sample) is not None:
+            say(
+                f"# fitted to half of the devices and judged by the others: {judged.mean:.1%} on average, "
+                f"{judged.largest:.1%} at most; by hour, in percent, model less trace:"
+            )
+            shown = (f"{100 * apart:+.0f}" if math.isfinite(apart) else "?" for apart in found.by_hour)
+            say(f"# {' '.join(shown)}")
         for condition, own in found.conditions.items():
             say(f"# {condition} alone: {own.share:.1%} and {own.of_trace:.1%}; {own.mean:.1%}, {own.largest:.1%}")
         for name, laws in found.laws.items():
             tried = ", ".join(f"{law.source['kind']} {law.log_likelihood:.3f} (KS {law.ks:.3f})" for law in laws)
-            say(f"# {name}, log-likelihood per length (less Akaike's penalty): {tried}")
+            say(f"# {name}, log-likelihood per length held out (less one per parameter): {tried}")
         for note in found.notes:
             say(f"# {note}")
         say(_as_yaml({"availability": found.availability}))
@@ -253,6 +268,11 @@ def _instant(text: str) -> datetime:
     if not 1900 <= instant.year < 2200:
         raise typer.BadParameter(f"must lie between 1900 and 2200, not {text}", param_hint="--base")
     return instant
+
+
+def _numbers(values: list[float]) -> list[float | None]:
+    """Write what is not known as null."""
+    return [value if math.isfinite(value) else None for value in values]
 
 
 def _part(since: str | None, until: str | None) -> tuple[float | None, float | None]:
