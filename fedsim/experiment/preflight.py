@@ -1,13 +1,18 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
+import math
+
 from fedsim.analysis.metrics.own import check_own
 from fedsim.availability import open_models
+from fedsim.availability.cells import cells
+from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, brought
 from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
+from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
 
 MOST_PROCESSES = 2_000_000
@@ -33,7 +38,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     if scenario.engine == "process" and len(population) > MOST_PROCESSES:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
         mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
-    if mistakes:
+    if mistakes or (mistakes := _check_replays(scenario, population)):
         raise ScenarioError(mistakes)
     return population
 
@@ -79,6 +84,30 @@ def privacy_notes(scenario: Scenario, population: Population) -> list[str]:
     from fedsim.privacy.enforced import caveats
 
     return [f"privacy: {each}" for each in caveats(scenario, population)]
+
+
+def _check_replays(scenario: Scenario, population: Population) -> list[Mistake]:
+    """Find the groups whose trace has nobody available while the run lasts, in any of their time zones."""
+    if all(group.availability.kind != "trace" for group in scenario.population):
+        return []
+    found, duration = cells(scenario, population), scenario.stop.duration
+    replays = [
+        (name, model.enterable(place, math.inf if duration is None else duration), model)
+        for model, place, (name, _) in zip(found.models, found.places, found.names, strict=True)
+        if isinstance(model, RecordedAvailability)
+    ]
+    within = "after the run begins" if duration is None else f"in the {format_duration(duration)} of the run"
+    mistakes = []
+    for index, name in enumerate(population.group_names):
+        own = [(enterable, model) for group, enterable, model in replays if group == name]
+        if own and not any(enterable for enterable, _ in own):
+            count = len(own[0][1].pattern.names)
+            message = (
+                f"none of the {count:,} devices of the trace is available {within}, so that nobody can be selected; "
+                "`since` and `until` say which part of the trace is used, `repeat` and `start` when it is"
+            )
+            mistakes.append(scenario.mistake(("population", index, "availability"), message))
+    return mistakes
 
 
 def _check_learning(scenario: Scenario) -> list[Mistake]:

@@ -104,7 +104,8 @@ def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
     if cohort is None:
         cohort = world.selector.select(number, number, trial.ready)
     # A Bernoulli cohort has no fixed size: the round waits for all of it, and closes at once if it is empty.
-    target = min(server.cohort, trial.ready) if server.fixed_size else len(cohort)
+    # A cohort that is too small because of a shortage never reaches the target: its round ends exhausted.
+    target = server.cohort if server.fixed_size else len(cohort)
     row = world.recorder.select(number, cohort, world.clock.now, eligible)
     return world.start(number, cohort, row, target)
 
