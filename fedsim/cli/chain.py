@@ -37,7 +37,7 @@ def chain(
     ] = None,
     convergence: Annotated[
         int | None,
-        typer.Option(max=100_000, metavar="T", help="Follow the law of the participants from the start for T rounds."),
+        typer.Option(max=100_000, metavar="T", help="Follow one round's law and the running frequencies for T rounds."),
     ] = None,
     mixing: Annotated[
         bool, typer.Option("--mixing", help="Exact mixing time and spectral gap; small systems.")
@@ -107,7 +107,11 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
         shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})
         words = ", ".join(f"t={t}: {tv[t]:.4g}" for t in shown)
         noise = "" if floor is None else f", noise {floor[-1]:.2g}"
-        yield f"TV from pi by round: {words} ({found['convergence']['method']}{noise})"
+        yield f"one round's cohort, TV from pi by round: {words} ({found['convergence']['method']}{noise})"
+        l1 = found["running_frequencies"]["l1"]
+        words = ", ".join(f"{t + 1}: {l1[t]:.4g}" for t in shown)
+        error = max(found["running_frequencies"]["standard_error"])
+        yield f"running frequencies, L1 from pi after rounds: {words} (monte-carlo, standard error at most {error:.2g})"
     if "mixing" in found:
         speed = found["mixing"]
         gap = speed["spectral_gap"]
