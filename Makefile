@@ -41,6 +41,7 @@ replay: $(READY)
 reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
 	$(BIN)/python reports/make.py
+	$(BIN)/fedsim playground --out docs/playground.html
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json

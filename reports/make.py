@@ -186,7 +186,7 @@ def figures(names: Sequence[str]) -> tuple[list[Document], list[Claim]]:
         for separation in FIGURES[name]:
             results[separation], tables[separation], seconds[separation] = read_run(name, separation)
         document = figure_page(name, results, tables, claims({name: results}))
-        write_document(document, HERE / f"{name}.html", None)
+        write_document(document, HERE / f"{name}.html")
         made.append(document)
         kept[name] = {"metrics": results, "seconds": {str(r): round(value, 1) for r, value in seconds.items()}}
         store.write_text(json.dumps(kept, indent=1, sort_keys=True, default=float) + "\n", encoding="utf-8")

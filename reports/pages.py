@@ -189,7 +189,7 @@ def run_page(scenario: str) -> Document:
     with tempfile.TemporaryDirectory() as folder:
         result = simulate(Scenario.load(HERE.parent / file))
         document = document_of(result.save(Path(folder) / "run", RunProvenance(file)))
-    write_document(document, HERE / f"{Path(scenario).name}.html", None)
+    write_document(document, HERE / f"{Path(scenario).name}.html")
     return document
 
 
@@ -205,7 +205,7 @@ def sweep_page(scenario: str) -> Document:
         meta |= {"command": f"fedsim sweep {file}", "wall_time_s": None}
         (directory / "sweep.json").write_text(json.dumps(meta), encoding="utf-8")
         document = document_of(directory)
-    write_document(document, HERE / f"{Path(scenario).name}.html", None)
+    write_document(document, HERE / f"{Path(scenario).name}.html")
     return document
 
 
@@ -224,9 +224,8 @@ def write_list(
     )
     table = [{**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(pages, claim)} for claim in claims]
     context = {"claims": table, "sections": shown}
-    write_document(
-        Document("index", "What the paper claims, and what holds", told, context=context), HERE / "index.html", None
-    )
+    name = "What the paper claims, and what holds"
+    write_document(Document("index", name, told, context=context), HERE / "index.html")
 
 
 def _thumbnail(pages: Mapping[str, Document], claim: Claim) -> Picture | None:

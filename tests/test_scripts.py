@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = [file for folder in ("benchmarks", "reports", "scenarios") for file in sorted(Path(folder).rglob("*.py"))]
+FOLDERS = ("benchmarks", "docs", "reports", "scenarios")
+SCRIPTS = [file for folder in FOLDERS for file in sorted(Path(folder).rglob("*.py"))]
 
 
 def imported(source: str) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from fedsim.common.files import read_table, write_text
+from fedsim.experiment.finished import open_finished
 
 _SERVER = 0
 _MOST_CLIENTS = 2_000
@@ -36,6 +37,7 @@ def export_perfetto(directory: Path, out: Path) -> int:
     RunError
         If the run cannot be read or the file not written.
     """
+    open_finished(directory)
     rounds, sessions = (read_table(directory / f"{name}.parquet") for name in ("rounds", "participations"))
     groups = read_table(directory / "clients.parquet").select("client", "group")
     seen = sessions["client"].unique(maintain_order=True)

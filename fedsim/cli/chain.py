@@ -37,7 +37,7 @@ def chain(
     ] = None,
     convergence: Annotated[
         int | None,
-        typer.Option(max=100_000, metavar="T", help="Follow the law of the participants from the start for T rounds."),
+        typer.Option(max=100_000, metavar="T", help="Follow one round's law and the running frequencies for T rounds."),
     ] = None,
     mixing: Annotated[
         bool, typer.Option("--mixing", help="Exact mixing time and spectral gap; small systems.")
@@ -54,7 +54,9 @@ def chain(
     scenario = load(file, override, seed, allow_plugins, allow_outside)
     if not scenario.always_available:
         complain("note: theory takes every device to be always available; the scenario's availability is left out")
-    separations = None if separation is None else _separations(separation, scenario.devices)
+    if any(group.participations is not None for group in scenario.population):
+        complain("note: theory knows no cap on participations; the scenario's is left out")
+    separations = None if separation is None else separations_of(separation, scenario.devices)
     if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
         raise typer.BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
     results = ask(
@@ -105,14 +107,18 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
         shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})
         words = ", ".join(f"t={t}: {tv[t]:.4g}" for t in shown)
         noise = "" if floor is None else f", noise {floor[-1]:.2g}"
-        yield f"TV from pi by round: {words} ({found['convergence']['method']}{noise})"
+        yield f"one round's cohort, TV from pi by round: {words} ({found['convergence']['method']}{noise})"
+        l1 = found["running_frequencies"]["l1"]
+        words = ", ".join(f"{t + 1}: {l1[t]:.4g}" for t in shown)
+        error = max(found["running_frequencies"]["standard_error"])
+        yield f"running frequencies, L1 from pi after rounds: {words} (monte-carlo, standard error at most {error:.2g})"
     if "mixing" in found:
         speed = found["mixing"]
         gap = speed["spectral_gap"]
         yield f"mixing time {speed['mixing_time']}, spectral gap {gap:.4g}, {speed['states']:,} states"
 
 
-def _separations(text: str, clients: int) -> list[int]:
+def separations_of(text: str, clients: int) -> list[int]:
     """Read ``8``, ``0:499`` or ``0,4,8``: as many as there is memory for the answers, with a number per client."""
     from fedsim.common.memory import SHARE, free_bytes, readable
 

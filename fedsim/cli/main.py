@@ -12,7 +12,22 @@ import typer
 from fedsim._version import __version__
 from fedsim.cli.chain import chain
 from fedsim.cli.export import app as export_app
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load, permitted
+from fedsim.cli.options import (
+    AllowOutside,
+    AllowPlugins,
+    Dpi,
+    Figures,
+    Json,
+    Overrides,
+    ScenarioFile,
+    Seed,
+    Width,
+    asked_style,
+    load,
+    permitted,
+)
+from fedsim.cli.playground import playground
+from fedsim.cli.privacy import privacy
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
@@ -35,7 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")
-for command in (chain, plan, sweep, compare):
+for command in (chain, playground, privacy, plan, sweep, compare):
     app.command()(command)
 
 
@@ -128,7 +143,7 @@ def validate(
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.experiment.cautions import of_separation
-    from fedsim.experiment.preflight import preflight, trace_notes
+    from fedsim.experiment.preflight import preflight, privacy_notes, trace_notes
 
     mistakes: list[Mistake] = []
     for file in files:
@@ -141,6 +156,7 @@ def validate(
         else:
             for note in [
                 *trace_notes(scenario),
+                *privacy_notes(scenario, population),
                 *of_separation(scenario, population.separation, population.cooldown_s),
             ]:
                 complain(f"{file}: note: {note}")
@@ -286,20 +302,32 @@ def _check_charts(scenario: "Scenario") -> None:
 def report(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
     form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="html, png or svg (figures alone), md (a summary).")
-    ] = "html",
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="html (a page) or md (a summary); of figures png, svg or pdf."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
     ] = None,
+    figures: Figures = None,
+    width: Width = None,
+    dpi: Dpi = None,
     allow_plugins: AllowPlugins = False,
 ) -> None:
-    """Report on runs and sweeps: a page that mails well, its figures, or a summary in Markdown (on stdout)."""
-    if form not in {"html", "png", "svg", "md"}:
-        raise typer.BadParameter(f"{form!r} is not one of html, png, svg and md", param_hint="--format")
-    from fedsim.report import report_directories
+    """Report on runs and sweeps: a page that mails well, a summary in Markdown (on stdout), or figures for a paper."""
+    page = (form or "html") if figures is None and form in {None, "html", "md"} else None
+    style = asked_style(figures, form if page is None else None, width, dpi)
+    if figures is not None and out is not None:
+        raise typer.BadParameter("is for pages and summaries; --figures names a folder itself", param_hint="--out")
+    from fedsim.report import report_directories, report_figures
 
-    for line in report_directories(directories, form, out, plugins=allow_plugins, tell=complain):
+    if figures is not None and style is not None:
+        written = [
+            str(path) for path in report_figures(directories, figures, style, plugins=allow_plugins, tell=complain)
+        ]
+    else:
+        written = report_directories(directories, page or "html", out, plugins=allow_plugins, tell=complain)
+    for line in written:
         say(line)
 
 

@@ -1,11 +1,12 @@
 """Arguments and options that several commands have, and the scenario that they mean."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from fedsim.report import FigureStyle
     from fedsim.scenario import Scenario
     from fedsim.scenario.permissions import Permissions
 
@@ -20,6 +21,35 @@ AllowPlugins = Annotated[
     bool, typer.Option("--allow-plugins", help="Let scenarios run code of your own (kind: module:Name).")
 ]
 AllowOutside = Annotated[bool, typer.Option("--allow-outside", help="Let scenarios read files outside their folder.")]
+
+Figures = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Write the figures into a folder, and nothing else.")
+]
+FigureFormat = Annotated[str | None, typer.Option("--format", metavar="FORMAT", help="Of figures: png, svg or pdf.")]
+Width = Annotated[
+    str | None, typer.Option(metavar="LENGTH", help="Width of figures, e.g. 3.25in, 84mm, 240pt; by default 4.4in.")
+]
+Dpi = Annotated[int | None, typer.Option(metavar="N", help="Dots an inch of PNG figures; by default 200.")]
+
+
+def asked_style(figures: Path | None, form: str | None, width: str | None, dpi: int | None) -> "FigureStyle | None":
+    """Return how figures are to be written; None where none are asked for."""
+    if figures is None and form is None and width is None and dpi is None:
+        return None
+    from fedsim.report import figure_style
+
+    asked: dict[str, dict[str, Any]] = {"--format": {"form": form}, "--width": {"width": width}, "--dpi": {"dpi": dpi}}
+    for option, given in asked.items():
+        try:
+            figure_style(**given)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=option) from None
+        if figures is None and None not in given.values():
+            raise typer.BadParameter("is of figures; name a folder for them with --figures", param_hint=option)
+    try:
+        return figure_style(form, width, dpi)
+    except ValueError as error:  # of the two together
+        raise typer.BadParameter(str(error), param_hint="--dpi") from None
 
 
 def load(

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, load
+from fedsim.cli.options import (
+    AllowOutside,
+    AllowPlugins,
+    Dpi,
+    FigureFormat,
+    Figures,
+    Json,
+    Overrides,
+    ScenarioFile,
+    Width,
+    asked_style,
+    load,
+)
 from fedsim.common.messages import complain, say, say_json
 
 if TYPE_CHECKING:
@@ -17,6 +29,8 @@ if TYPE_CHECKING:
     from fedsim.scenario import Scenario
 
 CRASHED = 3
+_ROWS = 30
+"""Settings in the table of a sweep at most."""
 
 Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the sweep count up from it.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
@@ -97,6 +111,9 @@ def sweep(
     workers: Workers = None,
     retries: Annotated[int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")] = 2,
     compact: Annotated[bool, typer.Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the page of the sweep, report.html, at the end.")
+    ] = True,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
@@ -113,9 +130,9 @@ def sweep(
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     try:
-        with on_stderr() as report:
+        with on_stderr() as progress:
             swept = run_sweep(
-                planned, directory, backend, retries=retries, provenance=provenance, report=report, tell=complain
+                planned, directory, backend, retries=retries, provenance=provenance, report=progress, tell=complain
             )
     except KeyboardInterrupt:
         there = store.complete(directory)
@@ -124,10 +141,12 @@ def sweep(
         raise
     if compact:
         store.compact(directory)
+    page = _page(directory) if report else None
     if as_json:
         say_json(
             {
                 "directory": str(swept.directory),
+                "report": None if page is None else str(page),
                 "runs": swept.runs,
                 "complete": swept.runs - len(swept.crashed),
                 "kept": swept.kept,
@@ -137,11 +156,14 @@ def sweep(
         )
     else:
         _show(directory)
+        _choose(directory)
         done = swept.runs - len(swept.crashed)
         complain(
             f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
             f"{len(swept.crashed)} crashed; {_duration(swept.seconds)}"
         )
+        if page is not None:
+            complain(f"Report: {page}")
         say(str(directory))
     if swept.crashed:
         raise typer.Exit(CRASHED)
@@ -159,6 +181,10 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
     ] = None,
+    figures: Figures = None,
+    form: FigureFormat = None,
+    width: Width = None,
+    dpi: Dpi = None,
 ) -> None:
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
@@ -167,6 +193,7 @@ def compare(
 
     if not 0 < confidence < 1:
         raise typer.BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
+    style = asked_style(figures, form, width, dpi)
     found = compared(a, b, confidence=confidence)
     metrics = found.metrics
     if metric:
@@ -181,6 +208,10 @@ def compare(
 
         place = out if out is not None else Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
         complain(f"Report: {report_comparison(a, b, place, confidence)}")
+    if figures is not None and style is not None:
+        from fedsim.report import comparison_figures
+
+        complain(f"Figures: {len(comparison_figures(a, b, figures, style, confidence))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         data = {"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes}
@@ -222,6 +253,47 @@ def _show(directory: Path) -> None:
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
         _table(apart.sort(order, "point", maintain_order=True), complain)
+
+
+def _choose(directory: Path) -> None:
+    """Show the settings with their bias and pace, and say what to choose."""
+    from fedsim.report.finished_sweep import read_sweep
+    from fedsim.report.sweep_choice import choice, sentences
+    from fedsim.report.sweep_report import choice_table
+
+    finished = read_sweep(directory)
+    found = choice(finished)
+    table = choice_table(finished, found)
+    if table is not None:
+        rows = [table.header, *table.rows[:_ROWS]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        complain(f"{table.caption}:")
+        for row in rows:
+            cells = zip(row, widths, strict=True)
+            shown = (
+                f"{cell:<{width}}" if at < table.words else f"{cell:>{width}}" for at, (cell, width) in enumerate(cells)
+            )
+            complain(_plain("  ".join(shown).rstrip()))
+        if len(table.rows) > _ROWS:
+            complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
+    for sentence in sentences(found):
+        complain(_plain(sentence.text))
+
+
+def _plain(text: str) -> str:
+    """Take out what holds words together on a page, and would keep them from being searched in a terminal."""
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def _page(directory: Path) -> Path | None:
+    """Write the page of a sweep; None where that failed, which costs the sweep nothing else."""
+    try:
+        from fedsim.report import write_report
+
+        return write_report(directory, tell=complain)
+    except Exception as error:  # noqa: BLE001  whatever is wrong with the page, the runs are done and kept
+        complain(f"no report: {type(error).__name__}: {error}; fedsim report {directory} makes it")
+        return None
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:

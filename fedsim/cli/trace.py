@@ -30,37 +30,70 @@ Repeat = Annotated[str, typer.Option(help="week, day or none: which lap the trac
 Require = Annotated[
     list[str] | None, typer.Option(metavar="CONDITION", help="A condition that must hold; by default all of the file.")
 ]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="DURATION", help="Use the part from here on, from the base: 2d.")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="DURATION", help="Use the part up to here.")]
 PolicyOption = Annotated[str, typer.Option("--policy", help="What to do about faults: repair, strict or lenient.")]
 
 
 @app.command("import")
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A JSON or text file, or a folder of text files.")],
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="IN...", help="CSV, Parquet, JSON or text files, or a folder of text files.")
+    ],
     out: Annotated[Path, typer.Option(metavar="OUT", help="The trace to write: *.parquet or *.csv.")],
-    form: Annotated[str, typer.Option("--format", help="auto, json or tsv.")] = "auto",
+    form: Annotated[str, typer.Option("--format", help="auto, table, json, tsv or pickle.")] = "auto",
     base: Base = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="device=NAME,...", help="Which columns of a table are device, start, end and condition."),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    join_gaps: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Close gaps that are shorter than this, such as 1s.")
+    ] = None,
+    min_length: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Then drop intervals shorter than this, such as 60s.")
+    ] = None,
     policy: PolicyOption = "repair",
     as_json: Json = False,
 ) -> None:
-    """Convert JSON with the intervals of each device, or lines of timestamp<TAB>event, to a trace for scenarios."""
+    """Convert tables, JSON with each device's intervals, or lines of timestamp<TAB>event, to a trace for scenarios."""
     from fedsim.availability.trace import write_trace
     from fedsim.availability.trace.faults import Policy
     from fedsim.scenario.units import format_instant
+    from fedsim.traces.cleaning import Cleaning
     from fedsim.traces.imports import Form, import_trace
 
     chosen: Form = _one_of(form, Form, "--format")
     rule: Policy = _one_of(policy, Policy, "--policy")
+    named = _columns(columns)
+    cleaning = Cleaning(
+        *_part(since, until), _duration(join_gaps, "--join-gaps") or 0.0, _duration(min_length, "--min-length") or 0.0
+    )
     if out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
         raise typer.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
     with _mistakes():
-        imported = import_trace(source, chosen, None if base is None else _instant(base), rule)
+        instant = None if base is None else _instant(base)
+        imported = import_trace(sources, chosen, instant, rule, columns=named, cleaning=cleaning)
     write_trace(out, imported.trace)
-    report, since = imported.trace.report, imported.base
-    stated = format_instant(since) if since is not None else None
+    report = imported.trace.report
+    stated = format_instant(imported.base) if imported.base is not None else None
     if as_json:
-        say_json({"file": str(out), "base": stated, "report": report.counts()})
+        counts = report.counts() | {"stray": imported.stray}
+        say_json({"file": str(out), "base": stated, "report": counts})
         return
+    source = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
     complain(f"{source}: {report}")
+    if imported.stray:
+        complain(
+            f"{source}: {imported.stray:,} interval{'s have' if imported.stray > 1 else ' has'} a time far from all "
+            "others; scenarios leave them out, unless their `since` or `until` says otherwise"
+        )
+    if imported.plain and cleaning == Cleaning():
+        complain(f"{source}: has the form that scenarios read, so that it can be used as it is")
     complain(f"Use it: availability: {{kind: trace, file: {out.name}, base: {stated or 'THE INSTANT OF SECOND 0'}}}")
     say(str(out))
 
@@ -72,14 +105,16 @@ def show(
     time_zone: Zone = None,
     repeat: Repeat = "week",
     require: Require = None,
+    since: Since = None,
+    until: Until = None,
     policy: PolicyOption = "repair",
     as_json: Json = False,
 ) -> None:
     """Say what a trace holds, what is wrong with it, and which share of its devices is available in each hour."""
-    from fedsim.availability.trace.pattern import DAY_S
+    from fedsim.availability.trace.pattern import DAY_S, stray_words
     from fedsim.traces.fit import hourly_shares
 
-    trace, once, pattern = _laid_out(file, base, time_zone, repeat, require, policy)
+    trace, once, pattern = _laid_out(file, base, time_zone, repeat, require, policy, _part(since, until))
     shares = hourly_shares(once.spans, once.begin, once.begin + once.covered).tolist()
     lap_days = pattern.lap / DAY_S if math.isfinite(pattern.lap) else None
     if as_json:
@@ -89,15 +124,18 @@ def show(
                 "conditions": list(trace.spans),
                 "required": list(pattern.conditions),
                 "never_available": pattern.never,
+                "stray": pattern.stray,
                 "covered_days": pattern.covered / DAY_S,
                 "lap_days": lap_days,
-                "available_by_hour": [share if math.isfinite(share) else None for share in shares],
+                "available_by_hour": _numbers(shares),
             }
         )
         return
     lap = "not repeated" if lap_days is None else f"of a lap of {lap_days:.0f}"
     say(f"{file}: {trace.report}")
     say(f"conditions: {', '.join(trace.spans)}; required here: {', '.join(pattern.conditions)}")
+    if pattern.stray:
+        say(stray_words(pattern.stray))
     say(f"devices that are never available: {pattern.never:,} of {len(trace.names):,}")
     say(f"covers {pattern.covered / DAY_S:.2f} days, {lap}")
     say("share of all devices that is available, by hour of the day:")
@@ -113,39 +151,65 @@ def fit(
     kind: Annotated[str, typer.Option(help="habits, renewal or both.")] = "both",
     time_zone: Zone = None,
     require: Require = None,
+    since: Since = None,
+    until: Until = None,
     policy: PolicyOption = "repair",
     as_json: Json = False,
 ) -> None:
     """Fit a renewal or habits model to a trace: print what to write in a scenario, and how well it fits."""
     from dataclasses import asdict
 
+    from fedsim.availability.trace import TraceError
+    from fedsim.availability.trace.pattern import stray_words
     from fedsim.traces.fit import FitKind, fit
 
     kinds: list[FitKind] = ["renewal", "habits"] if kind == "both" else [_one_of(kind, FitKind, "--kind")]
-    trace, once, _ = _laid_out(file, base, time_zone, "none", require, policy)
+    trace, once, _ = _laid_out(file, base, time_zone, "none", require, policy, _part(since, until))
     if trace.report.faults():
         complain(f"{file}: {trace.report}")
+    if once.stray:
+        complain(f"{file}: {stray_words(once.stray)}")
+    fits = []
     with _mistakes():
-        fits = [fit(once, each) for each in kinds]
+        for each in kinds:
+            try:
+                fits.append(fit(once, each))
+            except TraceError as error:
+                if each == kinds[-1] and not fits:
+                    raise
+                complain(f"{file}: {error.message}")
     if as_json:
-        say_json({"fits": [asdict(found) for found in fits]})
+        say_json({"fits": [asdict(found) | {"by_hour": _numbers(found.by_hour)} for found in fits]})
         return
     for found in fits:
         hours = found.hours
         say(f"# {found.availability['kind']}: {hours.share:.1%} of the time available, the trace {hours.of_trace:.1%};")
         say(f"# the shares of the 24 hours differ by {hours.mean:.1%} on average, {hours.largest:.1%} at most")
+        if (judged := found.out_of_sample) is not None:
+            say(
+                f"# fitted to half of the devices and judged by the others: {judged.mean:.1%} on average, "
+                f"{judged.largest:.1%} at most; by hour, in percent, model less trace:"
+            )
+            shown = (f"{100 * apart:+.0f}" if math.isfinite(apart) else "?" for apart in found.by_hour)
+            say(f"# {' '.join(shown)}")
         for condition, own in found.conditions.items():
             say(f"# {condition} alone: {own.share:.1%} and {own.of_trace:.1%}; {own.mean:.1%}, {own.largest:.1%}")
         for name, laws in found.laws.items():
             tried = ", ".join(f"{law.source['kind']} {law.log_likelihood:.3f} (KS {law.ks:.3f})" for law in laws)
-            say(f"# {name}, log-likelihood per length (less Akaike's penalty): {tried}")
+            say(f"# {name}, log-likelihood per length held out (less one per parameter): {tried}")
         for note in found.notes:
             say(f"# {note}")
         say(_as_yaml({"availability": found.availability}))
 
 
 def _laid_out(
-    file: Path, base: str, time_zone: str | None, repeat: str, require: list[str] | None, policy: str
+    file: Path,
+    base: str,
+    time_zone: str | None,
+    repeat: str,
+    require: list[str] | None,
+    policy: str,
+    part: tuple[float | None, float | None],
 ) -> "tuple[Trace, Pattern, Pattern]":
     """Read a trace; return it, laid out once with all its devices, and laid out on its lap."""
     from zoneinfo import ZoneInfo
@@ -162,11 +226,15 @@ def _laid_out(
         zone = ZoneInfo(check_time_zone(time_zone)) if time_zone is not None else None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--time-zone") from None
-    since = _instant(base)
+    instant = _instant(base)
+    laps: list[Repeat] = ["none", lap]
     with _mistakes():
         trace = clean(read_rows(file), rule, keep_empty=True)
-        once = build_pattern(trace, since, zone, "none", needed, keep_empty=True)
-        return trace, once, build_pattern(trace, since, zone, lap, needed, keep_empty=True)
+        strict = rule == "strict"
+        once, laid = (
+            build_pattern(trace, instant, zone, how, needed, *part, keep_empty=True, strict=strict) for how in laps
+        )
+        return trace, once, laid
 
 
 @contextmanager
@@ -200,6 +268,42 @@ def _instant(text: str) -> datetime:
     if not 1900 <= instant.year < 2200:
         raise typer.BadParameter(f"must lie between 1900 and 2200, not {text}", param_hint="--base")
     return instant
+
+
+def _numbers(values: list[float]) -> list[float | None]:
+    """Write what is not known as null."""
+    return [value if math.isfinite(value) else None for value in values]
+
+
+def _part(since: str | None, until: str | None) -> tuple[float | None, float | None]:
+    part = _duration(since, "--since"), _duration(until, "--until")
+    if part[0] is not None and part[1] is not None and part[0] >= part[1]:
+        raise typer.BadParameter("must be before --until", param_hint="--since")
+    return part
+
+
+def _duration(text: str | None, option: str) -> float | None:
+    from fedsim.scenario.units import parse_duration
+
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    from fedsim.traces.table_form import ROLES
+
+    if text is None:
+        return None
+    named = {}
+    for pair in text.split(","):
+        role, equals, name = (part.strip() for part in pair.partition("="))
+        if not equals or not name or role in named:
+            message = f"must be such as device=id,start=from,end=to, each once, not {text!r}"
+            raise typer.BadParameter(message, param_hint="--columns")
+        named[_one_of(role, ROLES, "--columns")] = name
+    return named
 
 
 def _as_yaml(data: Any) -> str:

@@ -1,5 +1,6 @@
 """JSON as fedsim writes it, and JSON files read with errors that name the file."""
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -12,6 +13,18 @@ from fedsim.common.errors import RunError
 def as_json(data: Any) -> str:
     """Return the text of a JSON file."""
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def checksum(data: Mapping[str, Any], *left_out: str) -> str:
+    """Return the SHA-256 of a JSON object as `as_json` writes it, without some of its keys.
+
+    Raises
+    ------
+    ValueError
+        If JSON cannot say it: NaN, or infinite.
+    """
+    counted = {key: value for key, value in data.items() if key not in left_out}
+    return hashlib.sha256(as_json(counted).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def finite(figures: Mapping[str, float]) -> dict[str, float | None]:

@@ -15,7 +15,6 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from fedsim.common.arrays import Floats
 
@@ -46,6 +45,7 @@ class Purpose(IntEnum):
     TIME_ZONE = 14
     REFERENCE = 15
     OWN_SELECTION = 16
+    PARTICIPATIONS = 17
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -113,6 +113,8 @@ class Stream:
 
     def normals(self, client: ArrayLike, index: ArrayLike) -> Floats:
         """Standard normal, by inversion."""
+        from scipy.special import ndtri  # takes long to import
+
         return np.asarray(ndtri(self.uniforms(client, index)), dtype=np.float64)
 
 

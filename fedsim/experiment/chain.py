@@ -63,7 +63,7 @@ def chain(
     precision
         Also the rounds until every debiasing weight is within this relative distance of its limit.
     convergence
-        Also the law of the participants from the start, over this many rounds.
+        Also the law of one round's participants from the start, and the running frequencies, over this many rounds.
     mixing
         Also the mixing time and the spectral gap; small systems.
 
@@ -133,6 +133,14 @@ def _more(
             "replicas": found.replicas,
             "tv": found.tv.tolist(),
             "noise_floor": None if found.noise_floor is None else found.noise_floor.tolist(),
+        }
+        counted = theory.running_frequencies(*question, rounds=convergence, seed=seed, limit=result)
+        more["running_frequencies"] = {
+            "quantity": "E L1 distance between the shares of the participations of t = 1, 2, ... rounds, and pi",
+            "method": "monte-carlo",
+            "replicas": counted.replicas,
+            "l1": counted.l1.tolist(),
+            "standard_error": counted.standard_error.tolist(),
         }
     if mixing:
         more["mixing"] = {

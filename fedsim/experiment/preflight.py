@@ -1,13 +1,18 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
+import math
+
 from fedsim.analysis.metrics.own import check_own
 from fedsim.availability import open_models
-from fedsim.common.errors import KeyPath, Mistake, ScenarioError
-from fedsim.common.registry import Findings
+from fedsim.availability.cells import cells
+from fedsim.availability.trace import RecordedAvailability
+from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.registry import Findings, brought
 from fedsim.experiment.budget import check_budget
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
+from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
 
 MOST_PROCESSES = 2_000_000
@@ -29,11 +34,11 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
         raise ScenarioError([*error.mistakes, *mistakes]) from None
-    mistakes = [*check_feasible(scenario, population), *mistakes]
+    mistakes = [*check_feasible(scenario, population), *_check_privacy(scenario, population), *mistakes]
     if scenario.engine == "process" and len(population) > MOST_PROCESSES:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
         mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
-    if mistakes:
+    if mistakes or (mistakes := _check_replays(scenario, population)):
         raise ScenarioError(mistakes)
     return population
 
@@ -49,6 +54,59 @@ def _check_selection(scenario: Scenario) -> list[Mistake]:
     if not mistakes and scenario.theory.convergence is not None and theory_of(choice) is None:
         message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
         return [scenario.mistake(("theory", "convergence"), message)]
+    return mistakes
+
+
+def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
+    privacy = scenario.privacy
+    if privacy is None:
+        return []
+    from fedsim.privacy.enforced import enforced
+    from fedsim.privacy.guarantee import check_mechanism, guarantee
+
+    path: KeyPath = ("privacy", "mechanism")
+    mistakes = [scenario.mistake((*path, *inner), message) for inner, message in check_mechanism(privacy)]
+    try:
+        bounds = enforced(scenario, population)
+        if not mistakes and brought(privacy.mechanism.kind):  # the built-in ones have a guarantee, whatever the bounds
+            guarantee(privacy, bounds)
+    except ScenarioError as error:
+        mistakes += error.mistakes
+    except PluginError as error:
+        mistakes.append(scenario.mistake(path, str(error)))
+    return mistakes
+
+
+def privacy_notes(scenario: Scenario, population: Population) -> list[str]:
+    """Say what the guarantee of a scenario with ``privacy`` does not cover."""
+    if scenario.privacy is None:
+        return []
+    from fedsim.privacy.enforced import caveats
+
+    return [f"privacy: {each}" for each in caveats(scenario, population)]
+
+
+def _check_replays(scenario: Scenario, population: Population) -> list[Mistake]:
+    """Find the groups whose trace has nobody available while the run lasts, in any of their time zones."""
+    if all(group.availability.kind != "trace" for group in scenario.population):
+        return []
+    found, duration = cells(scenario, population), scenario.stop.duration
+    replays = [
+        (name, model.enterable(place, math.inf if duration is None else duration), model)
+        for model, place, (name, _) in zip(found.models, found.places, found.names, strict=True)
+        if isinstance(model, RecordedAvailability)
+    ]
+    within = "after the run begins" if duration is None else f"in the {format_duration(duration)} of the run"
+    mistakes = []
+    for index, name in enumerate(population.group_names):
+        own = [(enterable, model) for group, enterable, model in replays if group == name]
+        if own and not any(enterable for enterable, _ in own):
+            count = len(own[0][1].pattern.names)
+            message = (
+                f"none of the {count:,} devices of the trace is available {within}, so that nobody can be selected; "
+                "`since` and `until` say which part of the trace is used, `repeat` and `start` when it is"
+            )
+            mistakes.append(scenario.mistake(("population", index, "availability"), message))
     return mistakes
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 def write_report(
     directory: Path, page: Path | None = None, *, plugins: bool = False, tell: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """Write the report of a run directory: into it, figures included, or as one page elsewhere; return the page.
+    """Write the report of a run directory: into it, or elsewhere; return the page.
 
     Charts of the scenario's own are drawn if `plugins` may run; `tell` is told which of them failed, and why. Errors
     are those of `fedsim.report.write_report`.

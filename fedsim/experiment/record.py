@@ -12,13 +12,11 @@ from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.locked import sole_writer
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.cautions import of_separation
-from fedsim.experiment.preflight import preflight
+from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, open_finished
+from fedsim.experiment.preflight import preflight, privacy_notes
 from fedsim.experiment.presentation import write_report
 from fedsim.experiment.run import evaluate, telling
 from fedsim.experiment.run_directory import (
-    MANIFEST,
-    METRICS,
-    UNFINISHED,
     Provenance,
     check_identity,
     identity,
@@ -90,11 +88,13 @@ def record(
         As from `fedsim.simulate`.
     """
     if resume and _found_complete(directory, scenario) and not (directory / UNFINISHED).exists():
+        metrics = open_finished(directory).metrics
         tell(f"{directory} is complete: there is nothing left to do")
-        return Recording(directory, directory / "report.html", read_figures(directory / METRICS))
+        return Recording(directory, directory / "report.html", metrics)
     population = preflight(scenario)
-    for caution in of_separation(scenario, population.separation, population.cooldown_s):
-        tell(f"note: {caution}")
+    cautions = of_separation(scenario, population.separation, population.cooldown_s)
+    for note in [*privacy_notes(scenario, population), *cautions]:
+        tell(f"note: {note}")
     with sole_writer(directory, "run"):
         return _record(scenario, population, directory, provenance, resume, report, tell)
 
@@ -163,7 +163,7 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
 def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:
     report("drawing the report", 0.0)
     page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell)
-    for leftover in [*directory.glob(".*.partial"), *directory.glob("figures/.*.partial")]:
+    for leftover in directory.glob(".*.partial"):
         leftover.unlink()  # of a run that was killed
     shutil.rmtree(directory / UNFINISHED)
     report("drawing the report", 1.0)

@@ -46,6 +46,7 @@ def unbiased(
         weight=np.full_like(population.weight, 1.0 / len(population)),
         separation=np.zeros_like(population.separation),
         cooldown_s=np.zeros_like(population.cooldown_s),
+        most=None,
     )
     twin = simulate_log(scenario.model_copy(update={"server": server, "records": records}), free, replicate)
     return twin.rounds, twin.participations

@@ -34,7 +34,13 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
         groups[population.group_names[group]][population.zone_names[zone]] = int(count)
     server = scenario.server
     places = server.concurrency if isinstance(server, BufferedServer) else None
-    return Setting(server.wanted, scenario.start, groups, places)
+    figures: dict[str, float] = {}
+    if scenario.privacy is not None:
+        from fedsim.privacy.enforced import enforced
+        from fedsim.privacy.guarantee import guarantee
+
+        figures = guarantee(scenario.privacy, enforced(scenario, population)).figures
+    return Setting(server.wanted, scenario.start, groups, places, figures)
 
 
 def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:

@@ -19,6 +19,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import name_of_file, portable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.experiment.changes import changes
+from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, checksums
 from fedsim.experiment.outcome import Outcome
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
@@ -26,9 +27,6 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.overrides import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions, named_files
 
-MANIFEST, METRICS = "manifest.json", "metrics.json"
-UNFINISHED = "log.partial"
-"""Folder within a run directory whose run has not ended: its journal, and what it runs."""
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
 _MOST_DIFFERENCES = 3
 
@@ -93,7 +91,8 @@ def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: 
     for name, table in named.items():
         if name not in there and isinstance(table, pl.DataFrame):
             write_table(folder / f"{name}.parquet", table)
-    write_text(folder / METRICS, as_json(finite(metrics)))
+    figures = as_json(finite(metrics))
+    write_text(folder / METRICS, figures)
     own = [vars(metric) for each in own_metrics(scenario) for metric in each.metrics]
     manifest = {
         "name": scenario.name,
@@ -110,7 +109,7 @@ def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: 
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": outcome.simulated_s,
     }
-    write_text(folder / MANIFEST, as_json(manifest))
+    write_text(folder / MANIFEST, as_json({**manifest, CHECKSUMS: checksums(manifest, figures)}))
 
 
 def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:

@@ -13,13 +13,18 @@ from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
 from fedsim.population.members import Members
-from fedsim.population.sources import numbers, rounds, seconds
+from fedsim.population.sources import counts, numbers, rounds, seconds
 from fedsim.population.zones import Codes, zones
 from fedsim.scenario import Scenario
+from fedsim.scenario.model import Model
 
 # Paths of the quantities in a group of the scenario.
 WEIGHT, SEPARATION, COOLDOWN = ("weight",), ("separation",), ("cooldown",)
+MOST = ("participations", "most")
 TIME_ZONE, SESSION, SPEED = ("time_zone",), ("session",), ("session", "speed")
+
+
+UNCAPPED = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ class Population:
         Index into `zone_names`.
     zone_names
         IANA names of the time zones that occur.
+    most
+        Participations after which a client is out for good; None where no group has a cap, and `UNCAPPED` for the
+        clients of a group that has none.
     """
 
     group: Ints
@@ -54,9 +62,18 @@ class Population:
     speed: Floats
     zone: NDArray[np.int16]
     zone_names: tuple[str, ...]
+    most: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.weight)
+
+    def at_most(self, rounds: int, lag: int = 0) -> Ints:
+        """Return how often each client can take part in some rounds, (N,), by its separation and its cap.
+
+        With a `lag`, participations may be nearer to each other than the separation by so many rounds.
+        """
+        fitting = -(-rounds // (self.separation + 1 - lag))
+        return fitting if self.most is None else np.minimum(fitting, self.most)
 
     @property
     def common_separation(self) -> int | None:
@@ -102,8 +119,8 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         If a list or a file does not fit its group, or somebody's own law fails; every mistake with its place.
     """
     streams = {purpose: stream(scenario.seed, replicate, purpose) for purpose in Purpose}
-    counts = [group.devices for group in scenario.population]
-    starts = np.cumsum([0, *counts])
+    sizes = [group.devices for group in scenario.population]
+    starts = np.cumsum([0, *sizes])
     codes: Codes = {}
     columns: dict[KeyPath, list[NDArray[Any]]] = {}
     mistakes: list[Mistake] = []
@@ -116,7 +133,16 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
             TIME_ZONE: partial(zones, group.time_zone, members, streams[Purpose.TIME_ZONE], codes),
             SPEED: partial(numbers, group.session.speed, members, streams[Purpose.SPEED]),
         }
-        parts = {WEIGHT: group.weight, SEPARATION: group.separation, COOLDOWN: group.cooldown, SESSION: group.session}
+        cap = group.participations
+        if cap is not None:
+            sources[MOST] = partial(counts, cap.most, members, streams[Purpose.PARTICIPATIONS])
+        parts: dict[KeyPath, Model] = {
+            WEIGHT: group.weight,
+            SEPARATION: group.separation,
+            COOLDOWN: group.cooldown,
+            SESSION: group.session,
+        }
+        parts |= {} if cap is None else {MOST: cap.most}
         wrong = [((*path, *inner), message) for path, part in parts.items() for inner, message in check_laws(part)]
         mistakes += [scenario.mistake(("population", index, *path), message) for path, message in wrong]
         for path, source in sources.items():
@@ -129,7 +155,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     if mistakes:
         raise ScenarioError(mistakes)
     return Population(
-        group=np.repeat(np.arange(len(counts)), counts),
+        group=np.repeat(np.arange(len(sizes)), sizes),
         group_names=tuple(group.name for group in scenario.population),
         weight=_normalised(np.concatenate(columns[WEIGHT]), scenario),
         separation=np.concatenate(columns[SEPARATION]),
@@ -137,6 +163,20 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         speed=np.concatenate(columns[SPEED]),
         zone=np.concatenate(columns[TIME_ZONE]),
         zone_names=tuple(codes),
+        most=_caps(scenario, columns.get(MOST, [])),
+    )
+
+
+def _caps(scenario: Scenario, drawn: list[NDArray[Any]]) -> Ints | None:
+    """Return the caps of all groups from those of the groups that have one; None where none has."""
+    if not drawn:
+        return None
+    of_groups = iter(drawn)
+    return np.concatenate(
+        [
+            np.full(group.devices, UNCAPPED) if group.participations is None else next(of_groups)
+            for group in scenario.population
+        ]
     )
 
 

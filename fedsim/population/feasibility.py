@@ -30,9 +30,10 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
     certain = server.cooldown_from == "selected" or scenario.always_available
     if mistakes or server.shortage != "wait" or not certain:
         return mistakes
+    mistakes = _check_caps(scenario, population, wanted)
     supply = _supply(population)
-    if supply >= wanted * (1 - 1e-12):
-        return []
+    if mistakes or supply >= wanted * (1 - 1e-12):
+        return mistakes
     common = population.common_separation
     if common is not None:
         limit = clients // wanted - 1
@@ -46,6 +47,23 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
             f"most, and a round wants {wanted}; the largest cohort that works is {int(supply + 1e-9)}"
         )
     return [scenario.mistake(_longest(population), message)]
+
+
+def _check_caps(scenario: Scenario, population: Population, wanted: int) -> list[Mistake]:
+    """Return that the caps on participations let fewer clients in than the rounds select, whoever they are."""
+    rounds = scenario.stop.rounds
+    counted = scenario.server.cooldown_from == "selected" and scenario.sync_server.fixed_size
+    if population.most is None or rounds is None or scenario.stop.duration is not None or not counted:
+        return []
+    possible = int(population.at_most(rounds).sum())
+    if possible >= wanted * rounds:
+        return []
+    message = (
+        f"the clients can take part {possible:,} times in all, with their caps and separations, and {rounds:,} rounds "
+        f"select {wanted * rounds:,}; the most rounds that work are {possible // wanted:,}"
+    )
+    first = next(i for i, group in enumerate(scenario.population) if group.participations is not None)
+    return [scenario.mistake(("population", first, "participations", "most"), message)]
 
 
 def _supply(population: Population) -> float:
@@ -71,6 +89,12 @@ def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
     if mixed.size:
         message = f"the members of selection group {int(mixed[0])} have different separations; they must share one"
         return [scenario.mistake(path, message)]
+    if population.most is not None:
+        blocks = population.most.reshape(-1, cohort)
+        mixed = np.flatnonzero((blocks != blocks[:, :1]).any(axis=1))
+        if mixed.size:
+            message = f"the members of selection group {int(mixed[0])} have different caps on participations"
+            return [scenario.mistake(path, f"{message}; they must share one")]
     return []
 
 

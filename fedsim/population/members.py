@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
@@ -70,6 +69,8 @@ class Members:
         if source.correlation.to == "availability":
             other = propensity(self.clients, self.habits)
         else:
+            from scipy.special import ndtri  # takes long to import
+
             other = np.asarray(ndtri((np.arange(len(self)) + 0.5) / len(self)), dtype=np.float64)
         rho = source.correlation.rho
         return np.asarray(rho * other + np.sqrt(1 - rho**2) * own)

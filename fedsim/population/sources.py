@@ -47,6 +47,13 @@ def rounds(source: RoundsSource, members: Members, draws: Stream) -> Ints:
     return values.astype(np.int64)
 
 
+def counts(source: RoundsSource, members: Members, draws: Stream) -> Ints:
+    """Return a whole number of at least 1 for each client of a group; as `rounds` otherwise."""
+    values = rounds(source, members, draws)
+    _check(values.astype(np.float64), len(members), values >= 1, "a whole number of at least 1")
+    return values
+
+
 def seconds(source: ClientTimeSource, members: Members, draws: Stream) -> Floats:
     """Return a length in seconds, 0 or more, for each client of a group; a column holds seconds."""
     values = _values(source, members, draws)

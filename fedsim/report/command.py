@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
-from fedsim.report.document import Document, drawn
+from fedsim.report.document import Document
 from fedsim.report.formatting import distinct
 from fedsim.report.markdown import summary
-from fedsim.report.page import FIGURES, PAGE, document_of, make_folder, write_document, write_figures
+from fedsim.report.page import PAGE, checked_document_of, make_folder, write_document
 
 SUMMARY, INDEX = "report.md", "index.html"
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
@@ -30,10 +30,10 @@ def report_directories(
     directories
         What to report on.
     form
-        ``html`` for pages with their figures beside them, ``png`` or ``svg`` for figures alone, ``md`` for summaries.
+        ``html`` for pages, ``md`` for summaries.
     out
         A file for the page or the summary of one directory; else a folder, which gets a folder for each of several
-        directories, and a page that lists theirs. By default pages and figures go into the directories themselves, and
+        directories, and a page that lists theirs. By default pages go into the directories themselves, and
         summaries are returned.
     plugins, tell
         As of `write_report`.
@@ -53,7 +53,7 @@ def report_directories(
     printed: list[str] = []
     reports: list[tuple[str, Document]] = []
     for directory, place in zip(directories, _places(directories, out), strict=True):
-        document = document_of(directory, plugins)
+        document = checked_document_of(directory, plugins)
         for failure in document.failures:
             tell(failure)
         printed += _write(document, form, directory if place is None and form != "md" else place)
@@ -61,18 +61,20 @@ def report_directories(
     if form == "html" and out is not None and len(directories) > 1:
         listed = f"{len(directories)} reports, made by fedsim report."
         index = Document("index", out.resolve().name, listed, context={"sections": [("Reports", reports)]})
-        printed.append(str(write_document(index, out / INDEX, None)))
+        printed.append(str(write_document(index, out / INDEX)))
     return printed
 
 
 def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:
-    """Write the report of a comparison: a page if `out` is one, else a folder with the page and its figures."""
+    """Write the report of a comparison: `out` is the page, or a folder for it."""
     from fedsim.report.comparison_report import comparison_document
 
     document = comparison_document(a, b, confidence)
-    if out.suffix in _SUFFIXES["html"]:
-        return write_document(document, out, None)
-    return write_document(document, out / PAGE, out / FIGURES)
+    return write_document(document, _page(out))
+
+
+def _page(place: Path) -> Path:
+    return place if place.suffix in _SUFFIXES["html"] else place / PAGE
 
 
 def _places(directories: Sequence[Path], out: Path | None) -> list[Path | None]:
@@ -91,11 +93,4 @@ def _write(document: Document, form: str, place: Path | None) -> list[str]:
         write_text(path, summary(document))
         return [str(path)]
     assert place is not None
-    if form == "html":
-        if place.suffix in _SUFFIXES["html"]:
-            return [str(write_document(document, place, None))]
-        return [str(write_document(document, place / PAGE, place / FIGURES))]
-    # In a run's own directory figures have a folder of their own; in one that was asked for they are all there is.
-    own = (place / "manifest.json").exists() or (place / "sweep.json").exists()
-    folder = place / FIGURES if own else place
-    return [str(path) for path in write_figures(folder, document.names, drawn(document), (form,))]
+    return [str(write_document(document, _page(place)))]

@@ -13,15 +13,13 @@ from fedsim.experiment.changes import Change
 from fedsim.report.answer import TRUST, WHAT, Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
-from fedsim.report.charts.sweep_lines import L1
-from fedsim.report.charts.trade_off import PACE
 from fedsim.report.document import Document
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.finished_sweep import short, shown
 from fedsim.report.formatting import NOTHING, count, cut, fixed, listing, number, percent, signed
 from fedsim.report.provenance import Provenance, provenance, sweep_provenance
+from fedsim.report.sweep_figures import BIAS_TOLD, L1, PACE, PACE_TOLD, difference
 from fedsim.report.sweep_report import HEADLINES
-from fedsim.report.sweep_words import TOLD, difference
 from fedsim.report.tables import Table
 from fedsim.sweeps.compare import Comparison, compare
 from fedsim.sweeps.results import parameters_of
@@ -126,7 +124,7 @@ def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> Iterator[Se
         told = f"{count(len(changes), 'setting')} of the world differ"
     told += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
     yield Sentence(f"{told}.", WHAT)
-    for known in TOLD:
+    for known in (BIAS_TOLD, PACE_TOLD):
         own = found.metrics.filter(metric=known.metric)
         if len(own) == 1:
             row = own.row(0, named=True)

@@ -76,10 +76,14 @@ class Document:
 _SHOWN = ("name", "finding", "question", "description", "status", "verdict", "answer", "tiles", "version")
 
 
+def charts_of(document: Document) -> list[Chart]:
+    """Return the charts that have data, in the order of the page."""
+    return [chart for section in document.charts.values() for chart in section if isinstance(chart, Chart)]
+
+
 def drawn(document: Document) -> Mapping[str, Picture]:
-    """Draw every chart that has data; by name."""
-    charts = [chart for section in document.charts.values() for chart in section if isinstance(chart, Chart)]
-    return {chart.name: document.pictures.get(chart.name) or picture(chart) for chart in charts}
+    """Draw every chart that has data, for the page; by name."""
+    return {chart.name: document.pictures.get(chart.name) or picture(chart) for chart in charts_of(document)}
 
 
 def render(document: Document, pictures: Mapping[str, Picture]) -> str:

@@ -1,18 +1,15 @@
-"""Reports written: the page and its figures beside it, each file whole or not there."""
+"""Reports written as pages, each file whole or not there."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable
 from pathlib import Path
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import write_bytes, write_text
+from fedsim.common.files import write_text
+from fedsim.experiment.finished import open_finished
 from fedsim.report.document import Document, drawn, render
-from fedsim.report.render import Picture
 from fedsim.sweeps.store import SWEEP_FILE
 
 PAGE = "report.html"
-FIGURES = "figures"
-FORMATS = ("png", "svg")
 
 
 def document_of(directory: Path, plugins: bool = False) -> Document:
@@ -34,6 +31,19 @@ def document_of(directory: Path, plugins: bool = False) -> Document:
     return run_document(read_run(directory), plugins)
 
 
+def checked_document_of(directory: Path, plugins: bool = False) -> Document:
+    """Compute the report of a directory whose files are those that were written there, as their fingerprints say.
+
+    Raises
+    ------
+    RunError
+        As of `document_of`; or a file is not the one that the run wrote.
+    """
+    if not (directory / SWEEP_FILE).exists():
+        open_finished(directory)
+    return document_of(directory, plugins)
+
+
 def write_report(
     directory: Path,
     page: Path | None = None,
@@ -41,14 +51,14 @@ def write_report(
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write `report.html` and `figures/` into a run or sweep directory, from nothing but what was left there.
+    """Write `report.html` into a run or sweep directory, from nothing but what was left there.
 
     Parameters
     ----------
     directory
-        A run or sweep directory. Files are written under temporary names and renamed, so each is whole or not there.
+        A run or sweep directory. The page is written under a temporary name and renamed, so it is whole or not there.
     page
-        Where to write the page alone instead.
+        Where to write the page instead.
     plugins
         Import code for charts of the scenario's own; without, the page says that they were left out.
     tell
@@ -67,41 +77,15 @@ def write_report(
     document = document_of(directory, plugins)
     for failure in document.failures:
         tell(failure)
-    if page is not None:
-        return write_document(document, page, None)
-    return write_document(document, directory / PAGE, directory / FIGURES)
+    return write_document(document, directory / PAGE if page is None else page)
 
 
-def write_document(document: Document, page: Path, folder: Path | None) -> Path:
-    """Write the page, and the figures beside it unless the folder is None."""
-    pictures = drawn(document)
-    text = render(document, pictures)
-    if folder is not None:
-        write_figures(folder, document.names, pictures, FORMATS)
+def write_document(document: Document, page: Path) -> Path:
+    """Write the page of a document, and make the folder for it."""
+    text = render(document, drawn(document))
     make_folder(page.parent)
     write_text(page, text)
     return page
-
-
-def write_figures(
-    folder: Path, names: Sequence[str], pictures: Mapping[str, Picture], formats: Iterable[str]
-) -> list[Path]:
-    """Write the figures, and remove those of an earlier report that no longer apply; returns what was written.
-
-    Names of figures that could be there are patterns as in the shell.
-    """
-    make_folder(folder)
-    written = []
-    for form in formats:
-        for name, picture in pictures.items():
-            path = folder / f"{name}.{form}"
-            write_bytes(path, picture.png if form == "png" else picture.svg)
-            written.append(path)
-        for path in folder.glob(f"*.{form}"):
-            # Left by an earlier report of other tables, it would pass for a figure of these.
-            if path.stem not in pictures and any(fnmatchcase(path.stem, name) for name in names):
-                path.unlink()
-    return written
 
 
 def make_folder(folder: Path) -> None:

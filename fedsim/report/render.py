@@ -1,15 +1,18 @@
-"""Charts turned into pictures: SVG with the page's colours and fonts, SVG and PNG files of their own."""
+"""Charts turned into pictures: SVG with the page's colours and fonts, and PNG, SVG and PDF files of their own."""
 
 import io
 import re
+import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import as_file, files
+from typing import Any, cast
 from xml.etree import ElementTree
 
-import matplotlib.style
+import matplotlib
 from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -17,29 +20,42 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from fedsim.common.printable import visible
 from fedsim.report.charts.chart import Chart
-from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES
+from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES, characters
+
+PAGE_WIDTH = 3.5
+"""Inches: on a phone, 343 CSS pixels wide, the smallest text of so narrow a drawing has 11 pixels."""
+
+LEAST_TEXT = 7.0
+"""Points of the smallest text in a file, however narrow the figure is."""
+
+RATIO = 0.7
+"""Height of the usual figure over its width."""
 
 _COLORS = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     color: f"--series-{index}" for index, color in enumerate(SERIES, start=1)
 }
-HEADROOM = 0.27
-"""Inches at the top of a figure that are kept for its title."""
+_TITLE = 9.2
+"""Points of the title of a figure."""
 
-LONGEST_TITLE = 54
-"""Characters of a title that fit above a figure."""
+_SMALLEST = 8.2
+"""Points of the smallest text in the style sheet."""
 
-_TITLE = "figure-title"
-_OF_FILES = {_TITLE, "patch_1"}  # the second is the paper, which the page has of its own
+_TEXTS = tuple(
+    f"{what}size" for what in ("font.", "axes.label", "axes.title", "xtick.label", "ytick.label", "legend.font")
+)
+_PAPER = "patch_1"  # the page has one of its own
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+_NO_ORIGIN = {"Creator": None, "Producer": None, "CreationDate": None}
 _SVG = "{http://www.w3.org/2000/svg}"
 _OUTSIDE = {f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}title"}
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _LINK = re.compile(r"(?:^|url\()#([^)]+)")
+_FONT = re.compile(r"font-size: ([\d.]+)px")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn chart.
+    """A chart drawn for the page.
 
     Parameters
     ----------
@@ -47,62 +63,97 @@ class Picture:
         The coordinates of the inline SVG.
     inline
         What goes between `<svg>` and `</svg>` in the page: markup, with every text in it escaped.
-    svg, png
-        The content of the files.
     """
 
     view_box: str
     inline: Markup
-    svg: bytes
-    png: bytes
 
 
 def picture(chart: Chart) -> Picture:
-    """Draw a chart; the same chart gives the same bytes."""
-    with _style():
-        figure = Figure()
-        FigureCanvasAgg(figure)  # one canvas for the layout and the PNG: texts are measured once for both
-        figure.set_figheight(figure.get_figheight() * chart.height + HEADROOM)
-        room = HEADROOM / figure.get_figheight()
-        chart.draw(figure.subplots())
-        for axes in figure.axes:
-            if not axes.get_ylabel():
-                axes.yaxis.set_label_coords(0.0, 0.5)  # else the room for no label is measured again and again
-        # Once: a figure that has an engine is laid out and drawn again for each file, most of the time it takes.
-        ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - room)).execute(figure)
-        for legend in figure.legends:
-            legend.set_bbox_to_anchor((0, 0, 1, 1 - room), transform=figure.transFigure)
-        title = chart.title if len(chart.title) <= LONGEST_TITLE else f"{chart.title[: LONGEST_TITLE - 1].rstrip()}…"
-        figure.text(0.01, 1 - 0.2 * room, title, gid=_TITLE, va="top", fontsize=9.2, weight="bold")
-        png, svg = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", metadata={"Software": None})
-        figure.savefig(
-            svg, format="svg", metadata={**_NO_METADATA, "Title": chart.title, "Description": chart.description}
-        )
-    drawing = visible(svg.getvalue().decode()).encode()  # XML has no place for some characters that a name may have
-    view_box, inline = _inline(drawing, chart.name)
-    return Picture(view_box, inline, drawing, png.getvalue())
+    """Draw a chart for the page, which has a heading for its title; the same chart gives the same bytes."""
+    svg = io.BytesIO()
+    with _style(1.0):
+        _laid_out(chart, PAGE_WIDTH, ()).savefig(svg, format="svg", metadata=_NO_METADATA)
+    return _inline(_readable(svg), chart.name)
+
+
+def figure_file(chart: Chart, form: str, width: float, dpi: int) -> bytes:
+    """Draw a chart for a file, with its title; the same chart gives the same bytes.
+
+    Parameters
+    ----------
+    form
+        ``png``, ``svg`` or ``pdf``.
+    width
+        Inches. No text is smaller than 7 points, however narrow that is.
+    dpi
+        Dots an inch of a PNG file; the others are drawn in lines.
+    """
+    scale = min(1.0, max(width / PAGE_WIDTH, LEAST_TEXT / _SMALLEST))
+    metadata = {
+        "png": {"Software": None},
+        "svg": {**_NO_METADATA, "Title": chart.title, "Description": chart.description},
+        "pdf": {**_NO_ORIGIN, "Title": chart.title, "Subject": chart.description},
+    }[form]
+    file = io.BytesIO()
+    with _style(scale):
+        title = textwrap.wrap(chart.title, characters(width, 1.18 * _TITLE * scale), max_lines=2, placeholder="…")
+        _laid_out(chart, width, title).savefig(file, format=form, dpi=dpi, metadata=metadata)
+    return _readable(file) if form == "svg" else file.getvalue()
+
+
+def _readable(svg: io.BytesIO) -> bytes:
+    """Return an SVG file without the characters that a name may have and XML has no place for."""
+    return visible(svg.getvalue().decode()).encode()
+
+
+def _laid_out(chart: Chart, width: float, title: list[str] | tuple[()]) -> Figure:
+    """Draw a chart on a figure of so many inches, below the lines of its title, and find a place for everything."""
+    scale = matplotlib.rcParams["font.size"] / _sheet()["font.size"]
+    head = len(title) * 1.25 * _TITLE * scale / 72 + (0.09 * scale if title else 0.0)
+    height = width * RATIO * chart.height + head
+    figure = Figure(figsize=(width, height), dpi=72)
+    FigureCanvasAgg(figure)  # measures texts for the layout
+    room = 1 - head / height
+    chart.draw(figure.subplots())
+    for axes in figure.axes:
+        if not axes.get_ylabel():
+            axes.yaxis.set_label_coords(0.0, 0.5)  # else the room for no label is measured again and again
+    # Once: a figure that has an engine is laid out again whenever it is drawn, most of the time it takes.
+    ConstrainedLayoutEngine(rect=(0, 0, 1, room)).execute(figure)
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0, 0, 1, room), transform=figure.transFigure)
+    if title:
+        figure.text(0.01, 1 - 0.05 / height, "\n".join(title), va="top", fontsize=_TITLE * scale, weight="bold")
+    return figure
+
+
+@cache
+def _sheet() -> dict[str, Any]:
+    """Read the one style of the figures, whatever the user's own settings are."""
+    with as_file(files("fedsim.report") / "fedsim.mplstyle") as sheet:
+        own = matplotlib.rc_params_from_file(sheet, use_default_template=False)
+    every: list[Mapping[str, Any]] = [cast("Any", matplotlib.rcParamsDefault), cast("Any", own)]
+    # The backend is no matter of style.
+    return {name: value for each in every for name, value in each.items() if name != "backend"}
 
 
 @contextmanager
-def _style() -> Iterator[None]:
-    """Set the one style of the figures, whatever the user's own settings are."""
-    with (
-        as_file(files("fedsim.report") / "fedsim.mplstyle") as sheet,
-        matplotlib.style.context(["default", sheet]),
-        warnings.catch_warnings(),
-    ):
-        # A name in a script that the PNG's font lacks shows as boxes there; in the page it is text.
+def _style(scale: float) -> Iterator[None]:
+    """Set the style, its texts so many times their size."""
+    style = _sheet() | {name: scale * _sheet()[name] for name in _TEXTS}
+    with matplotlib.rc_context(cast("Any", style)), warnings.catch_warnings():
+        # A name in a script that the font of a file lacks shows as boxes there; in the page it is text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
-def _inline(svg: bytes, name: str) -> tuple[str, Markup]:
+def _inline(svg: bytes, name: str) -> Picture:
     """Fit matplotlib's SVG into a page: no prologue, metadata or title, unique ids, the page's colours and font."""
     root = ElementTree.fromstring(svg)
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag in _OUTSIDE or child.get("id") in _OF_FILES:
+            if child.tag in _OUTSIDE or child.get("id") == _PAPER:
                 parent.remove(child)
     used = {match[1] for element in root.iter() for value in element.attrib.values() if (match := _LINK.search(value))}
     for element in root.iter():
@@ -115,10 +166,7 @@ def _inline(svg: bytes, name: str) -> tuple[str, Markup]:
             if key != "id" or value in used
         }
     body = "\n".join(ElementTree.tostring(child, encoding="unicode") for child in root)
-    # The page has a heading for the title, so what is kept free for it is cut off.
-    x, y, width, height = map(float, root.attrib["viewBox"].split())
-    top = HEADROOM * 72
-    return f"{x:g} {y + top:g} {width:g} {height - top:g}", Markup(body)
+    return Picture(root.attrib["viewBox"], Markup(body))
 
 
 def _fitted(key: str, value: str, name: str) -> str:
@@ -126,6 +174,8 @@ def _fitted(key: str, value: str, name: str) -> str:
         return f"{name}-{value}"
     if key == "style":
         value = value.replace("; font-family: 'DejaVu Sans'", "")
+        # Drawn for a phone; a page that is wider shows the same drawing larger, and its texts not as much.
+        value = _FONT.sub(r"font-size: calc(\1px * var(--chart-text, 1))", value)
         for color, variable in _COLORS.items():
             value = value.replace(f": {color}", f": var({variable})")
     return _LINK.sub(lambda match: match[0].replace("#", f"#{name}-"), value)

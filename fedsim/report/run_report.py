@@ -20,6 +20,7 @@ from fedsim.report.tables import (
 )
 from fedsim.report.tiles import tiles
 from fedsim.report.verdict import verdict
+from fedsim.report.what_if import what_if
 
 
 def _shown(charts: Sequence[Chart | Absent]) -> bool:
@@ -56,6 +57,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
             "endings": [table for table in endings if table.rows],
             "own_metrics": own_metric_table(run),
             "provenance": origin,
+            "what_if": what_if(run),
         },
         tables=[learning],
         command=origin.command,

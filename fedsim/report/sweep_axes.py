@@ -35,6 +35,8 @@ class Axis:
         Where each setting lies: the value of a number, else the place of its value in the order of all.
     ticks
         The values in that order, where they are no numbers; empty for numbers.
+    marks
+        The same without names, as they stand under a chart.
     """
 
     parameters: tuple[str, ...]
@@ -42,6 +44,7 @@ class Axis:
     label: str
     x: Floats
     ticks: tuple[str, ...]
+    marks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,9 +82,12 @@ def _zipped(sweep: FinishedSweep) -> list[str]:
 
 def axis_of(sweep: FinishedSweep) -> Axis | None:
     """Choose what goes along the axis: a separation that varies; else what has the most values that have an order."""
-    separated = [axis for axis in axes_of(sweep) if axis.size > 1 and any(map(is_separation, _varying(sweep, axis)))]
-    ranked = sorted(axes_of(sweep), key=lambda axis: (axis not in separated, not _ordered(sweep, axis), -axis.size))
-    return ranked[0] if ranked else None
+
+    def rank(axis: Axis) -> tuple[bool, bool, int]:
+        separated = axis.size > 1 and any(map(is_separation, _varying(sweep, axis)))
+        return not separated, not _ordered(sweep, axis), -axis.size
+
+    return min(axes_of(sweep), key=rank, default=None)
 
 
 def _ordered(sweep: FinishedSweep, axis: Axis) -> bool:
@@ -107,13 +113,15 @@ def _axis(sweep: FinishedSweep, parameters: tuple[str, ...]) -> Axis:
     varying = [name for name in parameters if len(set(values_of(sweep, name))) > 1] or list(parameters[:1])
     short = names_of(sweep.parameters)
     names = tuple(short[name] for name in varying)
-    told = label(varying[0]) if len(varying) == 1 else " and ".join(names)
+    told = label(varying[0]) if len(varying) == 1 else ", ".join(names)
     if len(varying) == 1 and (x := numbers_of(sweep, varying[0])) is not None:
         return Axis(parameters, names, told, x, ())
     values = point_names(sweep, varying) if len(varying) > 1 else values_of(sweep, varying[0])
     ticks = _in_order(sweep, varying, values)
     x = np.array([ticks.index(value) for value in values], dtype=np.float64)
-    return Axis(parameters, names, told, x, ticks)
+    bare = [", ".join(row) for row in zip(*(values_of(sweep, name) for name in varying), strict=True)]
+    marks = tuple(bare[values.index(tick)] for tick in ticks)
+    return Axis(parameters, names, told, x, ticks, marks)
 
 
 def _in_order(sweep: FinishedSweep, varying: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
@@ -154,4 +162,5 @@ def every_value(axis: Axis) -> str:
     if len(places) > 6:
         return f"{len(places)} values from {axis.at(places[0])} to {axis.at(places[-1])}"
     texts = [axis.at(x) for x in places]
-    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+    comma = "; " if len(axis.varying) > 1 else ", "
+    return " or ".join(filter(None, (comma.join(texts[:-1]), texts[-1])))

@@ -2,33 +2,38 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fedsim.analysis.metrics import describe
-from fedsim.report.answer import WHAT, Sentence, Tile
-from fedsim.report.charts import trade_off
+from fedsim.report.answer import MODEL, WHAT, Sentence, Tile
+from fedsim.report.charts import effects, trade_off
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.sweep_lines import L1, L1_THEORY, line_chart
+from fedsim.report.charts.sweep_lines import line_chart, line_data
 from fedsim.report.charts.sweep_maps import map_chart
-from fedsim.report.charts.trade_off import PACE
+from fedsim.report.charts.trade_off import paces_differ
 from fedsim.report.document import Document
 from fedsim.report.finished_sweep import (
     COMPLETE,
     Estimates,
     FinishedSweep,
     estimates,
+    names_of,
     paired,
     point_names,
-    short,
     values_of,
 )
-from fedsim.report.formatting import between, count, number
+from fedsim.report.formatting import NOTHING, count, number
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.sweep_axes import axis_of
-from fedsim.report.sweep_words import TOLD, figure, trust, way
+from fedsim.report.sweep_choice import Choice, choice, finding, sentences
+from fedsim.report.sweep_figures import BIAS_TOLD, L1, L1_THEORY, PACE, PACE_TOLD, difference, misplaced, told_of
+from fedsim.report.sweep_limits import limit_table, limits_of, sweep_verdict
+from fedsim.report.sweep_setting import misplaced_means, what_was_simulated
+from fedsim.report.sweep_words import chance, trust, way
 from fedsim.report.tables import Table
-from fedsim.report.verdict import verdict
+from fedsim.sweeps.decision import differs, interval
 
 HEADLINES = (
     L1,
@@ -51,37 +56,46 @@ COLUMNS = 5
 POINTS = 60
 """Points in those tables at most."""
 
+GROUPS = 8
+"""Groups in the table of groups at most."""
+
+LOSSES = 3
+"""Optimizers told of at most."""
+
 FAILURES = 20
 """Runs without a result named at most."""
 
-_IS = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
-
-NAMES = ("distance", trade_off.NAME, "trend-*", "map-*")
+NAMES = ("distance", trade_off.NAME, effects.NAME, "trend-*", "map-*")
 """Every chart that the report of a sweep can have; a star stands for the name of a metric."""
 
 
 def sweep_document(sweep: FinishedSweep) -> Document:
     """Compute everything that the report of a sweep shows."""
-    chosen = headlines(sweep)
+    found, chosen, limits = choice(sweep), headlines(sweep), limits_of(sweep)
     points, origin = point_table(sweep, chosen), sweep_provenance(sweep.meta)
     description, status = sweep.meta.get("description"), sweep.meta.get("status")
+    ranked = choice_table(sweep, found)
     return Document(
         kind="sweep",
         name=sweep.name,
+        finding=finding(found),
         description=description if isinstance(description, str) else "",
         status=status if isinstance(status, str) else "",
-        verdict=verdict(sweep.meta.get("verdict")),
-        answer=tuple(sweep_answer(sweep)),
+        verdict=sweep_verdict(sweep, limits),
+        answer=tuple(sweep_answer(sweep, found)),
         tiles=tuple(sweep_tiles(sweep)),
-        charts=sweep_charts(sweep, chosen),
+        charts=sweep_charts(sweep, found, chosen),
         names=NAMES,
         context={
+            "ranked": ranked,
+            "groups": group_table(sweep),
+            "limits": limit_table(sweep, limits),
             "points": points,
             "differences": difference_table(sweep, chosen),
             "failures": failure_table(sweep),
             "provenance": origin,
         },
-        tables=[points],
+        tables=[ranked, points],
         command=origin.command,
         version=origin.version,
     )
@@ -90,35 +104,49 @@ def sweep_document(sweep: FinishedSweep) -> Document:
 def headlines(sweep: FinishedSweep) -> tuple[str, ...]:
     """Choose the metrics to show: those of the scenario's own and of `HEADLINES` that move, then losses."""
     known = sweep.metrics
-    losses = [name for name in known if re.fullmatch(r"learning\..+\.(loss|excess_loss)", name)]
+    ends = [name for name in known if re.fullmatch(r"learning\..+\.(loss|excess_loss)", name)]
     own = [name for name in known if describe(name) is None]
     listed = [*own, *(name for name in HEADLINES if name in known)]
-    moving = [name for name in (*listed, *losses) if _moves(sweep, name)]
+    moving = [name for name in (*listed, *ends) if _moves(sweep, name)]
     return tuple(moving or listed or known)[:TRENDS]
 
 
 def _moves(sweep: FinishedSweep, metric: str) -> bool:
+    """Tell whether a metric differs between settings beyond chance, as far as the seeds tell."""
     mean = estimates(sweep, metric).mean
-    mean = mean[np.isfinite(mean)]
-    return len(mean) > 1 and bool(np.ptp(mean) > 1e-12 * np.abs(mean).max())
+    known = np.flatnonzero(np.isfinite(mean))
+    if len(known) < 2 or not np.ptp(mean[known]) > 1e-12 * np.abs(mean[known]).max():
+        return False
+    apart = paired(sweep, metric, int(known[np.argmin(mean[known])]))
+    # Without a seed in common there is no difference to judge: what the means say is all there is.
+    return not np.isfinite(apart.mean).any() or bool(differs(apart.mean, apart.half).any())
 
 
-def sweep_charts(sweep: FinishedSweep, chosen: Sequence[str]) -> Mapping[str, tuple[Chart | Absent, ...]]:
-    """Compute the data of every chart of a sweep, by the section that shows it."""
+def sweep_charts(
+    sweep: FinishedSweep, found: Choice, chosen: Sequence[str]
+) -> Mapping[str, tuple[Chart | Absent, ...]]:
+    """Compute the data of every chart of a sweep, by the section that shows it: each figure in one chart alone."""
     along = axis_of(sweep)
     title = f"Bias along {along.name}" if along is not None else "Bias"
-    others = [metric for metric in chosen if metric != L1]
-    maps = [map_chart(sweep, metric, f"map-{_slug(metric)}", _title(metric)) for metric in chosen]
+    scattered = paces_differ(found) and np.isfinite(found.bias).any()
+    bias = trade_off.trade_off_chart(found) if scattered else _drawn(sweep, L1, "distance", title, L1_THEORY)
+    shown = {L1, PACE} if scattered else {L1}
+    tornado = effects.effects_chart(sweep, found.told, found.values)
     return {
-        "bias": (
-            line_chart(sweep, L1, "distance", title, _unit(L1), L1_THEORY),
-            trade_off.trade_off_chart(sweep),
-        ),
+        "bias": (bias, *((tornado,) if tornado is not None else ())),
         "trends": tuple(
-            line_chart(sweep, metric, f"trend-{_slug(metric)}", _title(metric), _unit(metric)) for metric in others
+            _drawn(sweep, metric, f"trend-{_slug(metric)}", _title(metric), None)
+            for metric in chosen
+            if metric not in shown
         ),
-        "maps": tuple(chart for chart in maps if chart is not None),
     }
+
+
+def _drawn(sweep: FinishedSweep, metric: str, name: str, title: str, theory: str | None) -> Chart | Absent:
+    """Draw a metric along the sweep: as lines, or as a map where there would be too many of them."""
+    lines = line_data(sweep, metric)
+    over = map_chart(sweep, metric, f"map-{_slug(metric)}", title) if lines is not None and lines.omitted else None
+    return over or line_chart(sweep, told_of(metric), name, title, theory)
 
 
 def _slug(metric: str) -> str:
@@ -134,45 +162,103 @@ def _title(metric: str) -> str:
     return f"{meaning}, {owner[1]}" if owner else meaning
 
 
-def _unit(metric: str) -> str:
-    known = describe(metric)
-    return "" if known is None else known.unit.replace("1/d", "per day")
-
-
-def sweep_answer(sweep: FinishedSweep) -> Iterator[Sentence]:
-    """Say in words what the sweep found."""
-    runs, seeds = sweep.runs, sweep.runs.group_by("point").len()["len"].to_list()
-    each = f"{between(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'}" if seeds else "no seed"
-    yield Sentence(f"{count(len(sweep.points), 'setting')} with {each} each: {count(len(runs), 'run')}.", WHAT)
+def sweep_answer(sweep: FinishedSweep, found: Choice) -> Iterator[Sentence]:
+    """Say in words what to choose, what was simulated, and what the sweep found."""
     if sweep.results.is_empty():
+        yield from what_was_simulated(sweep)
         yield Sentence("No run has a result: there is nothing to compare.", WHAT, warns=True)
         return
-    for told in TOLD:
-        if (text := way(sweep, told)) is not None:
-            yield Sentence(text, told.about)
+    yield from sentences(found)
+    yield from what_was_simulated(sweep)
+    if (text := way(sweep, BIAS_TOLD)) is not None:
+        yield Sentence(text, BIAS_TOLD.about)
+        yield misplaced_means()
+    for metric in losses(sweep)[:LOSSES]:
+        if (text := way(sweep, told_of(metric))) is not None:
+            yield Sentence(text, MODEL)
+    if (text := way(sweep, PACE_TOLD)) is not None:
+        yield Sentence(text, PACE_TOLD.about)
     yield from trust(sweep)
+    yield from chance(sweep)
+
+
+def losses(sweep: FinishedSweep) -> list[str]:
+    """Return how far each optimizer ends from the optimum; their losses, where none is known."""
+    excess = [name for name in sweep.metrics if re.fullmatch(r"learning\..+\.excess_loss", name)]
+    return excess or [name for name in sweep.metrics if re.fullmatch(r"learning\..+\.loss", name)]
 
 
 def sweep_tiles(sweep: FinishedSweep) -> Iterator[Tile]:
     """Pick the key figures of a sweep."""
     points, complete = len(sweep.points), sweep.runs.filter(status=COMPLETE).height
-    yield Tile(count(points), "points" if points != 1 else "point", ", ".join(sweep.parameters))
+    yield Tile(count(points), "settings" if points != 1 else "setting", ", ".join(names_of(sweep.parameters).values()))
     yield Tile(count(complete), "runs complete", f"of {count(len(sweep.runs))}")
     names = point_names(sweep)
-    for metric, words, best in (
-        (L1, "least L1 from uniform", np.nanargmin),
-        (PACE, "most rounds per day", np.nanargmax),
-    ):
-        mean = estimates(sweep, metric).mean
+    for told, best in ((BIAS_TOLD, np.nanargmin), (PACE_TOLD, np.nanargmax)):
+        mean = estimates(sweep, told.metric).mean
         if np.isfinite(mean).any():
             index = int(best(mean))
-            yield Tile(figure(mean[index]), words, f"at {names[index]}" if names[index] else "")
+            same = int((mean == mean[index]).sum())
+            where = f"at {names[index]}" if same == 1 else f"at {count(same)} of {count(points, 'setting')}"
+            text = misplaced(mean[index]) if told is BIAS_TOLD else number(mean[index], 3)
+            words = "misplaced turns at least" if told is BIAS_TOLD else "rounds per day at most"
+            yield Tile(text, words, where if points > 1 else "")
+
+
+def choice_table(sweep: FinishedSweep, found: Choice) -> Table | None:
+    """Show the settings from the best to the worst, and how far each is from the best; None where there is no best."""
+    best = found.ranking.best
+    if best is None or len(found.names) < 2:
+        return None
+    bias, pace = interval(found.bias)[0], interval(found.pace)[0]
+    objective = [] if found.told.metric in {L1, PACE} else [found.told.metric]
+    ranking, rows = found.ranking, []
+    others = [row for row in range(len(found.names)) if row not in ranking.order]
+    for row in [*ranking.order.tolist(), *others]:
+        far = difference(found.told, float(ranking.difference[row]), float(ranking.half[row]))
+        rows.append(
+            (
+                *(values_of(sweep, name)[row] for name in sweep.parameters),
+                found.standing(row),
+                *([found.at(row) if np.isfinite(found.mean[row]) else NOTHING] if objective else []),
+                far if row != best and np.isfinite(ranking.difference[row]) else NOTHING,
+                misplaced(float(bias[row])),
+                number(float(pace[row])),
+            )
+        )
+    header = (
+        *names_of(sweep.parameters).values(),
+        "Standing",
+        *objective,
+        "From the most even" if found.open else "From the best",
+        "Misplaced turns",
+        "Rounds per day",
+    )
+    caption = f"Settings by {found.told.words}"
+    left = len(rows) - POINTS
+    note = f"The first {POINTS} settings; {count(left)} more are in the results of the sweep." if left > 0 else ""
+    return Table(caption, header, tuple(rows[:POINTS]), words=len(sweep.parameters) + 1, note=note)
+
+
+def group_table(sweep: FinishedSweep) -> Table | None:
+    """Show how often groups take part at every setting; None where there are none, or no setting changes it."""
+    ratios = [name for name in sweep.metrics if re.fullmatch(r"group\..+(?<!\.participation)\.ratio", name)]
+    if not any(_moves(sweep, name) for name in ratios):
+        return None
+    cells = [_with_halves(estimates(sweep, name)) for name in ratios[:GROUPS]]
+    names = [name.removeprefix("group.").removesuffix(".ratio") for name in ratios[:GROUPS]]
+    caption = "How often groups take part, in multiples of their share of the devices: mean ± half of the 95 % interval"
+    table = _points(sweep, caption, names, cells)
+    left = len(ratios) - len(names)
+    return (
+        replace(table, note=f"{count(left, 'more group')} in the results. {table.note}".rstrip()) if left > 0 else table
+    )
 
 
 def point_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table:
     """Show the means at every point."""
     cells = [_with_halves(estimates(sweep, metric)) for metric in chosen[:COLUMNS]]
-    return _points(sweep, "Points of the sweep: mean ± half of the 95 % interval", chosen[:COLUMNS], cells)
+    return _points(sweep, "Settings of the sweep: mean ± half of the 95 % interval", chosen[:COLUMNS], cells)
 
 
 def difference_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table | None:
@@ -180,7 +266,7 @@ def difference_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table | Non
     if len(sweep.points) < 2 or not chosen:
         return None
     cells = [["first", *_with_halves(paired(sweep, metric))[1:]] for metric in chosen[:COLUMNS]]
-    return _points(sweep, "Differences from the first point, paired by seed", chosen[:COLUMNS], cells)
+    return _points(sweep, "Differences from the first setting, paired by seed", chosen[:COLUMNS], cells)
 
 
 def _with_halves(found: Estimates) -> list[str]:
@@ -194,8 +280,8 @@ def _points(sweep: FinishedSweep, caption: str, metrics: Sequence[str], cells: S
     values = [values_of(sweep, name) for name in sweep.parameters]
     rows = tuple(zip(*values, *cells, strict=True)) if values or cells else ()
     left = len(rows) - POINTS
-    note = f"The first {POINTS} points; {count(left)} more are in the results of the sweep." if left > 0 else ""
-    header = (*(short(name) for name in sweep.parameters), *metrics)
+    note = f"The first {POINTS} settings; {count(left)} more are in the results of the sweep." if left > 0 else ""
+    header = (*names_of(sweep.parameters).values(), *metrics)
     return Table(caption, header, rows[:POINTS], words=len(sweep.parameters), note=note)
 
 
@@ -211,4 +297,4 @@ def failure_table(sweep: FinishedSweep) -> Table | None:
     )
     left = len(failed) - len(rows)
     note = f"{count(left, 'more run')} without a result." if left else ""
-    return Table("Runs without a result", ("Run", "Point", "Seed", "Status"), rows, words=4, note=note)
+    return Table("Runs without a result", ("Run", "Setting", "Seed", "Status"), rows, words=4, note=note)

@@ -1,76 +1,21 @@
 """What a sweep says in words: how a figure goes along it, and what is missing of it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
 
-from fedsim.report.answer import BIAS, COST, TRUST, Sentence
-from fedsim.report.charts.sweep_lines import L1, Line, Lines, line_data
-from fedsim.report.charts.trade_off import PACE
-from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, paired, point_names
-from fedsim.report.formatting import count, fixed, listing, number, percent, signed
+from fedsim.analysis.participation import by_chance
+from fedsim.experiment.cautions import FEW
+from fedsim.report.answer import TRUST, Sentence
+from fedsim.report.charts.sweep_lines import Line, Lines, line_data
+from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, estimates, paired, point_names
+from fedsim.report.formatting import count, listing
+from fedsim.report.sweep_figures import L1, Told, difference, misplaced
+from fedsim.report.sweep_setting import devices_of
 
-POINTS = " points"
 NAMED = 4
 """Settings without a result that are named at most; the table has more."""
-
-
-def figure(value: float) -> str:
-    """Write a value of any metric."""
-    return fixed(value) if abs(value) < 10 else number(value)
-
-
-def misplaced(l1: float) -> str:
-    """Write a distance from uniform as the share of the turns that would have to go to others."""
-    return percent(l1 / 2)
-
-
-def misplaced_apart(l1: float) -> str:
-    """Write a difference of such shares, in points of a hundred."""
-    return f"{fixed(50 * l1, 1)}{POINTS}"
-
-
-@dataclass(frozen=True)
-class Told:
-    """A metric that is told in words.
-
-    Parameters
-    ----------
-    metric
-        Its name.
-    words
-        What it is called.
-    about
-        The question to which it belongs.
-    write, apart
-        Write a value of it, and a difference.
-    """
-
-    metric: str
-    words: str
-    about: str
-    write: Callable[[float], str] = figure
-    apart: Callable[[float], str] = figure
-
-
-TOLD = (
-    Told(L1, "the share of misplaced turns", BIAS, misplaced, misplaced_apart),
-    Told(PACE, "the number of rounds per simulated day", COST),
-)
-"""What an answer tells of, in this order."""
-
-
-def difference(told: Told, mean: float, half: float) -> str:
-    """Write a difference with its sign, and half of its interval where there is one."""
-    text = signed(mean, told.apart)
-    half = 0.0 if half < 1e-9 * abs(mean) else half  # what rounding leaves where every seed says the same
-    if not np.isfinite(half):
-        return text
-    if told.apart is misplaced_apart:
-        return f"{text.removesuffix(POINTS)} ± {number(50 * half, 2)}{POINTS}"
-    return f"{text} ± {number(half, 2)}"
 
 
 def way(sweep: FinishedSweep, told: Told) -> str | None:
@@ -135,6 +80,25 @@ def trust(sweep: FinishedSweep) -> Iterator[Sentence]:
     every = "Every run completed. " if without.is_empty() else ""
     text = f"{every}Every setting has the same {count(most, 'seed')}, so differences are paired by seed"
     yield Sentence(f"{text}; {half}.", TRUST)
+
+
+def chance(sweep: FinishedSweep) -> Iterator[Sentence]:
+    """Warn of settings with so few turns that chance alone would misplace at least half as many of them."""
+    devices = devices_of(sweep)
+    if not devices:
+        return
+    turns, bias = estimates(sweep, "sessions.count").mean, estimates(sweep, L1).mean
+    fair = np.array([by_chance(round(each), devices) if np.isfinite(each) else 0.0 for each in turns.tolist()])
+    few = np.flatnonzero((bias > 0) & (bias < 2 * fair) & (turns < FEW * devices))
+    if len(few):
+        names = point_names(sweep)
+        told = [
+            f"{misplaced(fair[row])} at {names[row] or 'this setting'} ({misplaced(bias[row])} are)"
+            for row in few[:NAMED].tolist()
+        ]
+        more = [f"as much at {count(len(few) - NAMED, 'more setting')}"] if len(few) > NAMED else []
+        text = f"Runs are short: of as few turns, a fair lottery would misplace {listing([*told, *more])}"
+        yield Sentence(f"{text}. Much of this bias may be chance.", TRUST, warns=True)
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:

@@ -28,6 +28,7 @@ from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, short_kind
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
+from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
 from fedsim.scenario.sources import (
     ClientTimeSource,
@@ -66,6 +67,14 @@ class Session(Model):
         )
 
 
+class Participations(Model):
+    """How often a client may take part."""
+
+    most: RoundsSource
+    """A client that has taken part so often is out for good; 1 or more. What counts is what starts a cool-down: being
+    selected, or a report that was taken."""
+
+
 class Group(Model):
     """Some of the devices, alike in law: every number below is drawn or read per client."""
 
@@ -79,12 +88,19 @@ class Group(Model):
     """R_i: rounds between two participations; round t, then t + 1 + R_i at the earliest."""
     cooldown: ClientTimeSource = Field(default="0s", validate_default=True)
     """Wall-clock time before a client may take part again, beside the separation."""
+    participations: Participations | None = None
+    """How often each may take part; as often as it is selected, where this is not given."""
     time_zone: ZoneSource = Field(default="UTC", validate_default=True)
     """Whose civil time each device lives by, an IANA name such as Europe/Berlin."""
     availability: Availability = Field(default="always", validate_default=True)
     """When the devices can take part."""
     session: Session = Field(default_factory=Session)
     """How long a participation takes."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        return {key: value for key, value in dumped.items() if value is not None or key != "participations"}
 
 
 class Stop(Model):
@@ -160,6 +176,8 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """How the server selects clients and takes their reports: in rounds, or by a buffer."""
     learning: Learning | None = None
     """What is trained over the log; nothing, where it is not given."""
+    privacy: Privacy | None = None
+    """What is promised to each client, by noise that a matrix mechanism makes; nothing, where it is not given."""
     theory: Theory = Field(default_factory=Theory)
     """Studies of the chain that the report shows beside the run."""
     records: Records = Field(default_factory=Records)
@@ -208,11 +226,8 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is empty in nearly every scenario."""
         dumped: dict[str, Any] = handler(self)
-        return {
-            key: value
-            for key, value in dumped.items()
-            if value or key not in {"question", "metrics", "charts", "decide"}
-        }
+        unused = {"question", "metrics", "charts", "decide", "privacy"}
+        return {key: value for key, value in dumped.items() if value or key not in unused}
 
     @property
     def devices(self) -> int:

@@ -140,6 +140,8 @@ class BufferedRun:
                 remedy += ", or let cool-downs start from reports (server.cooldown_from)"
         else:
             return
+        if self._world.population.most is not None:
+            remedy += ", or raise participations.most"
         raise StalledError(
             f"version {self._version:,} (begun at {in_words(self._began_s)}) has {self._taken:,} of the "
             f"{self._server.buffer:,} reports of its step, {why}; {roster.explain('version')}. What helps: {remedy}"

@@ -17,9 +17,12 @@ class Reason(IntEnum):
     SEPARATION = 4
     COOLDOWN = 8
     GONE = 16
+    SPENT = 32
 
 
 _WORDS: Iterable[tuple[Reason, str]] = (
+    (Reason.SPENT, "out for good, having taken part as often as they may"),
+    (Reason.SEPARATION, "kept out by their separation"),
     (Reason.GONE, "never available again"),
     (Reason.IN_SESSION, "in a session"),
     (Reason.COOLDOWN, "in their wall-clock cool-down"),
@@ -53,15 +56,12 @@ def explain(reasons: NDArray[np.uint8], due: int, turn: str) -> str:
     turn
         What the server counts by: ``round`` or ``version``.
     """
-    parts = []
-    cooling = int(((reasons & Reason.SEPARATION) != 0).sum())
-    if cooling:
-        parts.append(f"{cooling:,} kept out by their separation (the first of them until {turn} {due:,})")
-    rest = reasons[(reasons & Reason.SEPARATION) == 0]
+    parts, rest = [], reasons
     for reason, words in _WORDS:
-        count = int(((rest & reason) != 0).sum())
-        rest = rest[(rest & reason) == 0]
+        against = (rest & reason) != 0
+        count, rest = int(against.sum()), rest[~against]
+        until = f" (the first of them until {turn} {due:,})" if reason == Reason.SEPARATION else ""
         if count:
-            parts.append(f"{count:,} {words}")
+            parts.append(f"{count:,} {words}{until}")
     parts.append(f"{len(rest):,} eligible")
     return f"of {len(reasons):,} clients: {', '.join(parts)}"

@@ -87,6 +87,8 @@ def _stalled(world: Federation, number: int, attainable: int, opened_s: float) -
     wanted = "a whole group" if server.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
     head = f"round {number:,} (opened at {in_words(opened_s)}) wants {wanted}"
     remedy = "lower the separation or the cohort, or set server.shortage to skip"
+    if world.population.most is not None:
+        remedy += ", or raise participations.most"
     if attainable < least:
         why = f"but at most {attainable:,} can become eligible while it waits, so it would wait for ever"
     else:
@@ -102,7 +104,8 @@ def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
     if cohort is None:
         cohort = world.selector.select(number, number, trial.ready)
     # A Bernoulli cohort has no fixed size: the round waits for all of it, and closes at once if it is empty.
-    target = min(server.cohort, trial.ready) if server.fixed_size else len(cohort)
+    # A cohort that is too small because of a shortage never reaches the target: its round ends exhausted.
+    target = server.cohort if server.fixed_size else len(cohort)
     row = world.recorder.select(number, cohort, world.clock.now, eligible)
     return world.start(number, cohort, row, target)
 

@@ -10,9 +10,9 @@ import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
-from fedsim.common.json_files import finite, read_object
+from fedsim.common.json_files import finite
 from fedsim.experiment.changes import Change, changes
-from fedsim.experiment.run_directory import MANIFEST, METRICS
+from fedsim.experiment.finished import MANIFEST, open_finished
 from fedsim.scenario import Scenario
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
@@ -121,12 +121,10 @@ def read_side(name: str | Path | Measured) -> Side:
     if (folder / SWEEP_FILE).exists():
         sweep = read_sweep(folder)
         return Side(str(name), sweep["scenario"], read_results(folder))
-    neither = f"{folder} is neither a run directory nor a sweep directory: it has no"
-    manifest, metrics = (read_object(folder / each, f"{neither} {each}") for each in (MANIFEST, METRICS))
-    try:
-        return Side(str(name), manifest["scenario"], _figures(manifest["seed"], metrics))
-    except (KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
-        raise RunError(f"{folder} is not a run directory: {type(error).__name__}: {error}") from None
+    if not (folder / MANIFEST).exists():
+        raise RunError(f"{folder} is neither a run directory nor a sweep directory: it has no {MANIFEST}")
+    run = open_finished(folder)
+    return Side(str(name), run.manifest["scenario"], _figures(int(run.manifest["seed"]), finite(run.metrics)))
 
 
 def _point(folder: Path, text: str, name: str) -> Side:

@@ -19,6 +19,7 @@ import polars as pl
 from scipy.special import stdtrit
 
 from fedsim.common.errors import RunError
+from fedsim.log import fingerprint
 from fedsim.sweeps import store
 
 FIXED = ("run_id", "point", "seed", "status", "metric", "value")
@@ -35,7 +36,7 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     Raises
     ------
     RunError
-        If the directory is not a sweep's, or one of its files cannot be read.
+        If the directory is not a sweep's, or one of its files cannot be read or is not what the sweep wrote.
     """
     folder = Path(directory)
     sweep = store.read_sweep(folder)
@@ -53,7 +54,19 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     )
     columns = ["run_id", "point", "seed", "status", *parameters, "metric", "value"]
     # A stable sort: metrics stay in the order in which they were measured.
-    return rows.sort("point", "order", maintain_order=True).select(columns)
+    found = rows.sort("point", "order", maintain_order=True).select(columns)
+    whole = found["run_id"].n_unique() == len(plan)  # a run whose file was removed is one that is to be done again
+    if whole and sweep.get("fingerprint") not in {None, fingerprint_of(found)}:
+        raise RunError(
+            f"{folder / store.RUNS} or {store.MERGED_FILE} do not hold what the sweep wrote: the fingerprint of the "
+            f"results in {store.SWEEP_FILE} is another; remove {folder}, and run the sweep again"
+        )
+    return found
+
+
+def fingerprint_of(results: pl.DataFrame) -> str:
+    """Return the fingerprint of the results of a sweep, as `read_results` gives them, whatever the parameters are."""
+    return fingerprint(results.select(FIXED))
 
 
 def parameters_of(frame: pl.DataFrame) -> list[str]:

@@ -9,13 +9,15 @@ import polars as pl
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import read_table, write_table, write_text
-from fedsim.common.json_files import as_json, finite, read_object
+from fedsim.common.json_files import as_json, checksum, finite, read_object
 
 SWEEP_FILE = "sweep.json"
 MERGED_FILE = "results.parquet"
 RUNS = "runs"
 _LOCK_FILE = ".lock"
 _CRASHED = ".crashed.json"
+_CHECKSUM = "checksum"
+_NOT_COUNTED = (_CHECKSUM, "wall_time_s")
 RUN_COLUMNS = {"run_id": pl.String, "seed": pl.Int64, "metric": pl.String, "value": pl.Float64}
 
 
@@ -126,8 +128,11 @@ def read_runs(folder: Path) -> pl.DataFrame:
     known = set(parts[0]["run_id"].unique())
     files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in known)
     try:
-        parts += [pl.read_parquet(files, glob=False)] if files else []
-        return pl.concat(parts)
+        own = pl.read_parquet(files, glob=False) if files else pl.DataFrame(schema=RUN_COLUMNS)
+        if set(own["run_id"].unique()) != {file.stem for file in files}:
+            wrong = next(file for file in files if set(read_results_of(file)["run_id"]) != {file.stem})
+            raise RunError(f"{wrong} does not hold the results of its run; remove it, and run the sweep again")
+        return pl.concat([*parts, own])
     except (OSError, pl.exceptions.PolarsError):
         for file in files:
             read_results_of(file)  # says which one it is
@@ -149,8 +154,8 @@ def read_results_of(path: Path) -> pl.DataFrame:
 
 
 def write_sweep(folder: Path, sweep: Mapping[str, Any]) -> None:
-    """Write what the sweep is and how it stands."""
-    write_text(folder / SWEEP_FILE, as_json(sweep))
+    """Write what the sweep is and how it stands, with a checksum of it."""
+    write_text(folder / SWEEP_FILE, as_json({**sweep, _CHECKSUM: checksum(sweep, *_NOT_COUNTED)}))
 
 
 def read_sweep(directory: str | Path) -> dict[str, Any]:
@@ -159,11 +164,18 @@ def read_sweep(directory: str | Path) -> dict[str, Any]:
     Raises
     ------
     RunError
-        If the directory is not a sweep's.
+        If the directory is not a sweep's, or its file is damaged.
     """
     path = Path(directory) / SWEEP_FILE
     sweep = read_object(path, f"{directory} is not a sweep directory: it has no {SWEEP_FILE}")
     wanted = {"name", "scenario", "parameters", "points", "runs"}
-    if not wanted <= sweep.keys():
+    lists = all(isinstance(sweep.get(key), list) for key in ("parameters", "points", "runs"))
+    if not (wanted <= sweep.keys() and lists and isinstance(sweep["scenario"], dict)):
         raise RunError(f"{path} is not that of a sweep")
+    try:
+        same = sweep.get(_CHECKSUM) in (None, checksum(sweep, *_NOT_COUNTED))
+    except ValueError:  # NaN, which is never written
+        same = False
+    if not same:
+        raise RunError(f"{path} is not what the sweep wrote: its checksum is another; run the sweep again")
     return sweep

@@ -23,7 +23,7 @@ from fedsim.sweeps import store
 from fedsim.sweeps.dispatch import Settled, dispatch
 from fedsim.sweeps.executors import Backend, backend_of
 from fedsim.sweeps.plan import Plan, PlannedRun, plan_sweep
-from fedsim.sweeps.results import paired, read_results
+from fedsim.sweeps.results import fingerprint_of, paired, read_results
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
 Tell = Callable[[str], None]
@@ -155,6 +155,7 @@ def run_sweep(
             with closing(dispatch(missing, backend, task_of, retries, job)) as attempts:
                 crashed = _follow(attempts, len(missing), plan, folder, report, tell)
             status = "crashed" if crashed else "complete"
+            about["fingerprint"] = fingerprint_of(read_results(folder))
         except SweepError:
             status = "incomplete"
             raise

@@ -10,6 +10,7 @@ from fedsim.theory.mixing import Mixing, mixing
 from fedsim.theory.monte_carlo import monte_carlo
 from fedsim.theory.question import LAWS, largest_separation
 from fedsim.theory.result import Stationary
+from fedsim.theory.running_frequencies import RunningFrequencies, running_frequencies
 from fedsim.theory.stationary import METHODS, answer, stationary
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Convergence",
     "Fluctuation",
     "Mixing",
+    "RunningFrequencies",
     "Stationary",
     "answer",
     "asymptotic_variance",
@@ -30,6 +32,7 @@ __all__ = [
     "mixing",
     "monte_carlo",
     "rounds_needed",
+    "running_frequencies",
     "smallest_separation",
     "stationary",
 ]

@@ -31,7 +31,6 @@ shorter A_i is: fast devices are over-represented, the more so the less everyone
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtr
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
@@ -301,6 +300,8 @@ def _idle_places(question: Asynchronous, busy: Floats) -> float:
         return 0.0
     far = abs(question.concurrency - float(busy.sum())) / spread
     density = np.exp(-far * far / 2.0) / np.sqrt(2.0 * np.pi)
+    from scipy.special import ndtr  # takes long to import
+
     return float(spread * (density - far * ndtr(-far)) / question.concurrency)
 
 

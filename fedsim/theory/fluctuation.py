@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
@@ -127,6 +126,8 @@ def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence:
         raise ChainError(f"the precision is {precision}: it is a relative error, such as 0.05, above 0")
     if not 0.0 < confidence < 1.0:
         raise ChainError(f"the confidence is {confidence}: it must lie strictly between 0 and 1")
+    from scipy.special import ndtri  # takes long to import
+
     z = float(ndtri((1.0 + confidence) / 2.0))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         needed = fluctuation.variance * (z / (precision * fluctuation.pi)) ** 2

@@ -1,5 +1,7 @@
 """What theory has to say about a scenario's participation, where it applies."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from fedsim.common.arrays import Ints
@@ -55,9 +57,11 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
     The chain knows always-available clients that wait in synchronous rounds, with a full cohort in every round and
     every participation counted. The mean field of a buffered server knows always-available clients alone; beyond
     100,000 of them a run does not wait for it. Neither covers a selection law that does not say which law of the chain
-    it is.
+    it is. No theory knows of a cap on participations, so where one can be reached there is none.
     """
     server = scenario.server
+    if cap_binds(scenario, population):
+        return None
     if isinstance(server, BufferedServer):
         covered = len(population) <= _MOST
     else:
@@ -69,6 +73,14 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
         return predicted(scenario, population)
     except ChainError:
         return None
+
+
+def cap_binds(scenario: Scenario, population: Population) -> bool:
+    """Say whether a client can reach its cap on participations: by its separation, and the rounds that there may be."""
+    if population.most is None:
+        return False
+    rounds = scenario.stop.rounds
+    return rounds is None or bool((population.most < replace(population, most=None).at_most(rounds)).any())
 
 
 def convergence_table(scenario: Scenario, population: Population, study: ConvergenceStudy) -> pl.DataFrame:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
@@ -92,6 +91,8 @@ class Windows:
 
 def _log_cohorts(clients: int, size: int) -> float:
     """Return log10 of the number of cohorts among so many ready clients."""
+    from scipy.special import gammaln  # takes long to import
+
     return float(gammaln(clients + 1.0) - gammaln(size + 1.0) - gammaln(clients - size + 1.0)) / log(10.0)
 
 

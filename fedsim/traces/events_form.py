@@ -13,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 import polars as pl
 
+from fedsim.availability.trace.extent import bulk
 from fedsim.availability.trace.faults import LONGEST_S, MOST_DEVICES, TraceError
 from fedsim.availability.trace.rows import CONDITIONS, Rows
 
@@ -112,7 +113,7 @@ class Events:
             stamp, tab, event = line.partition("\t")
             if not tab or "\t" in event.strip():
                 refuse(f"expected timestamp<TAB>event, found {line[:40]!r}")
-            kind, instant = _instant(stamp.strip())
+            kind, instant = read_instant(stamp.strip())
             if not kind:
                 refuse(f"expected a time such as 2020-01-31 08:15:00 or a number of seconds, found {stamp[:40]!r}")
             if self.kind and kind != self.kind:
@@ -134,10 +135,13 @@ class Events:
                 )
 
     def base(self) -> datetime | None:
-        """Return the base where none is given: midnight before the first event; None where times are bare numbers."""
+        """Return the base where none is given: midnight before the first event; None where times are bare numbers.
+
+        Events far from all others do not count.
+        """
         if self.kind == "number" or not self.times:
             return None
-        return _EPOCH + timedelta(days=min(self.times) // 86_400)
+        return _EPOCH + timedelta(days=bulk(np.asarray(self.times))[0] // 86_400)
 
     def rows(self, base: datetime | None) -> tuple[Rows, int]:
         """Return the intervals in which each condition holds, and how many events were out of order.
@@ -178,7 +182,7 @@ def _holding(events: pl.DataFrame, condition: int) -> pl.DataFrame:
     )
 
 
-def _instant(text: str) -> tuple[str, float]:
+def read_instant(text: str) -> tuple[str, float]:
     """Return how an instant is written and its number of seconds, since 1970 unless it is a number."""
     with suppress(ValueError):
         return "number", float(text)

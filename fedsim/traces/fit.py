@@ -1,8 +1,8 @@
 """A renewal or habits model fitted to a trace, with how well it fits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -10,13 +10,14 @@ import numpy as np
 from fedsim.availability import Place, available_at, build_model
 from fedsim.availability.trace.faults import TraceError
 from fedsim.availability.trace.pattern import DAY_S, Pattern
-from fedsim.availability.trace.unions import Spans
+from fedsim.availability.trace.unions import Spans, select
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.units import format_duration
-from fedsim.traces.fit_habits import charging_habits, idle_habits
-from fedsim.traces.fit_renewal import FittedLaw, fit_laws, lengths_on_and_off
+from fedsim.traces.fit_habits import charging_habits
+from fedsim.traces.fit_idle import idle_habits
+from fedsim.traces.fit_renewal import FittedLaw, check_lengths, cut_share, fit_laws, lengths_on_and_off
 
 FitKind: TypeAlias = Literal["renewal", "habits"]
 _PERSONS, _DAYS = 400, 14
@@ -54,9 +55,14 @@ class Fit:
     conditions
         The same for each condition on its own, for habits.
     laws
-        For renewal: for `on` and `off` every law that was tried, the likeliest first.
+        For renewal: for `on` and `off` every law that was tried, the best first.
     notes
         What the model cannot say.
+    out_of_sample
+        How far the curve of a model fitted to every other device is from that of the other half; None where a half is
+        too little to fit.
+    by_hour
+        That difference in each of the 24 hours, model less trace; NaN for hours never seen.
     """
 
     availability: dict[str, Any]
@@ -64,10 +70,22 @@ class Fit:
     conditions: dict[str, Misfit]
     laws: dict[str, list[FittedLaw]]
     notes: list[str]
+    out_of_sample: Misfit | None = None
+    by_hour: list[float] = field(default_factory=list)
+
+
+class _Fitted(NamedTuple):
+    """What `Fit` has, and the curve of 24 hours."""
+
+    availability: dict[str, Any]
+    curve: Floats
+    laws: dict[str, list[FittedLaw]]
+    conditions: dict[str, Misfit]
+    notes: list[str]
 
 
 def fit(pattern: Pattern, kind: FitKind) -> Fit:
-    """Fit a model.
+    """Fit a model, and judge it by devices that another fit did not see.
 
     Parameters
     ----------
@@ -81,62 +99,110 @@ def fit(pattern: Pattern, kind: FitKind) -> Fit:
     TraceError
         If the trace is too short for it.
     """
+    model = _fit_renewal if kind == "renewal" else _fit_habits
     try:
-        return _fit_renewal(pattern) if kind == "renewal" else _fit_habits(pattern)
+        found = model(pattern)
     except ValueError as error:
         raise TraceError(f"cannot be fitted by {kind}: {error}") from None
+    out_of_sample, by_hour = None, np.empty(0)
+    try:
+        curve, judged = model(_every_other(pattern, 0)).curve, _recorded_curve(_every_other(pattern, 1))
+        out_of_sample, by_hour = misfit(curve, judged), curve - judged
+    except ValueError as error:
+        found.notes.append(f"not judged out of sample: half of the devices cannot be fitted ({error})")
+    return Fit(
+        found.availability,
+        misfit(found.curve, _recorded_curve(pattern)),
+        found.conditions,
+        found.laws,
+        found.notes,
+        out_of_sample,
+        by_hour.tolist(),
+    )
 
 
-def _fit_renewal(pattern: Pattern) -> Fit:
+def _recorded_curve(pattern: Pattern) -> Floats:
+    return hourly_shares(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
+
+
+def _every_other(pattern: Pattern, first: int) -> Pattern:
+    keep = np.arange(len(pattern.spans)) % 2 == first
+    if not keep.any():
+        raise ValueError("there is one device")
+    spans = select(pattern.spans, keep)
+    parts = {name: select(part, keep) for name, part in pattern.conditions.items()}
+    never = int((np.diff(spans.offsets) == 0).sum())
+    return replace(pattern, spans=spans, conditions=parts, names=pattern.names[first::2], never=never)
+
+
+def _fit_renewal(pattern: Pattern) -> _Fitted:
     begin, end = pattern.begin, pattern.begin + pattern.covered
-    laws = {}
-    for name, lengths in zip(("on", "off"), lengths_on_and_off(pattern.spans, begin, end), strict=True):
+    lengths = dict(zip(("on", "off"), lengths_on_and_off(pattern.spans, begin, end), strict=True))
+    for name, each in lengths.items():
         try:
-            laws[name] = fit_laws(lengths)
+            check_lengths(each)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-    on, off = laws["on"][0], laws["off"][0]
-    share = on.mean / (on.mean + off.mean)
-    notes = ["a renewal model knows no time of day: its share is the same in every hour"]
+    share = float((pattern.spans.ends - pattern.spans.starts).sum()) / (len(pattern.spans) * pattern.covered)
+    # The mean that the end of the recording leaves open follows from the other one and the share of time available.
+    open_ = max(lengths, key=lambda name: cut_share(lengths[name]))
+    known = "on" if open_ == "off" else "off"
+    laws = {known: fit_laws(lengths[known])}
+    ratio = (1 - share) / share if open_ == "off" else share / (1 - share) if share < 1 else 0.0
+    laws[open_] = fit_laws(lengths[open_], laws[known][0].mean * ratio or None)
+    share = laws["on"][0].mean / (laws["on"][0].mean + laws["off"][0].mean)
+    notes = [
+        "a renewal model knows no time of day: its share is the same in every hour",
+        f"the mean of `{open_}` is the one that gives the share of time available",
+    ]
     if pattern.never:
         notes.append(f"{pattern.never:,} devices are never available, and no renewal model is so")
-    hours = misfit(np.full(24, share), hourly_shares(pattern.spans, begin, end))
-    written = {name: _written(law[0].source) for name, law in laws.items()}
-    return Fit({"kind": "renewal", **written}, hours, {}, laws, notes)
+    written = {name: _written(laws[name][0].source) for name in ("on", "off")}
+    tried = {name: laws[name] for name in ("on", "off")}
+    return _Fitted({"kind": "renewal", **written}, np.full(24, share), tried, {}, notes)
 
 
-def _fit_habits(pattern: Pattern) -> Fit:
+def _fit_habits(pattern: Pattern) -> _Fitted:
     weekday = int(pattern.reference // DAY_S + 3) % 7  # 1970 began on a Thursday
     begin, end = pattern.begin, pattern.begin + pattern.covered
     required = list(pattern.conditions)
     model: dict[str, Any] = {"kind": "habits"}
-    notes = []
+    notes: list[str] = []
     if "available" in required:
         if len(required) > 1:
             raise ValueError("'available' beside other conditions is none of the conditions of habits")
         notes.append(
             "the trace does not say why a device is available; its intervals are taken as times on the charger"
         )
-        model |= {"require": ["charging"], "charging": charging_habits(pattern.spans, begin, end, weekday)}
-        curves = {"charging": pattern.spans}
+        model["require"], curves = ["charging"], {"charging": pattern.spans}
     else:
         model["require"] = required
         curves = {name: pattern.conditions[name] for name in required}
-        if "charging" in curves:
-            model["charging"] = charging_habits(curves["charging"], begin, end, weekday)
-        if "idle" in curves:
-            model["idle"] = idle_habits(curves["idle"], begin, end)
-        if "network" in curves:
-            notes.append("the habits of being on a network are not estimated; they keep their defaults")
-    notes.append("`spread` of charging, how much persons differ in how often they charge, keeps its default")
+    # What can be fitted is, where something else cannot.
+    problems: dict[str, str] = {}
+    for name in sorted(curves.keys() & {"charging", "idle"}):
+        try:
+            model[name] = (
+                charging_habits(curves[name], begin, end, weekday)
+                if name == "charging"
+                else idle_habits(curves[name], begin, end)
+            )
+        except ValueError as error:
+            problems[name] = str(error)
+    if problems and not model.keys() & {"charging", "idle"}:
+        raise ValueError("; ".join(problems.values()))
+    notes += [f"the habits of {name} keep their defaults: {problem}" for name, problem in problems.items()]
+    if "network" in curves:
+        notes.append("the habits of being on a network are not estimated; they keep their defaults")
+    if "charging" in model:
+        notes.append("`spread` of charging, how much persons differ in how often they charge, keeps its default")
     conditions = {
         name: misfit(
             habits_shares(Habits.model_validate({**model, "require": [name]})), hourly_shares(spans, begin, end)
         )
         for name, spans in curves.items()
     }
-    joint = misfit(habits_shares(Habits.model_validate(model)), hourly_shares(pattern.spans, begin, end))
-    return Fit(model, joint, conditions, {}, notes)
+    return _Fitted(model, habits_shares(Habits.model_validate(model)), {}, conditions, notes)
 
 
 def hourly_shares(spans: Spans, begin: float, end: float) -> Floats:

@@ -1,4 +1,4 @@
-"""Habits estimated from a trace: night sessions and top-ups on the charger, and the use of the screen.
+"""Habits of charging estimated from a trace: night sessions and top-ups.
 
 Only what the trace shows is estimated; everything else keeps its default. A night session is the longest one that is
 plugged in between 18:00 and 06:00 and lasts at least three hours; all other sessions are top-ups.
@@ -13,10 +13,13 @@ from fedsim.availability.trace.unions import Spans
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.scenario.civil import format_clock
 from fedsim.scenario.units import format_duration
+from fedsim.traces.fit_lengths import short_lengths
+from fedsim.traces.hours import pieces
 
 _HOUR = 3600.0
 _SHORTEST_NIGHT, _MOST_DEVIATION = 3 * _HOUR, 3 * _HOUR
 _FEWEST = 10
+_LEAST_OFF = 0.1  # of an hour in which nearly all are on the charger nothing can be told
 
 
 def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dict[str, Any]:
@@ -68,48 +71,28 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
             "length_between_persons": format_duration(_to_minutes(length[2])),
             "length_between_days": format_duration(_to_minutes(length[3])),
         },
-        "top_up": _top_ups(starts[rest], lengths[rest], days, len(spans), weekday),
+        "top_up": _top_ups(starts[rest], lengths[rest], days, spans, weekday),
     }
 
 
-def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
-    """Estimate the use of the screen from the times in which a device is idle; parameters as in `charging_habits`.
-
-    Raises
-    ------
-    ValueError
-        If too few uses were observed.
-    """
-    devices = spans.devices
-    same = devices[1:] == devices[:-1]
-    starts, lengths, users = spans.ends[:-1][same], (spans.starts[1:] - spans.ends[:-1])[same], devices[1:][same]
-    if len(starts) < _FEWEST:
-        raise ValueError(f"{len(starts)} uses of the screen are too few to tell habits from")
-    days = (end - begin) / DAY_S
-    per_day = np.bincount(users, minlength=len(spans)) / days
-    logs = np.log(per_day[per_day > 0])
-    return {
-        "uses_per_day": round(min(float(per_day.mean()), 250.0), 2),
-        "use": _lognormal(lengths),
-        "by_hour": _weights(starts),
-        "settle": "0s",  # the trace's idle times are taken as they are
-        "spread": round(min(float(logs.std()), 5.0), 3),
-    }
-
-
-def _top_ups(starts: Floats, lengths: Floats, days: Ints, devices: int, weekday: int) -> dict[str, Any]:
-    day = np.floor(starts / DAY_S).astype(np.int64)
-    inside = np.isin(day, days)
-    free = (weekday + day) % 7 >= 5
+def _top_ups(starts: Floats, lengths: Floats, days: Ints, spans: Spans, weekday: int) -> dict[str, Any]:
+    """Estimate the short sessions: what begins while a device is on the charger already cannot be seen to begin."""
+    held = pieces(spans)
     free_days = (weekday + days) % 7 >= 5
-    rates = []
-    for side in (False, True):
-        seen = int((free_days == side).sum()) * devices
-        rates.append(float((inside & (free == side)).sum()) / seen if seen else np.nan)
+    expected = np.zeros((2, 24))  # sessions of all devices, those that cannot be seen included
+    for side in (0, 1):
+        own = days[free_days == side]
+        seen = starts[np.isin(np.floor(starts / DAY_S).astype(np.int64), own)]
+        inside = np.isin(held.hours // 24, own)
+        on = np.bincount(held.hours[inside] % 24, held.seconds[inside], 24) / (max(len(own), 1) * len(spans) * _HOUR)
+        counts = np.bincount((seen // _HOUR % 24).astype(np.int64), minlength=24)
+        expected[side] = counts / np.maximum(1 - on, _LEAST_OFF)
+    days_of = np.array([(~free_days).sum(), free_days.sum()]) * len(spans)
+    rates = [float(own.sum() / count) if count else np.nan for own, count in zip(expected, days_of, strict=True)]
     rates = [next(rate for rate in (own, *rates) if np.isfinite(rate)) for own in rates]
     found: dict[str, Any] = {"per_day": round(min(rates[0], 4.0), 3), "per_day_weekend": round(min(rates[1], 4.0), 3)}
     if len(starts) >= _FEWEST:
-        found |= {"length": _lognormal(lengths), "by_hour": _weights(starts)}
+        found |= {"length": short_lengths(lengths), "by_hour": _weights(expected.sum(axis=0))}
     return found
 
 
@@ -130,15 +113,9 @@ def _usual(values: Floats, free: Bools, persons: Ints) -> tuple[float, float, fl
     return working, other, between_persons, between_days
 
 
-def _lognormal(lengths: Floats) -> dict[str, Any]:
-    logs = np.log(lengths)
-    median = format_duration(max(float(round(np.exp(np.median(logs)))), 1.0))
-    return {"kind": "lognormal", "median": median, "sigma": round(min(float(logs.std()), 10.0), 3)}
-
-
-def _weights(starts: Floats) -> list[float]:
+def _weights(counts: Floats) -> list[float]:
     """Return relative weights of the hours; half a count more for each, so that no hour is impossible."""
-    counts = np.bincount((starts // _HOUR % 24).astype(np.int64), minlength=24) + 0.5
+    counts = counts + 0.5
     return [round(float(weight), 2) for weight in 100 * counts / counts.sum()]
 
 

@@ -2,12 +2,17 @@
 
 An interval that runs when the observation ends is censored: all that is known is that it is longer, so it enters the
 likelihood with its survival function. One that runs when the observation begins is left out, since it was met with a
-chance proportional to its length. The distance of a fitted law is that of Kolmogorov and Smirnov to the estimator of
-Kaplan and Meier, which takes censored lengths into account in the same way.
+chance proportional to its length. What the end cuts short leaves the tail open, and with it the mean of the lengths
+that it cuts most: that mean is set so that the share of time available is the one recorded, and the rest of the law is
+fitted. Laws are chosen by how likely they make lengths that they were not fitted to. The distance of a fitted law is
+that of Kolmogorov and Smirnov to the estimator of Kaplan and Meier, which takes censored lengths into account in the
+same way.
 """
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +40,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class FittedLaw:
-    """One law fitted to some lengths.
+    """A law fitted to some lengths.
 
     Attributes
     ----------
@@ -44,7 +49,8 @@ class FittedLaw:
     mean
         Mean length in seconds.
     log_likelihood
-        Per length, less one per parameter in all (Akaike).
+        Per length, of lengths that were held out: fitted to every other one, and judged by the rest, both ways; less
+        one per parameter in all, so that one more must gain something.
     ks
         Largest distance of its distribution function from the Kaplan-Meier estimate.
     """
@@ -67,8 +73,29 @@ def lengths_on_and_off(spans: Spans, begin: float, end: float) -> tuple[Lengths,
     return on, Lengths((starts[1:] - ends[:-1])[same], tail[tail > 0])
 
 
-def fit_laws(lengths: Lengths) -> list[FittedLaw]:
-    """Fit every law that a renewal model knows; the likeliest comes first.
+def check_lengths(lengths: Lengths) -> None:
+    """Raise a ValueError if there are fewer than ten whole lengths."""
+    if len(lengths.whole) < _FEWEST:
+        raise ValueError(
+            f"{len(lengths.whole)} whole lengths are too few to fit a law to; at least {_FEWEST} are needed"
+        )
+
+
+def cut_share(lengths: Lengths) -> float:
+    """Return the share of the time that lies in lengths that were cut short."""
+    total = float(lengths.whole.sum() + lengths.cut.sum())
+    return float(lengths.cut.sum()) / total if total else 0.0
+
+
+def fit_laws(lengths: Lengths, mean: float | None = None) -> list[FittedLaw]:
+    """Fit every law that a renewal model knows; the best comes first.
+
+    Parameters
+    ----------
+    lengths
+        At least ten of them whole.
+    mean
+        The mean in seconds that the law must have; None to fit it too.
 
     Raises
     ------
@@ -76,34 +103,106 @@ def fit_laws(lengths: Lengths) -> list[FittedLaw]:
         If there are fewer than ten whole lengths.
     """
     whole, cut = lengths.whole, lengths.cut
-    if len(whole) < _FEWEST:
-        raise ValueError(f"{len(whole)} whole lengths are too few to fit a law to; at least {_FEWEST} are needed")
+    check_lengths(lengths)
+    least = float(whole.min())
+    halves = [Lengths(whole[side::2], cut[side::2]) for side in (0, 1)]
+    found = []
+    for fitted in (_exponential, _weibull, _lognormal, _pareto):
+        law = fitted(lengths, mean, least)
+        by_half = [fitted(half, mean, least) for half in halves]
+        if law is None or None in by_half:
+            continue
+        held_out = sum(
+            _likelihood(other.law, judged) for other, judged in zip(by_half, halves[::-1], strict=True) if other
+        )
+        score = (held_out - law.parameters) / (len(whole) + len(cut))
+        found.append(FittedLaw(law.source, float(law.law.mean()), score, _distance(lengths, law.law.sf)))
+    return sorted(found, key=lambda each: -each.log_likelihood)
+
+
+class _Law(NamedTuple):
+    source: dict[str, Any]
+    law: Any
+    parameters: int
+
+
+def _likelihood(law: Any, lengths: Lengths) -> float:
+    return float(law.logpdf(lengths.whole).sum() + law.logsf(lengths.cut).sum())
+
+
+def _exponential(lengths: Lengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
     from scipy import stats  # takes long to import
 
-    data, total = stats.CensoredData(uncensored=whole, right=cut), float(whole.sum() + cut.sum())
-    mean = total / len(whole)
-    shape, _, scale = stats.weibull_min.fit(data, 1.0, floc=0, scale=mean)
-    sigma, _, median = stats.lognorm.fit(data, max(np.log(whole).std(), 1e-3), floc=0, scale=np.median(whole))
-    shape, sigma = float(np.clip(shape, 0.1, 100)), float(np.clip(sigma, 1e-3, 10))
-    weibull, lognormal = stats.weibull_min(shape, scale=scale), stats.lognorm(sigma, scale=median)
-    tried: list[tuple[dict[str, Any], Any, int]] = [
-        ({"kind": "exponential", "mean": mean}, stats.expon(scale=mean), 1),
-        ({"kind": "weibull", "mean": float(weibull.mean()), "shape": shape}, weibull, 2),
-        ({"kind": "lognormal", "median": float(median), "sigma": sigma}, lognormal, 2),
-    ]
-    least = float(whole.min())
-    excess = np.log(whole / least).sum() + np.log(np.maximum(cut, least) / least).sum()
-    if 1.01 * excess < len(whole) <= 100 * excess:  # else it has no mean, or is a point
-        steepness = float(len(whole) / excess)
-        pareto = stats.pareto(steepness, scale=least)
-        tried.append(({"kind": "pareto", "mean": float(pareto.mean()), "shape": steepness}, pareto, 2))
-    found = []
-    for source, law, parameters in tried:
-        # Two parameters are worth it where they gain more than one unit of log-likelihood in all (Akaike).
-        likelihood = float(law.logpdf(whole).sum() + law.logsf(cut).sum())
-        score = (likelihood - parameters) / (len(whole) + len(cut))
-        found.append(FittedLaw(source, float(law.mean()), score, _distance(lengths, law.sf)))
-    return sorted(found, key=lambda fitted: -fitted.log_likelihood)
+    own = mean or float(lengths.whole.sum() + lengths.cut.sum()) / len(lengths.whole)
+    return _Law({"kind": "exponential", "mean": own}, stats.expon(scale=own), int(mean is None))
+
+
+def _weibull(lengths: Lengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
+    from scipy import special, stats
+
+    if mean is None:
+        data = stats.CensoredData(uncensored=lengths.whole, right=lengths.cut)
+        rough = float(lengths.whole.sum() + lengths.cut.sum()) / len(lengths.whole)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # lengths that are all alike
+            shape, _, scale = stats.weibull_min.fit(data, 1.0, floc=0, scale=rough)
+        shape = float(np.clip(shape, 0.1, 100))
+        law = stats.weibull_min(shape, scale=scale)
+    else:
+
+        def with_mean(shape: float) -> Any:
+            return stats.weibull_min(shape, scale=mean / special.gamma(1 + 1 / shape))
+
+        shape = _likeliest(with_mean, lengths, 0.1, 100)
+        law = with_mean(shape)
+    source = {"kind": "weibull", "mean": float(law.mean()), "shape": shape}
+    return _Law(source, law, 1 + (mean is None))
+
+
+def _lognormal(lengths: Lengths, mean: float | None, least: float) -> _Law:  # noqa: ARG001
+    from scipy import stats
+
+    if mean is None:
+        data = stats.CensoredData(uncensored=lengths.whole, right=lengths.cut)
+        deviation = max(float(np.log(lengths.whole).std()), 1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            sigma, _, median = stats.lognorm.fit(data, deviation, floc=0, scale=np.median(lengths.whole))
+        sigma = float(np.clip(sigma, 1e-3, 10))
+    else:
+        sigma = _likeliest(lambda s: stats.lognorm(s, scale=mean * np.exp(-(s**2) / 2)), lengths, 1e-3, 10)
+        median = mean * np.exp(-(sigma**2) / 2)
+    source = {"kind": "lognormal", "median": float(median), "sigma": sigma}
+    return _Law(source, stats.lognorm(sigma, scale=median), 1 + (mean is None))
+
+
+def _pareto(lengths: Lengths, mean: float | None, least: float) -> _Law | None:
+    from scipy import stats
+
+    if mean is None:
+        excess = np.log(lengths.whole / least).sum() + np.log(np.maximum(lengths.cut, least) / least).sum()
+        if not 1.01 * excess < len(lengths.whole) <= 100 * excess:  # it has no mean, or is a point
+            return None
+        steepness = float(len(lengths.whole) / excess)
+    elif mean > least and mean / (mean - least) <= 100:
+        steepness = mean / (mean - least)
+    else:
+        return None
+    law = stats.pareto(steepness, scale=least)
+    return _Law({"kind": "pareto", "mean": float(law.mean()), "shape": steepness}, law, 1 + (mean is None))
+
+
+def _likeliest(law_of: Callable[[float], Any], lengths: Lengths, low: float, high: float) -> float:
+    """Return the parameter, between two positive numbers, under whose law the lengths are likeliest."""
+    from scipy import optimize
+
+    def unlikely(logarithm: float) -> float:
+        with np.errstate(all="ignore"):
+            found = -_likelihood(law_of(float(np.exp(logarithm))), lengths)
+        return found if np.isfinite(found) else 1e300
+
+    found = optimize.minimize_scalar(unlikely, bounds=(np.log(low), np.log(high)), method="bounded")
+    return float(np.exp(found.x))
 
 
 def _distance(lengths: Lengths, survival: Any) -> float:

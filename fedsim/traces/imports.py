@@ -1,17 +1,24 @@
-"""Import of traces that others have published: JSON of intervals, and text or JSON of timed events."""
+"""Import of traces that others have published: tables, JSON of intervals, timed events, FedScale's pickle."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from fedsim.availability.trace.extent import extent
 from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
 from fedsim.availability.trace.rows import Rows, Trace, clean
 from fedsim.availability.trace.table import LARGEST_FILE, check_file
+from fedsim.traces.cleaning import Cleaning
 from fedsim.traces.events_form import Events
 from fedsim.traces.json_form import position, read_json
+from fedsim.traces.pickle_form import read_pickle
+from fedsim.traces.table_form import SUFFIXES, Table, read_table, since_base
 
-Form: TypeAlias = Literal["auto", "json", "tsv"]
+Form: TypeAlias = Literal["auto", "json", "tsv", "table", "pickle"]
 _MOST_FILES = 100_000
 
 
@@ -25,49 +32,108 @@ class Imported:
         Without faults; its report says what they were.
     base
         The instant of second 0, as far as it is known.
+    plain
+        Whether it was read from a single file that scenarios can name as it is.
+    stray
+        How many of its intervals have a time far from all others.
     """
 
     trace: Trace
     base: datetime | None
+    plain: bool = False
+    stray: int = 0
 
 
-def import_trace(path: Path, form: Form = "auto", base: datetime | None = None, policy: Policy = "repair") -> Imported:
+def import_trace(
+    path: Path | Sequence[Path],
+    form: Form = "auto",
+    base: datetime | None = None,
+    policy: Policy = "repair",
+    *,
+    columns: Mapping[str, str] | None = None,
+    cleaning: Cleaning | None = None,
+) -> Imported:
     """Read a trace of another form.
 
     Parameters
     ----------
     path
-        A JSON file, a text file, or a folder of text files, one for each device.
+        A CSV, Parquet, JSON or text file, a folder of text files, one for each device, or several of the same form;
+        a device that is in several files has the intervals of all.
     form
         What it is; auto looks.
     base
-        The instant of second 0. For events with dates it is midnight before the first event by default.
+        The instant of second 0. For dates it is midnight before the first one by default.
     policy
         What to do about faults.
+    columns
+        For tables, as in `read_table`.
+    cleaning
+        What else is done to it.
 
     Raises
     ------
     TraceError
         With the place of what is wrong.
     """
-    found = _read_folder(path, form, policy) if path.is_dir() else _read_file(path, form, policy)
-    if isinstance(found, Rows):
-        return Imported(clean(found, policy, keep_empty=True), base)
-    if not found:
-        raise TraceError("has no events", found.source)
-    base = base or found.base()
-    rows, unordered = found.rows(base)
-    known = TraceReport(0, 0, 0, unordered_events=unordered, unknown_events=found.unknown)
-    trace = clean(rows, policy, keep_empty=True, report=known)
-    report = replace(trace.report, impossible=trace.report.impossible + found.impossible)
-    return Imported(replace(trace, report=report), base)
+    paths = [path] if isinstance(path, Path) else list(path)
+    found = [
+        _read_folder(each, form, policy) if each.is_dir() else _read_file(each, form, policy, columns) for each in paths
+    ]
+    tables = [each for each in found if isinstance(each, Table)]
+    written = [each for each in found if isinstance(each, Rows)]
+    events = [each for each in found if isinstance(each, Events)]
+    if max(len(tables), len(written), len(events)) < len(found):
+        raise TraceError("are of different forms; import them one by one", ", ".join(map(str, paths[:2])))
+    unordered = unknown = impossible = 0
+    if tables:
+        written, base = since_base(tables, base)
+    elif events:
+        for each in events:
+            if not each:
+                raise TraceError("has no events", each.source)
+        if len({each.kind for each in events if each.kind}) > 1:
+            raise TraceError("write their times in different ways", ", ".join(map(str, paths[:2])))
+        if base is None:
+            base = min((own for each in events if (own := each.base()) is not None), default=None)
+        for each in events:
+            rows, disorder = each.rows(base)
+            written.append(rows)
+            unordered, unknown, impossible = unordered + disorder, unknown + each.unknown, impossible + each.impossible
+    known = TraceReport(0, 0, 0, unordered_events=unordered, unknown_events=unknown)
+    trace = clean(_together(written), policy, keep_empty=True, report=known)
+    trace = replace(trace, report=replace(trace.report, impossible=trace.report.impossible + impossible))
+    if cleaning is not None:
+        trace = cleaning.apply(trace)
+    plain = len(tables) == 1 and tables[0].plain
+    return Imported(trace, base, plain, extent(list(trace.spans.values())).stray)
 
 
-def _read_file(path: Path, form: Form, policy: Policy) -> Rows | Events:
+def _together(parts: Sequence[Rows]) -> Rows:
+    """Put the rows of several files together; devices of the same name are one."""
+    if len(parts) == 1:
+        return parts[0]
+    number: dict[str, int] = {}
+    owners = [
+        np.array([number.setdefault(name, len(number)) for name in part.names], dtype=np.int64)[part.devices]
+        for part in parts
+    ]
+    starts, ends, conditions = (
+        np.concatenate([getattr(part, column) for part in parts]) for column in ("starts", "ends", "conditions")
+    )
+    return Rows(
+        tuple(number), np.concatenate(owners), starts, ends, conditions, ", ".join(part.source for part in parts[:3])
+    )
+
+
+def _read_file(path: Path, form: Form, policy: Policy, columns: Mapping[str, str] | None) -> Rows | Events | Table:
+    if form == "table" or (form == "auto" and path.suffix.lower() in SUFFIXES):
+        return read_table(path, columns, lenient=policy == "lenient")
+    if columns:
+        raise TraceError("is no table, so that it has no columns to be named", str(path))
     data = _bytes(path)
-    if data[:1] == b"\x80":
-        message = "is a Python pickle, which can run any program when it is read, so it is not; write the trace as JSON"
-        raise TraceError(message, str(path), 1, 1)
+    if form == "pickle" or (form == "auto" and data[:1] == b"\x80"):
+        return read_pickle(str(path), data)
     begin = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if form == "json" or (form == "auto" and begin in {b"{", b"["}):
         return read_json(path, data, lenient=policy == "lenient")
@@ -79,14 +145,14 @@ def _read_file(path: Path, form: Form, policy: Policy) -> Rows | Events:
     elif form == "tsv" or "\t" in first:
         events.add(text, path.stem)
     else:
-        message = 'is neither JSON ({"device": [[start, end], ...]}) nor lines of timestamp<TAB>event'
+        message = 'is neither CSV, Parquet, JSON ({"device": [[start, end], ...]}) nor lines of timestamp<TAB>event'
         raise TraceError(message, str(path), 1, 1)
     return events
 
 
 def _read_folder(path: Path, form: Form, policy: Policy) -> Events:
-    if form == "json":
-        raise TraceError("is a folder; a trace in JSON is one file", str(path))
+    if form not in ("auto", "tsv"):
+        raise TraceError("is a folder; only text has a file for each device", str(path))
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in {".tsv", ".txt"})
     if not files or len(files) > _MOST_FILES:
         message = f"holds {len(files):,} files *.tsv or *.txt, one for each device; 1 to {_MOST_FILES:,} are possible"

@@ -196,7 +196,7 @@ def test_import_show_and_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["import", "README.md", "--out", "x.parquet"], "README.md:1:1: error: is neither JSON"),
+        (["import", "README.md", "--out", "x.parquet"], "README.md:1:1: error: is neither CSV"),
         (["import", "none.json", "--out", "x.parquet"], "error: there is no file 'none.json'"),
         (["import", "README.md", "--out", "x.txt"], "must end in .parquet or .csv"),
         (["import", "README.md", "--out", "x.csv", "--format", "jsn"], "did you mean 'json'?"),

@@ -11,8 +11,9 @@ import pytest
 from fedsim import load, simulate
 from fedsim.common.errors import RunError
 from fedsim.common.locked import sole_writer
+from fedsim.experiment.finished import UNFINISHED
 from fedsim.experiment.record import Recording, record
-from fedsim.experiment.run_directory import UNFINISHED, Provenance
+from fedsim.experiment.run_directory import Provenance
 from fedsim.log import journal
 from fedsim.log.columns import Arrays
 from fedsim.scenario import Scenario

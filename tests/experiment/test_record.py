@@ -15,8 +15,9 @@ import pytest
 from fedsim import simulate
 from fedsim.common.errors import RunError, StalledError
 from fedsim.common.keyed import Purpose, stream
+from fedsim.experiment.finished import UNFINISHED
 from fedsim.experiment.record import Recording, record
-from fedsim.experiment.run_directory import UNFINISHED, Provenance
+from fedsim.experiment.run_directory import Provenance
 from fedsim.log import journal
 from fedsim.scenario import Scenario
 from tests.conftest import LIMIT_S, SMALL, Load, Write

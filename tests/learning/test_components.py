@@ -274,7 +274,7 @@ def test_something_that_is_not_a_class() -> None:
         ),
         (
             "robust_regression", {"sampels": 3}, ("sampels",),
-            "unknown option 'sampels'; did you mean 'samples'?; known are data_seed, dimension, samples",
+            "unknown option 'sampels'; did you mean 'samples'?; known are alpha, data_seed, dimension, order, samples",
         ),
         ("robust_regression", {"samples": 0}, ("samples",), "must be greater than or equal to 1, got 0"),
         ("robust_regression", {"dimension": 2.5}, ("dimension",), "must be a valid integer, got 2.5"),

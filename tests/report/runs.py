@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from fedsim.log import fingerprint
 from fedsim.theory import distances, stationary
 
 GROUPS, SIZE = 20, 5
@@ -33,12 +34,13 @@ def write_manifest(directory: Path, **changes: object) -> None:
         "status": "complete",
         "versions": {"fedsim": "0.1.0", "python": "3.11.2", "numpy": "2.4.6"},
         "platform": "Linux x86_64",
-        "fingerprints": {"rounds": "0" * 64, "participations": "f" * 64},
+        "fingerprints": {},
         "command": "fedsim run synthetic.fedsim.yaml --set 'population.*.separation=8' --seed 1",
         "wall_time_s": 12.3,
         "simulated_s": 36_000.0,
     } | changes
     (directory / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    seal(directory)
 
 
 def write_metrics(directory: Path, metrics: Mapping[str, float | None]) -> None:
@@ -84,7 +86,11 @@ def write_log(directory: Path, rounds: int) -> None:
             "ended_s": np.repeat(opened + length, SIZE),
             "outcome": ["reported"] * len(clients),
             "gap": pl.Series(gaps(chosen), dtype=pl.Int64),
-        }
+            "position": np.tile(np.arange(SIZE), rounds),
+            "version": np.repeat(np.arange(rounds), SIZE),
+            "staleness": 0,
+        },
+        schema_overrides={"staleness": pl.Int64},
     ).write_parquet(directory / "participations.parquet")
     write_gauges(directory, rounds)
     write_transitions(directory)
@@ -149,6 +155,7 @@ def write_clients(
             "pi": pi,
             "pi_method": ["closed-form"] * len(weight),
             "cooldown_s": 0.0,
+            "speed": 1.0,
             "time_zone": "UTC",
         }
     ).write_parquet(directory / "clients.parquet")
@@ -218,6 +225,7 @@ def write_run(directory: Path, rounds: int = 400) -> Path:
     write_log(directory, rounds)
     write_learning(directory, rounds)
     write_convergence(directory)
+    seal(directory)
     return directory
 
 
@@ -225,7 +233,10 @@ def write_convergence(directory: Path) -> None:
     """A convergence study of two separations over thirty rounds."""
     rounds = np.arange(30)
     parts = [
-        pl.DataFrame({"separation": r, "round": rounds, "tv": 0.3 * np.exp(-rounds / (r + 1)), "noise_floor": 0.01})
+        pl.DataFrame(
+            {"separation": r, "round": rounds, "tv": 0.3 * np.exp(-rounds / (r + 1)), "noise_floor": 0.01},
+            schema_overrides={"separation": pl.Int64},
+        )
         for r in (2, 8)
     ]
     pl.concat(parts).write_parquet(directory / "convergence.parquet")
@@ -234,6 +245,15 @@ def write_convergence(directory: Path) -> None:
 def rewrite(path: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
     """Replace a table by what `change` makes of it."""
     change(pl.read_parquet(path)).write_parquet(path)
+    seal(path.parent)
+
+
+def seal(directory: Path) -> None:
+    """Let the manifest hold the fingerprints of the tables that there are, as if a run had written them so."""
+    path = directory / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["fingerprints"] = {each.stem: fingerprint(pl.read_parquet(each)) for each in directory.glob("*.parquet")}
+    path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def one_client(directory: Path) -> None:
@@ -253,8 +273,9 @@ def one_client(directory: Path) -> None:
         ),
     )
     write_metrics(directory, {"rounds.count": 1.0, "participation.l1_uniform": 0.0, "rounds.duration.p50": 85.0})
-    for table in ("learning", "convergence", "gauges", "transitions"):
+    for table in ("learning", "convergence", "transitions"):
         (directory / f"{table}.parquet").unlink()
+    rewrite(directory / "gauges.parquet", lambda gauges: gauges.clear())
 
 
 def zero_reports(directory: Path) -> None:

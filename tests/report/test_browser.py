@@ -3,22 +3,18 @@
 Needs Debian's chromium (or another one on the path) and the test extra; skipped with the reason where they are absent.
 """
 
-import shutil
-from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from fedsim.report import report_comparison, report_directories, write_report
 
+from .conftest import IN_A_BROWSER, Open, Scheme
 from .runs import DEGENERATE, write_manifest, write_run
 from .sweeps import write_sweep
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
 VIEWS = [(width, scheme) for width in (375, 1280) for scheme in ("light", "dark")]
 SHOWN = [pytest.param(*view, marks=() if view == VIEWS[0] else pytest.mark.long) for view in VIEWS]
 """The views, of which the quick set takes the first, and a desk by night only of a run."""
@@ -38,57 +34,7 @@ VERDICT = [
     {"check": "rounds.duration.p95 <= 1m", "observed": 90.0, "limit": 60.0, "margin": -30.0, "status": "warn"},
 ]
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium"),
-    pytest.mark.skipif(find_spec("playwright") is None, reason="playwright is not installed: pip install '.[test]'"),
-    pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed"),
-]
-
-Scheme = Literal["light", "dark"]
-Open = Callable[[Path, int, Scheme], Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Start the browser once."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Open]:
-    """Open a page, and see at the end that it asked for nothing and complained of nothing."""
-    contexts: list[Any] = []
-    requests: list[str] = []
-    complaints: list[str] = []
-    urls: list[str] = []
-
-    def dismiss(dialog: Any) -> None:
-        complaints.append(dialog.message)
-        dialog.dismiss()
-
-    def open_page(path: Path, width: int, scheme: Scheme) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 812}, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        url = path.resolve().as_uri()
-        page.on("request", lambda request: requests.append(request.url.partition("#")[0]))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", dismiss)
-        urls.append(url)
-        page.goto(url)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert requests == urls
-    assert complaints == []
+pytestmark = IN_A_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +171,7 @@ def test_what_is_folded_away_is_accessible_too(pages: dict[str, Path], visit: Op
 def test_the_first_screen_holds_the_verdict_and_the_answer(pages: dict[str, Path], visit: Open) -> None:
     page = visit(pages["run"], 1280, "light")
     assert "1 of 3 expectations is missed, 1 warning." in page.locator("#verdict").inner_text()
-    for found in ("#verdict .headline", ".answer", ".tiles"):
+    for found in ("#verdict .headline", ".answer", "#answer .tiles"):
         box = page.locator(found).bounding_box()
         assert box["y"] + min(box["height"], 80) < 812, found
 

@@ -16,17 +16,6 @@ from .sweeps import write_sweep
 
 def test_a_page_goes_into_the_run_s_directory(run_directory: Path) -> None:
     assert report_directories([run_directory], "html", None) == [str(run_directory / "report.html")]
-    assert (run_directory / "figures" / "participation.png").exists()
-
-
-@pytest.mark.parametrize("form", [pytest.param("png", marks=pytest.mark.long), "svg"])
-def test_figures_alone(run_directory: Path, tmp_path: Path, form: str) -> None:
-    written = report_directories([run_directory], form, tmp_path / "out")
-    assert written == [str(path) for path in map(Path, written) if path.parent == tmp_path / "out"]
-    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {f".{form}"}
-    assert not (run_directory / "report.html").exists()
-    own = report_directories([run_directory], form, None)
-    assert Path(own[0]).parent == run_directory / "figures"
 
 
 def test_a_page_can_be_one_file(run_directory: Path, tmp_path: Path) -> None:
@@ -60,7 +49,6 @@ def test_the_command_line(run_directory: Path, tmp_path: Path) -> None:
     done = fedsim("report", run_directory, "--out", tmp_path / "x.html")
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'x.html'}\n"), done.stderr
     assert fedsim("report", run_directory, "--format", "md").stdout.startswith("### ")
-    assert fedsim("report", run_directory, "--format", "pdf").returncode == 2
     missing = fedsim("report", tmp_path / "nowhere")
     assert missing.returncode == 2
     assert missing.stderr == f"error: {tmp_path / 'nowhere'}: no such run directory\n"

@@ -10,12 +10,21 @@ from scipy import stats
 from fedsim.common.errors import RunError
 from fedsim.report import write_report
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.sweep_lines import L1, L1_THEORY, line_data
+from fedsim.report.charts.effects import effect_data
+from fedsim.report.charts.sweep_lines import line_data
 from fedsim.report.charts.sweep_maps import map_data
-from fedsim.report.charts.trade_off import PACE
+from fedsim.report.charts.trade_off import trade_off_data
 from fedsim.report.finished_sweep import FinishedSweep, estimates, paired, point_names, read_sweep
 from fedsim.report.page import document_of
-from fedsim.report.sweep_report import difference_table, headlines, point_table, sweep_answer, sweep_charts
+from fedsim.report.sweep_choice import choice
+from fedsim.report.sweep_figures import L1, L1_THEORY, PACE
+from fedsim.report.sweep_report import (
+    difference_table,
+    headlines,
+    point_table,
+    sweep_answer,
+    sweep_charts,
+)
 
 from .sweeps import COHORT, COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
 from .test_page import HOSTILE, check, contents
@@ -37,7 +46,7 @@ def plain(text: str) -> str:
 
 
 def told(sweep: FinishedSweep) -> str:
-    return plain(" ".join(sentence.text for sentence in sweep_answer(sweep)))
+    return plain(" ".join(sentence.text for sentence in sweep_answer(sweep, choice(sweep))))
 
 
 def test_estimates_are_means_with_student_s_interval(sweep: FinishedSweep) -> None:
@@ -68,15 +77,18 @@ def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep
     assert line_data(sweep, "rounds.shortage_share") is None
 
 
-def test_the_trade_off_has_a_point_for_each_separation(sweep: FinishedSweep) -> None:
-    data = line_data(sweep, L1, beside=PACE)
+def test_the_trade_off_has_a_mark_for_each_setting(sweep: FinishedSweep) -> None:
+    data = trade_off_data(choice(sweep))
     assert data is not None
-    assert (data.along.name, data.omitted) == ("R", 0)
-    first = data.lines[0]
-    assert [data.along.at(x) for x in first.x] == ["0", "4", "8"]
-    assert first.beside is not None
-    np.testing.assert_allclose(first.beside.mean, [per_day(r, 5) for r in SEPARATIONS])
-    np.testing.assert_allclose(first.mean, [l1(r, 5, 2) for r in SEPARATIONS])
+    pairs = [(r, c) for r in SEPARATIONS for c in COHORTS]
+    np.testing.assert_allclose(data.pace, [per_day(*pair) for pair in pairs])
+    np.testing.assert_allclose(data.bias, [50 * l1(*pair, 2) for pair in pairs])
+    assert [plain(data.names[row]) for row in data.front] == [f"R = {r}, cohort = 5" for r in SEPARATIONS]
+    assert data.dominated.tolist() == [c == 10 for _, c in pairs]
+    outline = data.outlines[0]
+    assert outline is not None
+    np.testing.assert_allclose(outline[:, 0], 850)
+    assert data.chosen is None
 
 
 def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:
@@ -87,28 +99,66 @@ def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:
     np.testing.assert_allclose(data.mean, [[per_day(r, c) for r in SEPARATIONS] for c in COHORTS])
 
 
-def test_what_moves_is_shown(sweep: FinishedSweep) -> None:
+def names_of_charts(sweep: FinishedSweep) -> list[str]:
+    charts = sweep_charts(sweep, choice(sweep), headlines(sweep))
+    return [chart.name for section in charts.values() for chart in section]
+
+
+def test_what_moves_is_shown_once(sweep: FinishedSweep) -> None:
     """Coverage is 1 everywhere and shortages have no value: neither deserves a chart."""
     assert headlines(sweep) == (L1, PACE)
-    charts = sweep_charts(sweep, headlines(sweep))
-    names = [chart.name for section in charts.values() for chart in section]
-    assert names == [
-        "distance",
-        "trade-off",
-        "trend-rounds-per_day",
-        "map-participation-l1_uniform",
-        "map-rounds-per_day",
-    ]
-    assert all(isinstance(chart, Chart) for section in charts.values() for chart in section)
+    assert names_of_charts(sweep) == ["trade-off", "effects"]
+
+
+def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    same = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0}))
+    assert names_of_charts(same) == ["distance"]
+    chart = sweep_charts(same, choice(same), headlines(same))["bias"][0]
+    assert isinstance(chart, Chart)
+    assert chart.description == "misplaced turns (% of all) along R: from 25 at 0 to 20 at 4."
+
+
+def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    noise = {(0, 1): 0.1, (0, 2): 0.2, (0, 3): 0.3, (1, 1): 0.3, (1, 2): 0.1, (1, 3): 0.25}
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        return {L1: 0.5 - 0.1 * index, "participation.gini": noise[index, seed]}
+
+    assert headlines(read_sweep(write_points(tmp_path / "s", points, measure))) == (L1,)
+
+
+def test_many_lines_become_a_map(tmp_path: Path) -> None:
+    points = [{SEPARATION: r, COHORT: c} for r in (0, 4) for c in range(1, 9)]
+    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - index / 50}))
+    assert names_of_charts(sweep) == ["map-participation-l1_uniform", "effects"]
+
+
+def test_the_effect_of_each_parameter_is_paired(sweep: FinishedSweep) -> None:
+    first, second = effect_data(sweep, choice(sweep).values)
+    assert (plain(first.name), first.pairs, plain(second.name), second.pairs) == ("R: 0 → 8", 2, "cohort: 5 → 10", 3)
+    np.testing.assert_allclose([first.mean, second.mean], [l1(8, 5, 1) - l1(0, 5, 1), 0.05])
+    np.testing.assert_allclose([first.half, second.half], 0, atol=1e-12)
+
+
+def test_an_effect_goes_over_values_that_most_settings_have(tmp_path: Path) -> None:
+    """At R = 20 there is but one cohort, so the pairs are taken from 0 to 5."""
+    pairs = [(0, 5), (0, 10), (5, 5), (5, 10), (20, 5)]
+    points = [{SEPARATION: r, COHORT: c} for r, c in pairs]
+    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - 0.1 * index}))
+    first, second = effect_data(sweep, choice(sweep).values)
+    assert (plain(first.name), first.pairs, plain(second.name), second.pairs) == ("R: 0 → 5", 2, "cohort: 5 → 10", 2)
+    np.testing.assert_allclose([first.mean, second.mean], [-0.2, -0.1])
 
 
 def test_the_answer_tells_the_way_from_end_to_end(sweep: FinishedSweep) -> None:
     text = told(sweep)
-    assert text.startswith("6 settings with 3 seeds each: 18 runs. ")
+    assert "A setting is a choice of R (0, 4 or 8) and cohort (5 or 10). 6 settings with 3 seeds each: 18 runs." in text
     assert (
         "From R = 0 to R = 8 with cohort = 5, the share of misplaced turns goes from 52.6 % to 19.3 % (-33.3 ±" in text
     )
-    assert "the number of rounds per simulated day goes from 850 to 530 (-320 ± 0)" in text
+    assert "the pace goes from 850 rounds per day to 530 rounds per day (-320 ± 0)" in text
     assert "Every run completed. Every setting has the same 3 seeds" in text
 
 
@@ -221,9 +271,12 @@ def test_the_page_of_a_sweep(directory: Path) -> None:
     page = write_report(directory)
     shown = check(page.read_text(encoding="utf-8"))
     names = [figure["id"] for figure in shown.find("figure")]
-    assert names[:2] == ["distance", "trade-off"]
+    assert names == ["trade-off", "effects"]
+    (head,) = shown.inside("h1")
+    assert plain(head).startswith(
+        "Evenness costs pace: 52.6 % misplaced turns at 850 rounds per day (R = 0, cohort = 5), 19"
+    )
     assert "fedsim sweep trade.fedsim.yaml" in shown.inside("pre")
-    assert sorted(path.stem for path in (directory / "figures").glob("*.png")) == sorted(names)
     before = contents(directory)
     write_report(directory)
     assert contents(directory) == before
@@ -232,14 +285,14 @@ def test_the_page_of_a_sweep(directory: Path) -> None:
 def test_crashes_and_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None:
     directory = write_sweep(tmp_path / "sweep", name=HOSTILE, crash=True)
     shown = check(write_report(directory).read_text(encoding="utf-8"))
-    assert shown.inside("h1") == [HOSTILE]
+    assert any(HOSTILE in text for text in shown.inside("p"))
     assert any("1 of 18 runs has no result" in text for text in shown.inside("strong"))
     assert "p5s3" in shown.inside("td")
 
 
-def test_a_sweep_of_one_parameter_has_no_map(tmp_path: Path) -> None:
+def test_a_sweep_of_one_parameter_compares_no_parameters(tmp_path: Path) -> None:
     sweep = read_sweep(write_sweep(tmp_path / "sweep", cohorts=(5,)))
-    assert sweep_charts(sweep, headlines(sweep))["maps"] == ()
+    assert names_of_charts(sweep) == ["trade-off"]
     assert [line.name for line in line_data(sweep, L1).lines] == [""]  # type: ignore[union-attr]
 
 
@@ -248,7 +301,8 @@ def test_a_sweep_in_which_all_crashed(tmp_path: Path) -> None:
     for path in (directory / "runs").glob("*.parquet"):
         path.unlink()
     document = document_of(directory)
-    assert any(sentence.warns for sentence in sweep_answer(read_sweep(directory)))
+    assert any(sentence.warns for sentence in document.answer)
+    assert document.finding == ""
     assert all(isinstance(chart, Absent) for chart in document.charts["bias"])
     check(write_report(directory).read_text(encoding="utf-8"))
 

@@ -77,7 +77,7 @@ def test_late_reports_count_for_no_round() -> None:
     ]
     log = run(population=groups, server={"cohort": 5, "deadline": "30s", "shortage": "proceed"}, stop={"rounds": 2})
     rows = log.rounds.select("opened_s", "closed_s", "selected", "reported", "late", "outcome").rows()
-    assert rows == [(0.0, 30.0, 5, 4, 1, "deadline"), (30.0, 50.0, 4, 4, 0, "target")]
+    assert rows == [(0.0, 30.0, 5, 4, 1, "deadline"), (30.0, 50.0, 4, 4, 0, "exhausted")]
     assert log.participations.filter(client=4).select("ended_s", "outcome").rows() == [(45.0, "late")]
 
 
@@ -94,12 +94,17 @@ def test_late_sessions_are_let_end_after_the_last_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shortage", "selected"), [("proceed", [4, 2, 4, 2]), ("skip", [4, 0, 4, 0])], ids=["proceed", "skip"]
+    ("shortage", "selected", "label"),
+    [("proceed", [4, 2, 4, 2], "exhausted"), ("skip", [4, 0, 4, 0], "skipped")],
+    ids=["proceed", "skip"],
 )
-def test_shortage(shortage: str, selected: list[int]) -> None:
-    """Six clients, four a round, one round of separation: every other round is short."""
-    log = run(group={"separation": 1}, server={"cohort": 4, "shortage": shortage}, stop={"rounds": 4})
-    assert log.rounds["selected"].to_list() == selected
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_shortage(shortage: str, selected: list[int], label: str, engine: str) -> None:
+    """Six clients, four a round, one round of separation: every other round is short, and not one of four."""
+    server = {"cohort": 4, "shortage": shortage}
+    log = run(group={"separation": 1}, server=server, stop={"rounds": 4}, engine=engine)
+    assert log.rounds["selected"].to_list() == log.rounds["reported"].to_list() == selected
+    assert log.rounds["outcome"].to_list() == ["target", label] * 2
 
 
 def test_waiting_ends_at_the_first_instant_with_enough() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.common.errors import ChainError
-from fedsim.theory import closed_form, distances
+from fedsim.theory import closed_form, distances, exact
 from fedsim.theory.question import normalised
 
 from .reference import conditional_poisson, largest_relative_error, midzuno_windows, participation
@@ -211,3 +211,20 @@ def test_questions_without_a_closed_form_name_the_methods_that_answer(
     with pytest.raises(ChainError, match=words) as raised:
         closed_form([1.0, 2.0, 3.0, 4.0], separation, cohort, law)
     assert "exact" in str(raised.value)
+
+
+def test_the_papers_worked_example() -> None:
+    """N = 3, B = 1, R = 1, p = 1/4, 1/4, 1/2: pi = 0.3, 0.3, 0.4, also by enumeration (arXiv:2410.01209, appendix)."""
+    weights = [0.25, 0.25, 0.5]
+    np.testing.assert_allclose(closed_form(weights, 1).pi, [0.3, 0.3, 0.4], rtol=1e-14)
+    np.testing.assert_allclose(exact(weights, 1).pi, [0.3, 0.3, 0.4], rtol=1e-14)
+
+
+@given(clients=st.integers(4, 30), scale=st.floats(0.0, 0.5), seed=st.integers(0, 2**32))
+def test_nearly_equal_weights_end_within_one_over_n(clients: int, scale: float, seed: int) -> None:
+    """Theorem 3's neighbourhood: with deltas of at most half the mean weight, L1 falls with R and ends within 1/N."""
+    weights = 1.0 + scale * np.random.default_rng(seed).uniform(-1.0, 1.0, clients)
+    found = distances(weights, range(clients))
+    assert (np.diff(found) <= 1e-12).all()
+    assert found[-2] <= 1.0 / clients
+    assert found[-1] <= 1e-12

@@ -98,6 +98,7 @@ def test_public_names() -> None:
         "LAWS",
         "METHODS",
         "Mixing",
+        "RunningFrequencies",
         "Stationary",
         "answer",
         "asymptotic_variance",
@@ -110,6 +111,7 @@ def test_public_names() -> None:
         "mixing",
         "monte_carlo",
         "rounds_needed",
+        "running_frequencies",
         "smallest_separation",
         "stationary",
     ]

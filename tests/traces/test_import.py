@@ -1,15 +1,18 @@
 """Import of traces in other forms, hostile files among them."""
 
 import json
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability.trace import Policy, TraceError, read_rows, write_trace
+from fedsim.traces.cleaning import Cleaning
 from fedsim.traces.imports import Form, Imported, import_trace
 
 
@@ -63,8 +66,8 @@ def test_json_is_read_as_python_reads_it(
 
 HOSTILE = [
     ("", "t.json:1:1: is empty"),
-    ("  \n ", "is neither JSON"),
-    ("hello", "t.json:1:1: is neither JSON"),
+    ("  \n ", "is neither CSV, Parquet, JSON"),
+    ("hello", "t.json:1:1: is neither CSV, Parquet, JSON"),
     ("[[0, 1]]", "t.json:1:1: a trace is"),
     ("{}", "has no devices"),
     ('{"a": [[0, 1]], "b": [[3, NaN]]}', "t.json:1:23: device 'b' has the interval [3, nan], which is impossible"),
@@ -95,7 +98,7 @@ HOSTILE = [
     ('{"\\x": [[0, 1]]}', "expected text in UTF-8"),
     (b'{"\xff": [[0, 1]]}', "expected text in UTF-8"),
     ('{"a": [[5, 5]]}', "has no interval that could be used"),
-    (b"\x80\x04\x95\x10", "is a Python pickle"),
+    (b"\x80\x04\x95\x10", "is not a whole pickle"),
     (b"\x1f\x8b\x08\x00\x00", "is not text"),
     ('{"a": [[0, 1]]}'.encode("utf-16"), "is not text"),
     ('{"a": {"x": 1}}', "device 'a' has no messages"),
@@ -173,7 +176,7 @@ def test_a_folder_has_a_file_for_each_device(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("0\twifi\n")
     with pytest.raises(TraceError, match="'a' is there twice"):
         import_trace(tmp_path)
-    with pytest.raises(TraceError, match="trace in JSON is one file"):
+    with pytest.raises(TraceError, match="only text has a file for each device"):
         import_trace(tmp_path, "json")
 
 
@@ -231,3 +234,154 @@ def test_almost_json(tmp_path: Path, content: str) -> None:
     except TraceError:
         return
     assert list(found.trace.names) == list(json.loads(text))
+
+
+DATES = """\
+id,from,to,app
+p,2020-01-31 08:00:00,2020-01-31 09:30:00,x
+q,2020-01-31 23:00:00,2020-02-01 01:00:00,
+p,2020-02-01 08:00:00,,y
+"""
+NAMED = {"device": "id", "start": "from", "end": "to"}
+
+
+def test_a_table_of_dates_with_names_of_its_own(tmp_path: Path) -> None:
+    """CSV and Parquet, with a zone and without: the same seconds; other columns are left alone."""
+    path = tmp_path / "t.csv"
+    path.write_text(DATES.replace("p,2020-02-01 08:00:00,,y\n", ""))
+    found = import_trace(path, columns=NAMED)
+    assert (found.base, found.plain) == (datetime(2020, 1, 31, tzinfo=UTC), False)
+    assert (spans(found, 0), spans(found, 1)) == ([(28_800, 34_200)], [(82_800, 90_000)])
+    table = pl.read_csv(path, try_parse_dates=True)
+    assert table["from"].dtype == pl.Datetime
+    table.write_parquet(tmp_path / "t.parquet")
+    china = datetime(2020, 1, 31, tzinfo=timezone(timedelta(hours=8)))
+    for base in (None, china):  # without a zone they keep their time of day
+        assert spans(import_trace(tmp_path / "t.parquet", base=base, columns=NAMED), 0) == [(28_800, 34_200)]
+    table.with_columns(pl.col("from", "to").dt.replace_time_zone("UTC")).write_parquet(tmp_path / "z.parquet")
+    assert spans(import_trace(tmp_path / "z.parquet", base=china, columns=NAMED), 0) == [(57_600, 63_000)]
+    path.write_text(DATES)
+    with pytest.raises(TraceError, match="which is impossible"):
+        import_trace(path, columns=NAMED)
+    lenient = import_trace(path, policy="lenient", columns=NAMED)
+    assert (lenient.trace.report.impossible, lenient.trace.report.intervals) == (1, 2)
+
+
+def test_several_files_make_one_trace(tmp_path: Path) -> None:
+    """A device in both has the intervals of both; dates are counted from the earliest day of all."""
+    for day, name in enumerate(("one.csv", "two.csv")):
+        (tmp_path / name).write_text(f"id,from,to\np,2020-02-0{day + 1},2020-02-0{day + 1}T06:00:00\nd{day},,\n")
+    found = import_trace([tmp_path / "two.csv", tmp_path / "one.csv"], columns=NAMED)
+    assert found.trace.names == ("p", "d1", "d0")
+    assert spans(found, 0) == [(0, 21_600), (86_400, 108_000)]
+    (tmp_path / "two.csv").write_text("id,from,to\np,5,6\n")
+    with pytest.raises(TraceError, match=r"one.csv: has civil times, and .*two.csv has numeric ones"):
+        import_trace([tmp_path / "two.csv", tmp_path / "one.csv"], columns=NAMED)
+    (tmp_path / "t.json").write_text('{"a": [[0, 1]]}')
+    (tmp_path / "u.txt").write_text("0\twifi\n")
+    with pytest.raises(TraceError, match="different forms"):
+        import_trace([tmp_path / "t.json", tmp_path / "u.txt"])
+    (tmp_path / "u.json").write_text('{"a": [[5, 6]], "b": []}')
+    found = import_trace([tmp_path / "t.json", tmp_path / "u.json"])
+    assert (found.trace.names, spans(found, 0)) == (("a", "b"), [(0, 1), (5, 6)])
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "complaint"),
+    [
+        (DATES, None, "t.csv: has no column 'device'; it has id, from, to, app. --columns device=NAME"),
+        (DATES, {**NAMED, "end": "too"}, "has no column 'too'; did you mean 'to'?"),
+        ("device,start_s,end_s\na,1,2\na,soon,4\n", None, "t.csv:3:1: start_s must be a number of seconds or a date"),
+        ("device,start_s,end_s\na,1,2\na,2020-01-01,4\n", None, "t.csv:3:1: start_s is a civil time"),
+        ("device,start_s,end_s\na,1,2020-01-01\n", None, "starts as number times and its ends as civil times"),
+        ("device,start_s,end_s\n,1,2\n", None, "t.csv:2:1: device must not be empty"),
+        ("device,start_s,end_s,condition\na,1,2,asleep\n", None, "t.csv:2:1: condition must be one of available"),
+        ("device,start_s,end_s\n", None, "has 0 rows"),
+        ("", None, "is empty"),
+        ("device,start_s,end_s\na,1,2,3,4\n", None, "is not a readable CSV file"),
+    ],
+)
+def test_mistakes_in_a_table(tmp_path: Path, text: str, columns: dict[str, str] | None, complaint: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(TraceError) as caught:
+        import_trace(path, columns=columns)
+    assert complaint in str(caught.value).replace("numeric", "number")
+
+
+def test_cleaning_joins_gaps_and_then_drops_what_is_short(tmp_path: Path) -> None:
+    text = '{"a": [[0, 40], [40.5, 90], [100, 130], [200, 300]], "b": [[10, 20]]}'
+    (tmp_path / "t.json").write_text(text)
+    found = import_trace(tmp_path / "t.json", cleaning=Cleaning(join_gaps=1.0, min_length=60.0))
+    assert (spans(found, 0), spans(found, 1)) == ([(0, 90), (200, 300)], [])
+    report = found.trace.report
+    assert (report.gaps, report.short, report.outside, report.devices_without) == (1, 2, 0, 1)
+    assert report.intervals == 2
+    assert "1 short gap closed; 2 short intervals dropped" in str(report)
+    part = import_trace(tmp_path / "t.json", cleaning=Cleaning(since=80.0, until=250.0))
+    assert (spans(part, 0), part.trace.report.outside) == ([(80, 90), (100, 130), (200, 250)], 2)
+    with pytest.raises(TraceError, match="none of the 5 intervals is long enough"):
+        import_trace(tmp_path / "t.json", cleaning=Cleaning(min_length=1000.0))
+    with pytest.raises(TraceError, match="none of the 5 intervals lies in the part that is kept"):
+        import_trace(tmp_path / "t.json", cleaning=Cleaning(since=1000.0))
+
+
+FEDSCALE = {
+    3: {"duration": 9, "inactive": [50, 90.5], "active": [10, 70], "finish_time": 100, "model": "M"},
+    "x": {"duration": 0, "inactive": [], "active": [], "finish_time": 100, "model": None},
+}
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_of_plain_values(tmp_path: Path, protocol: int) -> None:
+    """FedScale's form, by every protocol of pickling."""
+    (tmp_path / "t").write_bytes(pickle.dumps(FEDSCALE, protocol))
+    found = import_trace(tmp_path / "t", "pickle")
+    assert (found.trace.names, spans(found, 0), spans(found, 1)) == (("3", "x"), [(10, 50), (70, 90.5)], [])
+    if protocol >= 2:
+        assert import_trace(tmp_path / "t").trace.names == ("3", "x")
+
+
+class Bomb:
+    """Unpickled by a call of `eval`."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """Name a function and its argument."""
+        return eval, ("1 / 0",)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (pickle.dumps({1: Bomb()}), "with the instruction STACK_GLOBAL before byte"),
+        (pickle.dumps({1: Bomb()}, 0), "with the instruction GLOBAL before byte"),
+        (pickle.dumps({1: np.arange(3)}), "with the instruction STACK_GLOBAL"),
+        (b"\x80\x04cos\nsystem\n(S'echo'\ntR.", "with the instruction GLOBAL"),
+        (b"\x80\x04\x82\x01.", "with the instruction EXT1"),
+        (b"\x80\x04\x96" + b"\xff" * 8 + b".", "with the instruction BYTEARRAY8"),
+        (b"\x80\x04\xff.", "with an instruction that is none"),
+        (b"\x80\x04h\x05.", "is not a whole pickle"),
+        (b"\x80\x04}", "is not a whole pickle"),
+        (b"\x80\x04].", "a pickled trace is {id:"),
+        (pickle.dumps({}), "a pickled trace is {id:"),
+        (pickle.dumps({1: 5}), "a pickled trace is {id:"),
+        (pickle.dumps({1: {"active": [1], "inactive": []}}), "device 1 must have as many times"),
+        (pickle.dumps({1: {"active": ["1"], "inactive": [2]}}), "device 1 has a time that is no number"),
+        (pickle.dumps({1: {"active": [10**400], "inactive": [2]}}), "device 1 has a time that is impossible"),
+        (pickle.dumps({1: {"active": [], "inactive": []}, "1": {"active": [], "inactive": []}}), "a device twice"),
+    ],
+)
+def test_a_pickle_of_anything_else_is_refused(tmp_path: Path, data: bytes, complaint: str) -> None:
+    (tmp_path / "t.pickle").write_bytes(data)
+    with pytest.raises(TraceError) as caught:
+        import_trace(tmp_path / "t.pickle", "pickle")
+    assert complaint in str(caught.value)
+
+
+def test_a_wild_date_is_not_the_base(tmp_path: Path) -> None:
+    lines = [f"d{n},2020-02-0{n % 7 + 1} 01:00:00,2020-02-0{n % 7 + 1} 05:00:00\n" for n in range(20)]
+    (tmp_path / "t.csv").write_text(
+        "device,start_s,end_s\nd0,1991-01-01 00:00:00,2020-02-01 00:00:00\n" + "".join(lines)
+    )
+    found = import_trace(tmp_path / "t.csv")
+    assert (found.base, found.stray) == (datetime(2020, 2, 1, tzinfo=UTC), 1)

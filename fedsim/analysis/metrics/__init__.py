@@ -24,9 +24,11 @@ BUILTIN: Final = {
     "sessions": f"{_ROOM}.sessions:Sessions",
     "staleness": f"{_ROOM}.buffered:Staleness",
     "participation": f"{_ROOM}.participation:Participation",
+    "separation": f"{_ROOM}.privacy:Separation",
     "population": f"{_ROOM}.population:Population",
     "places": f"{_ROOM}.buffered:Places",
     "theory": f"{_ROOM}.participation:AgainstTheory",
+    "privacy": f"{_ROOM}.privacy:Promised",
     "groups": f"{_ROOM}.participation:GroupShares",
 }
 """What every run measures, in this order."""
@@ -35,7 +37,7 @@ METRICS: Final = Registry[Measurement]("a metric", Measurement, BUILTIN)
 _READING_ORDER = (
     *("rounds", "sessions", "staleness", "versions", "concurrency", "participation.l1_uniform", "participation.tv"),
     *("participation.reported", "participation.l1_uniform_theory", "participation.l1_chain", "participation"),
-    *("population", "selection", "group", "learning"),
+    *("privacy", "population", "selection", "group", "learning"),
 )
 """In which order lists show the metrics: by the longest of these beginnings that a name has."""
 MOST_GROUPS = 200

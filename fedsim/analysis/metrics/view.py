@@ -1,7 +1,7 @@
 """What a metric sees of a run: its log, its clients, and what it needs to know about the scenario."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import polars as pl
@@ -23,12 +23,15 @@ class Setting:
         The groups of the population by name, in order: how many devices live in which time zones.
     concurrency
         Places of a buffered server; None with synchronous rounds.
+    privacy
+        What the scenario's ``privacy`` promises, figures by name; empty without one.
     """
 
     wanted: int
     start: datetime
     groups: Mapping[str, Mapping[str, int]]
     concurrency: int | None = None
+    privacy: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

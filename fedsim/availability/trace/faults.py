@@ -71,6 +71,12 @@ class TraceReport:
         Events written after a later one of the same device, sorted (text form only).
     unknown_events
         Events of no known meaning, left out (text form only).
+    outside
+        Intervals outside of the part that an import was asked for, dropped.
+    gaps
+        Gaps that an import closed because they are short.
+    short
+        Intervals that an import dropped because they are short.
     """
 
     rows: int
@@ -84,6 +90,9 @@ class TraceReport:
     devices_without: int = 0
     unordered_events: int = 0
     unknown_events: int = 0
+    outside: int = 0
+    gaps: int = 0
+    short: int = 0
 
     def counts(self) -> dict[str, int]:
         """All numbers by name."""
@@ -99,6 +108,9 @@ class TraceReport:
             (self.devices_without, "device", "without any interval"),
             (self.unordered_events, "event", "out of order, sorted"),
             (self.unknown_events, "event", "of unknown meaning, left out"),
+            (self.outside, "interval", "outside of the part that is kept, dropped"),
+            (self.gaps, "short gap", "closed"),
+            (self.short, "short interval", "dropped"),
         ]
         return [f"{_counted(count, noun)} {what}" for count, noun, what in said if count]
 

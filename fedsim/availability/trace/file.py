@@ -8,7 +8,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
-from fedsim.availability.trace.pattern import DAY_S, Pattern, Repeat, build_pattern
+from fedsim.availability.trace.pattern import DAY_S, Pattern, Repeat, build_pattern, stray_words
 from fedsim.availability.trace.recorded import Assign, RecordedAvailability
 from fedsim.availability.trace.rows import clean
 from fedsim.availability.trace.table import check_file, read_rows
@@ -80,13 +80,15 @@ def _read(
     # The file's time and size are part of the key, so that a new file is read anew.
     trace = clean(read_rows(path), policy, keep_empty=keep_empty)
     try:
-        return build_pattern(trace, *used, keep_empty=keep_empty), trace.report
+        return build_pattern(trace, *used, keep_empty=keep_empty, strict=policy == "strict"), trace.report
     except TraceError as error:
         raise TraceError(error.message, str(path)) from None
 
 
 def _notes(pattern: Pattern, report: TraceReport) -> list[str]:
     notes = [str(report)] if report.faults() else []
+    if pattern.stray:
+        notes.append(stray_words(pattern.stray))
     if pattern.never > report.devices_without:
         required = " and ".join(pattern.conditions)
         devices = f"{pattern.never:,} device{'s are' if pattern.never > 1 else ' is'}"

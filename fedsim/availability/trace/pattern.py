@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedsim.availability.civil import offset_at, offset_pieces
+from fedsim.availability.trace.extent import extent, without_stray
 from fedsim.availability.trace.faults import RESOLUTION_S, TraceError
 from fedsim.availability.trace.rows import Trace
 from fedsim.availability.trace.unions import Spans, clip, intersection, select, union
@@ -48,6 +49,8 @@ class Pattern:
         Names of the devices.
     never
         How many of the trace's devices are never available; they are not among `names` unless they are kept.
+    stray
+        How many intervals were left out because a time of theirs is far from all others.
     """
 
     spans: Spans
@@ -59,6 +62,7 @@ class Pattern:
     covered: float
     names: tuple[str, ...]
     never: int
+    stray: int = 0
 
 
 def build_pattern(
@@ -71,6 +75,7 @@ def build_pattern(
     until: float | None = None,
     *,
     keep_empty: bool = False,
+    strict: bool = False,
 ) -> Pattern:
     """Lay out a trace.
 
@@ -87,22 +92,29 @@ def build_pattern(
     require
         Conditions that must all hold; None for every condition of the file.
     since, until
-        The part of the trace that is used, in seconds from the base; by default from the first start to the last end.
+        The part of the trace that is used, in seconds from the base; by default from the first start to the last end
+        of the bulk, see `extent`.
     keep_empty
         Keep the devices that are never available.
+    strict
+        Refuse times that are far from all others.
 
     Raises
     ------
     TraceError
-        If the file lacks a condition, or nothing is left.
+        If the file lacks a condition, nothing is left, or times are far from all others and it is strict.
     """
     needed = list(require or trace.spans)
     for condition in needed:
         if condition not in trace.spans:
             raise TraceError(f"has no intervals of the condition {condition!r}; it has {', '.join(trace.spans)}")
     parts = {condition: trace.spans[condition] for condition in needed}
-    first = min(float(part.starts.min()) for part in parts.values()) if since is None else since
-    last = max(float(part.ends.max()) for part in parts.values()) if until is None else until
+    first, last, stray = extent(list(parts.values()), since, until)
+    if stray:
+        if strict:
+            raise TraceError(f"has faults, and the policy is strict: {stray_words(stray)}")
+        sides = (first if since is None else None, last if until is None else None)
+        parts = {condition: without_stray(part, *sides) for condition, part in parts.items()}
     if last <= first:
         raise TraceError(f"ends {last:g} s after its base, before the part that is used begins ({first:g} s)")
     civil = zone or base.tzinfo
@@ -127,9 +139,14 @@ def build_pattern(
         spans = select(spans, available)
         laid = {condition: select(part, available) for condition, part in laid.items()}
         names = tuple(name for name, kept in zip(names, available.tolist(), strict=True) if kept)
-    return Pattern(
-        spans, laid, lap, repeat == "week", reference, begin - reference, end - begin, names, int((~available).sum())
-    )
+    never, weekly = int((~available).sum()), repeat == "week"
+    return Pattern(spans, laid, lap, weekly, reference, begin - reference, end - begin, names, never, stray)
+
+
+def stray_words(stray: int) -> str:
+    """Say how many intervals are far from all others."""
+    intervals = f"{stray:,} interval{'s' * (stray != 1)}"
+    return f"{intervals} with a time far from all others, left out; since and until say which part is used"
 
 
 def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spans:

@@ -78,6 +78,17 @@ class RecordedAvailability:
                 holds[who[(origin + spans.starts[rows] <= instant) & (instant < origin + spans.ends[rows])]] = True
         return holds
 
+    def enterable(self, place: Place, until: float) -> bool:
+        """Say whether any device of the trace is available at some instant in [0, until)."""
+        spans, lap = self.pattern.spans, self.pattern.lap
+        # Everything has been seen once after that; zones and changed clocks move it by less than four days.
+        last = (float(spans.ends.max(initial=0.0)) if math.isinf(lap) else 2 * lap) + 4 * DAY_S
+        for origin, low, high in laps(self.pattern, place, 0.0, min(until, last)):
+            starts, ends = origin + spans.starts, origin + spans.ends
+            if (np.maximum(starts, max(low, 0.0)) < np.minimum(ends, min(high, until))).any():
+                return True
+        return False
+
     def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[RecordedBatch]":
         """Return a batch for each place; the trace itself is shared."""
         return [RecordedBatch(self, place, draws) for place, _ in homes]

@@ -18,8 +18,12 @@ included, for it is in one session at a time; the sum runs over the steps up to 
 which takes as many reports. So a server could do it; `debiased_fedbuff` weighs the reports when they arrive instead.
 
 The first lambda_i are rough: nu_i of a client that first takes part in round t is (t + 1) B / N, which may be large
-enough to throw the model far off. ``clip`` bounds the weight, nu_i <- min(nu_i, clip). It is off by default, since a
-bias remains for every client whose true 1 / (N pi_i) lies above it.
+enough to throw the model far off. Three options tame them, all off by default, as in the paper::
+
+    clip c      nu_i <- min(nu_i, c); a bias remains for every client whose true 1 / (N pi_i) lies above c
+    warm_up T   nu_i = 1 in the first T rounds, in which everyone is counted already
+    prior c     lambda_i = (c N b_i + t_i) / (c N + sum_j t_j): c participations a client are counted in advance,
+                shared out by b, which is uniform or what theory predicts (`prior_from`); their weight fades as 1/t
 
 The paper's output is an iterate drawn uniformly from the run; the metrics ``drawn_loss`` and ``drawn_grad_norm`` are
 those of such an iterate, for this optimizer and every other.
@@ -30,13 +34,14 @@ Sun, Zhang, Xu, Joshi, Sharma and Wei, *Debiasing Federated Learning with Correl
 ICLR 2025, arXiv:2410.01209, Algorithm 1 and equation (9).
 """
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
+from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, inverse_frequency
 
@@ -57,18 +62,48 @@ class DebiasedFedAvg(MeanChange[Participations]):
     ----------
     clip
         Largest nu_i, at least 1; without a bound where it is None, as in the paper.
+    warm_up
+        Rounds (versions, of a buffered server) from the start in which every nu_i is 1.
+    prior
+        Participations counted in advance, the mean over clients, at least 0.
+    prior_from
+        How they are shared out: ``uniform``, to everyone alike; ``theory``, as `pi`.
+    pi
+        What theory predicts, shape (N,), or None where it does not apply; the scenario's run gives it.
+
+    Raises
+    ------
+    LearningError
+        When a prior from theory is asked for and there is none.
     """
 
     clip: Annotated[float, Field(ge=1)] | None = None
+    warm_up: Annotated[int, Field(ge=0)] = 0
+    prior: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    prior_from: Literal["uniform", "theory"] = "uniform"
+    pi: Floats | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.prior and self.prior_from == "theory" and self.pi is None:
+            raise LearningError(
+                "there is no theory for this scenario's participation, so there is no prior to be had from it; "
+                "write prior_from: uniform"
+            )
 
     def init(self, clients: int, _dimension: int) -> Participations:
-        """Return counts of zero."""
-        return Participations(np.zeros(clients))
+        """Return the counts of the prior; zero without one."""
+        if self.prior_from == "uniform" or self.pi is None:
+            return Participations(np.full(clients, self.prior), self.prior * clients)
+        if self.pi.shape != (clients,):
+            raise LearningError(f"expected {clients} frequencies, got {len(self.pi)}")
+        return Participations(self.prior * clients * self.pi, self.prior * clients)
 
     def prepare(self, state: Participations, cohort: Cohort) -> tuple[Participations, Floats]:
         """Count the cohort, and return nu_i of its clients."""
         np.add.at(state.of_client, cohort.clients, 1)
         state.total += len(cohort.clients)
+        if cohort.round < self.warm_up:
+            return state, np.ones(len(cohort.clients))
         known = state.total - cohort.staleness * len(cohort.clients)
         return state, self._clipped(known / (len(state.of_client) * state.of_client[cohort.clients]))
 

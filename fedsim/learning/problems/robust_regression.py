@@ -8,6 +8,9 @@ For client i = 1..N (index i - 1) with n samples in d dimensions::
     theta_i ~ Normal(mu_i, I),   mu_i each element Normal(alpha, 1)
     alpha   ~ Normal(0, variance 100), one number for the whole federation
 
+The paper does not say whether alpha is one number or one for each client, nor which clients form a group. Here it is
+one, and a group is of consecutive clients, whose features are on a like scale; `alpha` and `order` choose otherwise.
+
 Clients with a small index have features on a large scale, so that it matters who takes part. The optimum lies
 near -alpha in every coordinate. The loss is not convex and its gradient is bounded: when abs(alpha) is large,
 the start x = 0 lies on the flat flank of the loss, and a run may spend thousands of rounds on its way.
@@ -22,13 +25,13 @@ linear regression.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.keyed import Purpose, stream
+from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
@@ -36,8 +39,8 @@ _LIMIT = 4 * 2**30
 _BLOCK = 256
 
 # Where each family of draws begins among a client's indices: a longer one never moves the others.
-_MU, _THETA, _FEATURES, _NOISE = (family << 40 for family in range(4))
-# alpha belongs to no client; it is kept under an index that no client has.
+_MU, _THETA, _FEATURES, _NOISE, _ALPHA = (family << 40 for family in range(5))
+# One alpha for everyone, and the order, belong to no client; they are kept under an index that no client has.
 _FEDERATION = 2**63 - 1
 
 
@@ -58,6 +61,12 @@ class RobustRegression:
     data_seed
         Draws the data; the scenario's seed where it is None. Set it to keep the data while the seed of the
         scenario, and with it the participation, varies.
+    alpha
+        ``shared``: one number for everyone; ``per_client``: one for each. With the latter the optima of the clients lie
+        far apart, by 10 in every coordinate, and in some draws the loss hardly descends.
+    order
+        ``index``: client i has features of scale 2/i, so that consecutive clients are alike; ``shuffled``: the same
+        objectives, dealt to the clients at random.
 
     Raises
     ------
@@ -70,6 +79,8 @@ class RobustRegression:
     dimension: Annotated[int, Field(ge=1)] = 20
     samples: Annotated[int, Field(ge=1)] = 100
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    alpha: Literal["shared", "per_client"] = "shared"
+    order: Literal["index", "shuffled"] = "index"
     features: Floats = field(init=False, repr=False)
     targets: Floats = field(init=False, repr=False)
 
@@ -88,14 +99,19 @@ class RobustRegression:
                 f"take fewer clients, `samples` or `dimension`"
             )
         self.features, self.targets = np.empty(shape), np.empty(shape[:2])
+        draws = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM)
+        owned = np.arange(self.clients)
+        if self.order == "shuffled":
+            owned = np.argsort(draws.bits(_FEDERATION, 1 + owned))
         for start in range(0, self.clients, _BLOCK):
-            block = np.arange(start, min(start + _BLOCK, self.clients))
-            self.features[block], self.targets[block] = self._draw(block)
+            block = slice(start, min(start + _BLOCK, self.clients))
+            self.features[block], self.targets[block] = self._draw(draws, owned[block])
 
-    def _draw(self, clients: Ints) -> tuple[Floats, Floats]:
-        normals = stream(self.seed if self.data_seed is None else self.data_seed, 0, Purpose.PROBLEM).normals
+    def _draw(self, draws: Stream, clients: Ints) -> tuple[Floats, Floats]:
+        """Return features and targets of these clients, counted from 0 before the order deals them out."""
+        normals = draws.normals
         samples, coordinates, client = np.arange(self.samples), np.arange(self.dimension), clients[:, None]
-        alpha = 10.0 * normals(_FEDERATION, 0)
+        alpha = 10.0 * (normals(_FEDERATION, 0) if self.alpha == "shared" else normals(client, _ALPHA))
         mu = alpha + normals(client, _MU + coordinates)
         theta = mu + normals(client, _THETA + coordinates)
         # The index is (sample << 20) + coordinate, so that one more dimension leaves the others alone.

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from fedsim.common.arrays import Floats
 
@@ -72,4 +71,6 @@ class Distribution(ABC):
 
 def within(z: Floats) -> Floats:
     """Return the probabilities of standard normal scores, strictly between 0 and 1."""
+    from scipy.special import ndtr  # takes long to import
+
     return np.clip(ndtr(z), _SMALLEST, _LARGEST)

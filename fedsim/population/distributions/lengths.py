@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
 
 from fedsim.common.arrays import Floats
 from fedsim.population.distributions.distribution import Distribution
@@ -52,6 +51,8 @@ class Weibull(Distribution):
     def remaining(self, u: Floats, v: Floats) -> Floats:  # noqa: ARG002
         """Invert the equilibrium law: the regularised lower incomplete gamma function of order 1 / shape."""
         order = 1 / self.shape
+        from scipy.special import gammaincinv  # takes long to import
+
         return np.asarray(self.scale * gammaincinv(order, u) ** order, dtype=np.float64)
 
 
@@ -69,6 +70,8 @@ class Lognormal(Distribution):
 
     def quantile(self, p: Floats) -> Floats:
         """As told above."""
+        from scipy.special import ndtri  # takes long to import
+
         return self.of_scores(ndtri(p))
 
     def of_scores(self, z: Floats) -> Floats:
@@ -77,6 +80,8 @@ class Lognormal(Distribution):
 
     def remaining(self, u: Floats, v: Floats) -> Floats:
         """Drawn in proportion to itself, it is lognormal with its median times exp(sigma^2); the part v is left."""
+        from scipy.special import ndtri  # takes long to import
+
         return np.asarray(v * self.median * np.exp(self.sigma**2 + self.sigma * ndtri(u)), dtype=np.float64)
 
 

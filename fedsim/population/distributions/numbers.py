@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainccinv, gammaincinv
 
 from fedsim.common.arrays import Floats
 from fedsim.population.distributions.distribution import Distribution
@@ -50,6 +49,8 @@ class Dirichlet(Distribution):
     def quantile(self, p: Floats) -> Floats:
         """Above the median from the upper tail, where the lower one is near 1 and has lost its digits."""
         shape = self.concentration
+        from scipy.special import gammainccinv, gammaincinv  # takes long to import
+
         values = np.where(p < 0.5, gammaincinv(shape, p), gammainccinv(shape, 1.0 - p))
         return np.asarray(values, dtype=np.float64)
 

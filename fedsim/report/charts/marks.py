@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -24,11 +25,11 @@ DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
 """Styles of lines."""
 
-LEGEND_WIDTH = 66
-"""Characters that fit beside each other in a legend, six of which go to the mark of each entry."""
-
-LONGEST_LABEL = 54
+LONGEST_LABEL = 42
 """Characters of a name that fit into a legend."""
+
+_MARK = 6
+"""Characters whose room the mark of each entry takes in a legend."""
 
 _NAMES = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}
 _STEPS = {"d": [1, 2, 5, 10], "h": [1, 2, 3, 6, 10], "min": [1, 1.5, 2, 3, 6, 10], "s": [1, 1.5, 2, 3, 6, 10]}
@@ -181,7 +182,8 @@ def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
     if figure is None:
         return
     names = [shortened(name) for _, name in entries]
-    columns = max(1, min(len(names), LEGEND_WIDTH // (max(map(len, names)) + 6)))
+    fit = characters(figure.get_figwidth(), matplotlib.rcParams["legend.fontsize"])
+    columns = max(1, min(len(names), fit // (max(map(len, names)) + _MARK)))
     box = figure.legend(
         [artist for artist, _ in entries],
         [str(index) for index in range(len(names))],
@@ -191,6 +193,11 @@ def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
     # Set afterwards: matplotlib would take a name that starts with an underscore for a wish to be left out.
     for text, name in zip(box.get_texts(), names, strict=True):
         text.set_text(name)
+
+
+def characters(inches: float, points: float) -> int:
+    """Return how many characters of text of so many points fit into a line of so many inches."""
+    return int(inches * 72 / (0.585 * points))
 
 
 def shortened(name: str, longest: int = LONGEST_LABEL) -> str:

@@ -1,7 +1,7 @@
 """How a figure moves along a sweep: means over the seeds as a line, with the confidence interval as a band."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linea
 from fedsim.report.finished_sweep import Estimates, FinishedSweep, estimates
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.sweep_axes import Axis, axis_of, followed
+from fedsim.report.sweep_figures import Told
 from fedsim.report.tables import Table, thinned
 
 LINES = len(SERIES)
@@ -25,8 +26,6 @@ VALUES = 9
 
 LABEL = 12
 """Characters of a value that fit under an axis."""
-
-L1, L1_THEORY = "participation.l1_uniform", "participation.l1_uniform_theory"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +101,24 @@ def line_data(
     return Lines(metric, unit, along, tuple(lines[:LINES]), max(0, len(lines) - LINES))
 
 
-def line_chart(
-    sweep: FinishedSweep, metric: str, name: str, title: str, unit: str = "", theory: str | None = None
-) -> Chart | Absent:
-    """Make the chart of a metric along a sweep."""
-    data = line_data(sweep, metric, unit, theory)
+def line_chart(sweep: FinishedSweep, told: Told, name: str, title: str, theory: str | None = None) -> Chart | Absent:
+    """Make the chart of a metric along a sweep, in the unit in which it is told."""
+    data = line_data(sweep, told.metric, "", theory)
     if data is None:
-        return Absent(name, title, f"No run has a value of {metric}.")
+        return Absent(name, title, f"No run has a value of {told.metric}.")
     sure = any(np.isfinite(line.half).any() for line in data.lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
-    return lines_chart(data, name, title, [f"Points are means over the seeds of {metric}{bands}."])
+    scaled = tuple(
+        replace(
+            line,
+            mean=line.mean * told.scale,
+            half=line.half * told.scale,
+            theory=None if line.theory is None else line.theory * told.scale,
+        )
+        for line in data.lines
+    )
+    note = f"Points are means over the seeds of {told.metric}{bands}."
+    return lines_chart(replace(data, metric=told.short, lines=scaled), name, title, [note])
 
 
 def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Chart:
@@ -180,7 +187,7 @@ def _scale(data: Lines, axes: Axes) -> None:
     if data.along.ticks:
         axes.set_xlim(-0.5, len(data.along.ticks) - 0.5)
         axes.xaxis.set_major_locator(FixedLocator(list(range(len(data.along.ticks)))))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(data.along.ticks[round(x)], LABEL)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(data.along.marks[round(x)], LABEL)))
         return
     x: Floats | Ints = np.concatenate([line.x for line in data.lines])
     values = np.unique(x)

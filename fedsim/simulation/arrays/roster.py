@@ -7,6 +7,7 @@ from fedsim.availability.population import PopulationAvailability
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.waiting import ready_at
+from fedsim.simulation.caps import NEVER
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.cooldown import Cooldown
 from fedsim.simulation.reasons import Reason, count_by_group, explain
@@ -175,12 +176,15 @@ class ArrayRoster:
         reasons = np.zeros(self._clients, dtype=np.uint8)
         reasons[~self._availability.at(everyone, now)] = Reason.OFFLINE
         reasons[self._availability.leaves(everyone, now, now) <= now] |= np.uint8(Reason.GONE)
-        reasons[self._free_round > self._number] |= np.uint8(Reason.SEPARATION)
+        spent = self._free_round == NEVER
+        separated = (self._free_round > self._number) & ~spent
+        reasons[separated] |= np.uint8(Reason.SEPARATION)
+        reasons[spent] |= np.uint8(Reason.SPENT)
         # A session keeps a client out as a cool-down does, and counts as what it is.
         reasons[self._free_s > now] |= np.uint8(Reason.COOLDOWN)
         in_session = self._busy[self._busy_until_s > now]
         reasons[in_session] = reasons[in_session] & ~np.uint8(Reason.COOLDOWN) | np.uint8(Reason.IN_SESSION)
-        later = self._free_round[self._free_round > self._number]
+        later = self._free_round[separated]
         return explain(reasons, int(later.min(initial=np.iinfo(np.int64).max)), turn)
 
     def _look(self) -> None:

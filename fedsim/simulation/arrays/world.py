@@ -16,6 +16,7 @@ from fedsim.scenario import Scenario
 from fedsim.simulation.arrays.buffered_sessions import ArrayBufferedSessions
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.arrays.round import ArrayRound
+from fedsim.simulation.caps import Caps
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.cooldown import cooldown
 from fedsim.simulation.processes.session import session_lengths
@@ -45,6 +46,7 @@ class ArrayWorld:
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         draws = stream(scenario.seed, replicate, Purpose.SESSION)
         self._lengths = partial(session_lengths, scenario, population, draws=draws)
+        self._caps = Caps(population.most)
         self._round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.
         self._beyond = Columns(number="i8", row="i8", at_s="f8", outcome="i1")
@@ -78,19 +80,21 @@ class ArrayWorld:
 
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        last = {"last_selected": np.array(self.selector.last_selected)}
+        last = {"last_selected": np.array(self.selector.last_selected), **self._caps.state()}
         return {**last, **within("roster", self.roster.state()), **within("beyond", self._beyond.state())}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
         self.selector.last_selected = int(state["last_selected"])
+        self._caps.restore(state)
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))
 
     def cool_down(self, clients: Ints, number: int, since_s: Floats | None = None) -> None:
         """Begin the cool-down of clients in a round or at a version: now, or at some instants."""
         begins_s = self.clock.now if since_s is None else since_s
-        self.roster.exclude(clients, cooldown(self.scenario.server, self.population, clients, number, begins_s))
+        until = cooldown(self.scenario.server, self.population, clients, number, begins_s)
+        self.roster.exclude(clients, self._caps.count(clients, until))
 
     def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""

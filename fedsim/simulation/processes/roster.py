@@ -103,6 +103,10 @@ class Roster:
         self.exclude(client, Reason.SEPARATION)
         self._released[release].append(client)
 
+    def retire(self, client: int) -> None:
+        """Keep a client out for good: it has no participation left."""
+        self.exclude(client, Reason.SPENT)
+
     def exclude_until(self, client: int, until_s: float) -> None:
         """Keep a client out until an instant: the wall-clock part of its cool-down."""
         self.exclude(client, Reason.COOLDOWN)
@@ -147,7 +151,7 @@ class Roster:
 
     def attainable(self) -> int:
         """Clients that could be ready together while the round number stands still."""
-        possible = (self.reasons & (Reason.SEPARATION | Reason.GONE)) == 0
+        possible = (self.reasons & (Reason.SEPARATION | Reason.GONE | Reason.SPENT)) == 0
         if self._block > 1:
             return int(possible.reshape(-1, self._block).all(axis=1).sum()) * self._block
         return int(possible.sum())

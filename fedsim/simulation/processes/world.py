@@ -15,6 +15,7 @@ from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.simulation.caps import NEVER, Caps
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.cooldown import cooldown
 from fedsim.simulation.processes.buffered_sessions import ProcessBufferedSessions
@@ -47,6 +48,7 @@ class ProcessWorld:
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         draws = stream(scenario.seed, replicate, Purpose.SESSION)
         self._lengths = partial(session_lengths, scenario, population, draws=draws)
+        self._caps = Caps(population.most)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
         draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
@@ -78,9 +80,11 @@ class ProcessWorld:
     def cool_down(self, clients: Ints, number: int) -> None:
         """Begin the cool-down of clients now, in a round or at a version."""
         now = self.clock.now
-        kept = cooldown(self.scenario.server, self.population, clients, number, now)
+        kept = self._caps.count(clients, cooldown(self.scenario.server, self.population, clients, number, now))
         for client, until_round, until_s in zip(clients.tolist(), *(column.tolist() for column in kept), strict=True):
-            if until_round > number:
+            if until_round == NEVER:
+                self.roster.retire(client)
+            elif until_round > number:
                 self.roster.exclude_until_round(client, until_round)
             if until_s > now:
                 self.roster.exclude_until(client, until_s)
@@ -108,11 +112,15 @@ class ProcessWorld:
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
             "resting": np.array(list(self.roster.resting.items()), dtype=np.float64).reshape(-1, 2),
             "sessions": np.array(late, dtype=np.float64).reshape(-1, 4),
+            **self._caps.state(),
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
         self.selector.last_selected = int(state["last_selected"])
+        self._caps.restore(state)
+        for client in self._caps.spent().tolist():
+            self.roster.retire(client)
         for client, number in state["separated"].tolist():
             self.roster.exclude_until_round(client, number)
         for client, until_s in state["resting"].tolist():

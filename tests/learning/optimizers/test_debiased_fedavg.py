@@ -10,6 +10,7 @@ from fedsim.learning import (
     Course,
     DebiasedFedAvg,
     FedAvg,
+    LearningError,
     LocalWork,
     Optimizer,
     replay,
@@ -142,3 +143,45 @@ def test_equal_weights_and_any_separation_make_it_fedavg_in_the_limit() -> None:
         apart = trained.ends["debiased"].average - trained.ends["fedavg"].average
         # Counts of 750 each leave nu within a few per cent of 1.
         assert np.linalg.norm(apart) < 0.05
+
+
+def scales_of(optimizer: DebiasedFedAvg, cohorts: list[list[int]], clients: int) -> list[list[float]]:
+    """Return the nu_i of each cohort."""
+    state, found = optimizer.init(clients, 1), []
+    for t, cohort in enumerate(cohorts):
+        state, nu = optimizer.prepare(state, Cohort(t, np.array(cohort)))
+        found.append(nu.tolist())
+    return found
+
+
+def test_in_the_warm_up_everyone_counts_alike_and_is_counted() -> None:
+    cohorts = [[0, 1], [0, 1], [0, 2], [2, 3]]
+    plain, warm = (scales_of(DebiasedFedAvg(warm_up=rounds), cohorts, 4) for rounds in (0, 3))
+    assert warm[:3] == [[1.0, 1.0]] * 3
+    assert warm[3] == plain[3] == [8 / (4 * 2), 8 / (4 * 1)]
+
+
+def test_a_prior_counts_in_advance() -> None:
+    """lambda_i = (c N b_i + t_i) / (c N + sum_j t_j), written out; the prior fades as participations come in."""
+    cohorts = [[0, 1], [0, 2]]
+    uniform = scales_of(DebiasedFedAvg(prior=3.0), cohorts, 4)
+    np.testing.assert_allclose(uniform, [[14 / (4 * 4)] * 2, [16 / (4 * 5), 16 / (4 * 4)]])
+    pi = np.array([0.4, 0.3, 0.2, 0.1])
+    theory = scales_of(DebiasedFedAvg(prior=3.0, prior_from="theory", pi=pi), cohorts, 4)
+    np.testing.assert_allclose(theory[1], [16 / (4 * (4.8 + 2)), 16 / (4 * (2.4 + 1))])
+    plain, late = (scales_of(DebiasedFedAvg(prior=prior), [[0, 1]] * 3000, 4)[-1] for prior in (0.0, 3.0))
+    np.testing.assert_allclose(late, plain, rtol=2e-3)
+
+
+def test_a_prior_bounds_the_first_weights() -> None:
+    """A client first seen in round t has nu_i = (c N + (t + 1) B) / (N (c + 1)) instead of (t + 1) B / N."""
+    cohorts = [[0]] * 99 + [[1]]
+    assert scales_of(DebiasedFedAvg(), cohorts, 4)[-1] == [25.0]
+    assert scales_of(DebiasedFedAvg(prior=4.0), cohorts, 4)[-1] == [(16 + 100) / (4 * 5)]
+
+
+def test_a_prior_from_theory_needs_one() -> None:
+    with pytest.raises(LearningError, match="there is no theory for this scenario"):
+        DebiasedFedAvg(prior=1.0, prior_from="theory")
+    with pytest.raises(LearningError, match="expected 3 frequencies, got 2"):
+        DebiasedFedAvg(prior=1.0, prior_from="theory", pi=np.array([0.5, 0.5])).init(3, 1)

@@ -111,3 +111,28 @@ def test_data_that_would_not_fit_are_refused() -> None:
     """The message names the size and the remedy, before anything is allocated."""
     with pytest.raises(LearningError, match=r"1000000 clients with 100 samples .* 14\.9 GiB, .*fewer clients"):
         RobustRegression(clients=10**6, seed=0)
+
+
+def test_shuffled_clients_have_the_same_objectives_in_another_order() -> None:
+    """Everybody's loss is what it was, and no two consecutive clients need be alike any more."""
+    sorted_, shuffled = (RobustRegression(clients=40, seed=1, order=order) for order in ("index", "shuffled"))
+    owners = [np.flatnonzero((shuffled.targets == row).all(axis=1)).tolist() for row in sorted_.targets]
+    assert sorted(owner for [owner] in owners) == list(range(40))
+    assert owners != [[client] for client in range(40)]
+    for client, [owner] in enumerate(owners):
+        np.testing.assert_array_equal(shuffled.features[owner], sorted_.features[client])
+    model = np.full(20, -0.5)
+    assert shuffled.evaluate(model)["loss"] == pytest.approx(sorted_.evaluate(model)["loss"], rel=1e-12)
+
+
+def test_an_alpha_for_each_client_pulls_them_apart() -> None:
+    """The least-squares optima of the clients spread by 10 where each has an alpha, by far less where they share it."""
+
+    def spread(problem: RobustRegression) -> float:
+        pairs = zip(problem.features, problem.targets, strict=True)
+        optima = np.array([np.linalg.lstsq(features, targets, rcond=None)[0] for features, targets in pairs])
+        return float(optima.mean(axis=1).std())
+
+    apart, together = (spread(RobustRegression(clients=60, seed=3, alpha=alpha)) for alpha in ("per_client", "shared"))
+    assert 7.0 < apart < 13.0
+    assert together < 2.0

@@ -1,0 +1,135 @@
+"""The one way into a finished run directory: its files are those that the run wrote, or it is refused."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from fedsim.common.errors import RunError, ScenarioError
+from fedsim.common.json_files import checksum, read_figures, read_object
+from fedsim.experiment.outcome import ALWAYS, AT_TIMES
+from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, fingerprint
+from fedsim.scenario import Scenario
+from fedsim.scenario.document import Document
+
+MANIFEST, METRICS = "manifest.json", "metrics.json"
+UNFINISHED = "log.partial"
+"""Folder within a run directory whose run has not ended: its journal, and what it runs."""
+CHECKSUMS = "checksums"
+_NOT_COUNTED = (CHECKSUMS, "wall_time_s")
+"""What a manifest's own checksum leaves out."""
+_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "rounds": ROUNDS,
+    "participations": PARTICIPATIONS,
+    "clients": CLIENTS,
+    "gauges": GAUGES,
+    "transitions": TRANSITIONS,
+    "learning": {"round": pl.Int64, "closed_s": pl.Float64, "optimizer": pl.String, "loss": pl.Float64},
+    "convergence": {"separation": pl.Int64, "round": pl.Int64, "tv": pl.Float64, "noise_floor": pl.Float64},
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run directory says of itself, checked.
+
+    Attributes
+    ----------
+    folder
+        The run directory.
+    manifest
+        The whole of it.
+    document
+        Its scenario as plain data, as `Scenario.of_document` takes it.
+    scenario
+        What was run.
+    metrics
+        Figures by name, NaN for those that are none.
+    tables
+        Names of the tables that there are.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    document: Document
+    scenario: Scenario
+    metrics: dict[str, float]
+    tables: tuple[str, ...]
+
+
+def open_finished(folder: Path) -> Finished:
+    """Check a run directory: what its files are, against fingerprints and checksums in the manifest.
+
+    Nothing is run or imported for it, and a table is never wholly in memory.
+
+    Raises
+    ------
+    RunError
+        If it is no run directory, its run has not ended, or a file is missing, damaged, or not the one that the run
+        wrote; the message names it.
+    """
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such run directory")
+    path = folder / MANIFEST
+    unfinished = (folder / UNFINISHED).exists() or any(folder.glob("*.parquet"))
+    ended = "a run writes it last, so this one has not ended" if unfinished else "is this a run directory?"
+    manifest = read_object(path, f"{path}: no such file; {ended}")
+    try:
+        prints, home = dict(manifest["fingerprints"]), Path(str(manifest["scenario_file"])).parent
+        int(manifest["replicate"]), int(manifest["seed"]), float(manifest["simulated_s"])
+        if not isinstance(manifest["name"], str):
+            raise TypeError("its name is not text")  # noqa: TRY301
+        document = Document(dict(manifest["scenario"]), str(path), home)
+        checksums = dict(manifest.get(CHECKSUMS, {}))
+        if CHECKSUMS in manifest and checksums.get(MANIFEST) != checksum(manifest, *_NOT_COUNTED):
+            raise RunError(f"{path} is not the manifest that the run wrote: its checksum is another")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise RunError(f"{path} is not the manifest of a run: {type(error).__name__}: {error}") from None
+    try:
+        scenario = Scenario.of_document(document)
+    except ScenarioError as error:
+        raise RunError(f"{path} holds a scenario that this version cannot read:\n{error}") from None
+    metrics = read_figures(folder / METRICS)
+    if CHECKSUMS in manifest and checksums.get(METRICS) != _of_file(folder / METRICS):
+        raise RunError(f"{folder / METRICS} is not the file that the run wrote: its checksum in {MANIFEST} is another")
+    names = [*ALWAYS, *(name for name in AT_TIMES if name in prints)]
+    for name in (*ALWAYS, *AT_TIMES):
+        table = folder / f"{name}.parquet"
+        if name in names:
+            _check_table(table, _SCHEMAS[name], prints.get(name))
+        elif table.exists():
+            raise RunError(f"{table} is not a table that the run wrote: {MANIFEST} does not list it")
+    return Finished(folder, manifest, document, scenario, metrics, tuple(names))
+
+
+def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:
+    """Return the checksums that a manifest holds: its own, and that of the figures as they are written."""
+    return {MANIFEST: checksum(manifest, *_NOT_COUNTED), METRICS: hashlib.sha256(metrics.encode()).hexdigest()}
+
+
+def _of_file(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _check_table(path: Path, schema: Mapping[str, Any], known: object) -> None:
+    try:
+        scan = pl.scan_parquet(path, glob=False)
+        there = scan.collect_schema()
+        wrong = [name for name, dtype in schema.items() if there.get(name) != dtype]
+        same = not wrong and fingerprint(scan) == known
+    except FileNotFoundError:
+        raise RunError(f"{path}: no such file; the run wrote it") from None
+    except (OSError, PolarsError, pl.exceptions.PanicException) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise RunError(f"{path} cannot be read: {first}; the run wrote it") from None
+    if wrong:
+        raise RunError(f"{path} is not the table that the run wrote: it lacks {', '.join(wrong)}, or as another type")
+    if not same:
+        raise RunError(f"{path} is not the table that the run wrote: its fingerprint in {MANIFEST} is another")

@@ -1,0 +1,186 @@
+"""The playground: a page that computes theory for a population, a cohort, a separation and weights of one's choice."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fedsim.common.errors import RunError
+from fedsim.population import Population, build_population
+from fedsim.report.charts.distance import choose_separations
+from fedsim.report.document import Document
+from fedsim.report.formatting import count, number, percent
+from fedsim.report.page import write_document
+from fedsim.report.tables import Table
+from fedsim.report.what_if import IN_PAGE
+from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer, SyncServer
+from fedsim.scenario.sources import Constant, Zipf
+from fedsim.theory import distances
+
+TITLE = "Which separation R should I choose?"
+
+ABOUT = (
+    "Whoever has taken part waits at least R rounds before it may take part again. The longer all wait, the more "
+    "evenly they take part, whatever their weights; and the fewer are ready in a round. This page computes how evenly, "
+    "exactly, for clients that are always available."
+)
+
+ROWS = 13
+"""Values of R in the table that is there without scripts, at most."""
+
+STEEPEST = 4.0
+"""The largest exponent that the page has a slider for."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the page starts with.
+
+    Parameters
+    ----------
+    clients, cohort, separation
+        N, B and R.
+    selection
+        ``midzuno``, or ``groups`` where a round takes one fixed group.
+    law, exponent
+        Of the weights: ``equal``, ``zipf`` with this exponent, or ``file`` where they are the scenario's own.
+    weights
+        Those of the scenario, the largest being 1; None where there is none.
+    file
+        The scenario's file, quoted for a shell.
+    notes
+        What of the scenario the page leaves out.
+    """
+
+    clients: int
+    cohort: int
+    separation: int
+    selection: str
+    law: str
+    exponent: float = 1.0
+    weights: Sequence[float] | None = None
+    file: str = ""
+    notes: Sequence[str] = ()
+
+    @property
+    def most(self) -> int:
+        """The largest R that can be kept."""
+        return self.clients // self.cohort - 1
+
+
+PAPER = Start(100, 5, 4, "groups", "zipf", 1.5)
+"""The start without a scenario: the paper's synthetic experiment."""
+
+
+def write_playground(out: Path, scenario: Scenario | None = None, file: Path | None = None) -> Sequence[str]:
+    """Write the page, and return what of the scenario it leaves out.
+
+    Parameters
+    ----------
+    out
+        Where.
+    scenario, file
+        What the page starts with, and where that was read; by default the paper's synthetic experiment.
+
+    Raises
+    ------
+    RunError
+        The scenario has a buffered server or too many devices, or the page cannot be written.
+    """
+    document = playground_document(scenario, file)
+    write_document(document, out)
+    return document.failures
+
+
+def playground_document(scenario: Scenario | None = None, file: Path | None = None) -> Document:
+    """Return the page before it is written; see `write_playground`."""
+    start = PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
+    separations = choose_separations(start.most + 1, start.separation, ROWS)
+    misplaced = distances(_weights(start), separations.tolist(), start.cohort, start.selection) / 2
+    rows = tuple((count(each), percent(share)) for each, share in zip(separations, misplaced.tolist(), strict=True))
+    own = dict(rows)[count(start.separation)]
+    return Document(
+        kind="playground",
+        name=TITLE,
+        description=ABOUT,
+        context={
+            "playground": {**vars(start), "largest": max(IN_PAGE, start.clients), "most": start.most},
+            "start": {
+                "title": _described(start),
+                "answer": f"At R = {count(start.separation)}, {own} of turns are misplaced. Theory; not run.",
+                "table": Table("Misplaced turns by separation", ("R", "Misplaced"), rows),
+            },
+        },
+        failures=tuple(start.notes),
+    )
+
+
+def _start(scenario: Scenario, file: str) -> Start:
+    """Read the start off a scenario."""
+    server = scenario.server
+    if isinstance(server, BufferedServer):
+        raise RunError(f"{file} has a buffered server, and the closed form is about rounds: ask fedsim chain {file}")
+    population = build_population(scenario)
+    clients, size, whole_groups = len(population), server.wanted, server.selection.kind == "groups"
+    units = clients // size if whole_groups else clients
+    if 2 * size > clients:
+        raise RunError(f"{file} wants {count(size)} of {count(clients)} clients in a round: none could wait for one")
+    if units > IN_PAGE:
+        what, most = "selection groups" if whole_groups else "devices", min(99, clients // size - 1)
+        raise RunError(
+            f"{file} has {count(units)} {what}, and the page computes for at most {count(IN_PAGE)}: take fewer, or ask "
+            f"fedsim chain {file} --separation 0:{most}"
+        )
+    start = Start(
+        clients=clients,
+        cohort=size,
+        separation=min(int(np.median(population.separation)), clients // size - 1),
+        selection="groups" if whole_groups else "midzuno",
+        law="file",
+        weights=(population.weight / population.weight.max()).tolist(),
+        file=file,
+        notes=list(_notes(scenario, server, population)),
+    )
+    if len(scenario.population) == 1:
+        match scenario.population[0].weight:
+            case Constant():
+                return replace(start, law="equal")
+            case Zipf(exponent=exponent, per_rank=each, correlation=None):
+                if exponent <= STEEPEST and each == (size if whole_groups else 1):
+                    return replace(start, law="zipf", exponent=exponent)
+    return start
+
+
+def _notes(scenario: Scenario, server: SyncServer, population: Population) -> Iterator[str]:
+    """Say what of a scenario the page leaves out."""
+    law, size = server.selection.kind, server.wanted
+    if not scenario.always_available:
+        yield "the scenario's availability is left out: in the page every client is always there"
+    if population.common_separation is None:
+        low, high = int(population.separation.min()), int(population.separation.max())
+        yield f"the scenario's separations differ, from {low} to {high}: in the page all clients wait equally long"
+    if population.cooldown_s.any():
+        yield "the scenario's cool-downs by the clock are left out: in the page clients wait a number of rounds"
+    if law not in {"midzuno", "groups"} and not (law == "successive" and size == 1):
+        yield f"the scenario's selection by {law!r} is left out: the page draws one client by weight, the others evenly"
+    if server.deadline is not None or size != server.cohort:
+        yield "reports that come late, or that are not needed, count too: in the page every turn does"
+
+
+def _weights(start: Start) -> Sequence[float]:
+    if start.law == "zipf":
+        ranks = np.arange(start.clients) // (start.cohort if start.selection == "groups" else 1) + 1
+        weights: Sequence[float] = (ranks.astype(np.float64) ** -start.exponent).tolist()
+        return weights
+    return start.weights if start.law == "file" and start.weights is not None else [1.0] * start.clients
+
+
+def _described(start: Start) -> str:
+    """Head what the page says without scripts."""
+    by_rank = f"weights rank to the power \N{MINUS SIGN}{number(start.exponent)}"
+    weights = {"equal": "equal weights", "zipf": by_rank, "file": "the weights of the scenario"}
+    how = f"{'fixed groups' if start.selection == 'groups' else 'cohorts'} of {count(start.cohort)}"
+    return f"{count(start.clients, 'client')} in {how}, {weights[start.law]}"

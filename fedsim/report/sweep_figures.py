@@ -1,0 +1,118 @@
+"""How metrics of a sweep are called and written: bias as the share of misplaced turns, shares in per cent, times."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedsim.analysis.metrics import describe
+from fedsim.report.answer import BIAS, COST, MODEL
+from fedsim.report.formatting import duration, fixed, number, percent, signed
+
+L1, L1_THEORY = "participation.l1_uniform", "participation.l1_uniform_theory"
+PACE = "rounds.per_day"
+
+POINTS = " points"
+PACE_UNIT = " rounds per day"
+PACE_SHORT = "rounds per simulated day"
+
+
+def figure(value: float) -> str:
+    """Write a value of any metric."""
+    return fixed(value) if abs(value) < 10 else number(value)
+
+
+def misplaced(l1: float) -> str:
+    """Write a distance from uniform as the share of the turns that would have to go to others."""
+    return percent(l1 / 2)
+
+
+def _half_points(l1: float) -> str:
+    return f"{number(50 * l1, 2) if abs(50 * l1) < 0.05 else fixed(50 * l1, 1)}{POINTS}"
+
+
+def _points(share: float) -> str:
+    return _half_points(2 * share)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A metric that is told in words.
+
+    Parameters
+    ----------
+    metric
+        Its name.
+    words
+        What it is called.
+    least, most
+        What the setting has that has least or most of it.
+    about
+        The question to which it belongs.
+    write, apart
+        Write a value of it, and a difference.
+    scale, short
+        On the axis of a chart: what it is multiplied by, and its name with the unit.
+    """
+
+    metric: str
+    words: str
+    least: str
+    most: str
+    about: str
+    write: Callable[[float], str] = figure
+    apart: Callable[[float], str] = figure
+    scale: float = 1.0
+    short: str = ""
+
+
+BIAS_TOLD = Told(
+    L1,
+    "the share of misplaced turns",
+    "fewest misplaced turns",
+    "most misplaced turns",
+    BIAS,
+    misplaced,
+    _half_points,
+    50.0,
+    "misplaced turns (% of all)",
+)
+PACE_TOLD = Told(
+    PACE,
+    "the pace",
+    "fewest rounds per day",
+    "most rounds per day",
+    COST,
+    lambda pace: f"{number(pace, 3)}{PACE_UNIT}",
+    lambda pace: number(pace, 3),
+    short=PACE_SHORT,
+)
+
+
+def told_of(metric: str) -> Told:
+    """Say how a metric is told."""
+    for known in (BIAS_TOLD, PACE_TOLD):
+        if known.metric == metric:
+            return known
+    found = describe(metric)
+    unit = "" if found is None else found.unit
+    about = MODEL if metric.startswith("learning.") else ""
+    told = Told(
+        metric, metric, f"lowest {metric}", f"highest {metric}", about, short=f"{metric} ({unit})" if unit else metric
+    )
+    if unit == "s":
+        return replace(told, write=duration, apart=duration)
+    if unit == "share":
+        return replace(told, write=percent, apart=_points, scale=100.0, short=f"{metric} (%)")
+    return told
+
+
+def difference(told: Told, mean: float, half: float) -> str:
+    """Write a difference with its sign, and half of its interval where there is one."""
+    text = signed(mean, told.apart)
+    if not np.isfinite(half):
+        return text
+    # What rounding leaves where every seed says the same is nothing.
+    spread = "0" if half < 1e-9 * max(abs(mean), 1e-3) else told.apart(half)
+    unit = POINTS if text.endswith(POINTS) else ""
+    return f"{text.removesuffix(unit)} ± {spread.removesuffix(unit)}{unit}"

@@ -1,0 +1,218 @@
+"""What the sliders of a run page need: the run's weights, or the answers of theory where those are too many."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.report.charts.distance import choose_separations
+from fedsim.report.finished_run import FinishedRun, Json
+from fedsim.report.formatting import count, percent
+from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
+from fedsim.scenario.sources import Constant, Lognormal, Zipf
+from fedsim.theory import closed_form
+
+IN_PAGE = 1_000
+"""Up to so many units of selection the page computes itself, at most some 30 ms for a move of a slider."""
+
+CLIENTS = 100_000
+"""Beyond so many clients there are no sliders: theory would take longer than the rest of the page."""
+
+GRID = 24
+"""Values of R that are computed in advance where the page does not compute."""
+
+BARS = 24
+"""Bars at most."""
+
+ENTRIES = 6
+"""Entries of a population whose weights a command changes, at most."""
+
+STEEPEST = 3
+"""The largest power that weights can be raised to in a page."""
+
+SEPARATION = "population.*.separation"
+
+_LAWS = {"midzuno", "successive", "groups"}
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Who stands together in a bar.
+
+    Parameters
+    ----------
+    header, between
+        What one is, at the head of a column, and what they are, in a sentence.
+    names, named
+        What each is called in the chart, and in a sentence.
+    of
+        (units,) the bar of each unit of selection.
+    """
+
+    header: str
+    between: str
+    names: Sequence[str]
+    named: Sequence[str]
+    of: Ints
+
+
+def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
+    """Return the data of the section "What if" of a run page; None where no closed form answers, or R changes nothing.
+
+    The closed form covers always-available clients under one common separation; see `fedsim.theory.closed_form`.
+    """
+    server, table = run.scenario.server, run.clients.sort("client")
+    wanted = run.wanted
+    if isinstance(server, BufferedServer) or wanted is None or not 0 < len(table) <= CLIENTS:
+        return None
+    law, weights = server.selection.kind, table["weight"].to_numpy()
+    covered = law in _LAWS and (law != "successive" or wanted == 1)
+    if not covered or table["separation"].n_unique() > 1 or set(table["pi_method"].to_list()) != {"closed-form"}:
+        return None
+    separation, feasible = int(table["separation"][0]), len(table) // wanted
+    if feasible < 2 or separation >= feasible or weights.min() == weights.max():
+        return None
+    size = wanted if law == "groups" else 1
+    units = weights.reshape(-1, size).sum(axis=1)
+    bars = _bars(table, units, size)
+    counts = np.bincount(bars.of, minlength=len(bars.names))
+    measured = _measured(table, bars, size)
+    chance = _chance(run, table)
+    found: dict[str, Json] = {
+        "clients": len(table),
+        "cohort": 1 if law == "groups" else wanted,
+        "turns_per_round": wanted,
+        "separation": separation,
+        "measured": None if not table["participations"].sum() else run.metrics.get("participation.l1_uniform", 0.0) / 2,
+        "bars": [
+            {"name": name, "named": named, "units": int(many), "measured": value}
+            for name, named, many, value in zip(bars.names, bars.named, counts, measured, strict=True)
+        ],
+        "bar_header": bars.header,
+        "between": bars.between,
+        **_command(run),
+    }
+    if len(units) <= IN_PAGE:
+        return {
+            **found,
+            "weights": (units / units.max()).tolist(),
+            "bar_of": bars.of.tolist(),
+            "separations": list(range(feasible)),
+            "curve_note": chance,
+            "spread": _spread(run.scenario),
+        }
+    separations = choose_separations(feasible, separation, GRID)
+    answers = [closed_form(weights, int(each), wanted, law) for each in separations]
+    shares = [_shares(answer.pi.reshape(-1, size).sum(axis=1), bars, counts) for answer in answers]
+    places = f"{len(separations)} of the {count(feasible)} values that R can take"
+    stops = f"Computed in advance at {places}; the slider stops there."
+    return {
+        **found,
+        "weights": None,
+        "separations": separations.tolist(),
+        "misplaced": [answer.l1_uniform / 2 for answer in answers],
+        "shares": [each.tolist() for each in shares],
+        "curve_note": f"{chance} {stops}" if len(separations) < feasible else chance,
+        "spread": None,
+    }
+
+
+def _chance(run: FinishedRun, table: pl.DataFrame) -> str:
+    """Say what chance does to the measured share; more, where it is most of it."""
+    theory = float(np.abs(table["pi"].to_numpy() - 1 / len(table)).sum())
+    measured, apart, noise = (
+        run.metrics.get(f"participation.{name}", math.nan) for name in ("l1_uniform", "l1_chain", "l1_noise")
+    )
+    if measured > 2 * theory and apart <= 2 * noise:
+        return (
+            f"Of the {percent(measured / 2)} that this run measured most is chance: so few turns cannot be even. "
+            f"Theory, which has no chance, says {percent(theory / 2)}."
+        )
+    return "Measured turns hold chance too, the more the shorter the run; theory has none."
+
+
+def _shares(turns: Floats, bars: Bars, counts: Ints) -> Floats:
+    """Return how many times a fair share each bar has."""
+    return np.bincount(bars.of, weights=turns, minlength=len(counts)) * len(turns) / counts
+
+
+def _measured(table: pl.DataFrame, bars: Bars, size: int) -> list[float | None]:
+    taken = table["participations"].to_numpy().astype(np.float64)
+    if not taken.sum():
+        return [None] * len(bars.names)
+    counts = np.bincount(bars.of, minlength=len(bars.names))
+    return [float(value) for value in _shares((taken / taken.sum()).reshape(-1, size).sum(axis=1), bars, counts)]
+
+
+def _bars(table: pl.DataFrame, units: Floats, size: int) -> Bars:
+    """Choose the bars: the population's groups, the units themselves, or tenths of them; the heaviest first."""
+    names = table["group"].unique(maintain_order=True).to_list()
+    if size == 1 and 2 <= len(names) <= BARS:
+        codes = table["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+        heaviest = np.argsort(-np.bincount(codes, weights=units) / np.bincount(codes), kind="stable")
+        shown = [str(names[each]) for each in heaviest]
+        named = [name if name.lower().startswith("group") else f"group {name}" for name in shown]
+        return Bars("Group", "groups", shown, named, np.argsort(heaviest)[codes])
+    order = np.argsort(-units, kind="stable")
+    if len(units) <= BARS:
+        what = ("group {}", 1) if size > 1 else ("client {}", 0)
+        shown = [what[0].format(int(unit) + what[1]) for unit in order]
+        header, between = ("Group", "groups") if size > 1 else ("Client", "clients")
+        return Bars(header, between, shown, shown, np.argsort(order, kind="stable"))
+    tenth = np.empty(len(units), dtype=np.int64)
+    tenth[order] = np.arange(len(units)) * 10 // len(units)
+    shown = [
+        "heaviest tenth",
+        "2nd tenth",
+        "3rd tenth",
+        *(f"{each}th tenth" for each in range(4, 10)),
+        "lightest tenth",
+    ]
+    of = "selection groups" if size > 1 else "clients"
+    return Bars(of.capitalize(), f"tenths of the {of}", shown, [f"the {each} of the {of}" for each in shown], tenth)
+
+
+def _command(run: FinishedRun) -> dict[str, Json]:
+    """Return the run's command less what sets its separation, and whether something did; None where it has none."""
+    command = run.manifest.get("command")
+    if not isinstance(command, str) or not command:
+        return {"command": None, "separation_was_set": False}
+    try:
+        words = shlex.split(command)
+    except ValueError:  # written by nobody who quotes as a shell does
+        return {"command": command, "separation_was_set": True}
+    kept: list[str] = []
+    for word in words:
+        if kept and kept[-1] == "--set" and word.partition("=")[0].strip() == SEPARATION:
+            kept.pop()
+        else:
+            kept.append(word)
+    return {"command": shlex.join(kept), "separation_was_set": len(kept) < len(words)}
+
+
+def _spread(scenario: Scenario) -> list[Json] | None:
+    """Return which settings raise every weight to a power; None where no setting does.
+
+    Each is a path, its value, and whether that is multiplied by the power or raised to it.
+    """
+    if len(scenario.population) > ENTRIES:
+        return None
+    settings: list[Json] = []
+    for index, group in enumerate(scenario.population):
+        path, weight = f"population.{index}.weight", group.weight
+        match weight:
+            case Zipf() if weight.exponent * STEEPEST <= 50:
+                settings.append({"path": f"{path}.exponent", "value": weight.exponent, "by": "times"})
+            case Lognormal() if weight.sigma * STEEPEST <= 50:
+                settings.append({"path": f"{path}.sigma", "value": weight.sigma, "by": "times"})
+                settings.append({"path": f"{path}.median", "value": weight.median, "by": "power"})
+            case Constant():
+                settings.append({"path": path, "value": weight.value, "by": "power"})
+            case _:
+                return None
+    return [each for each in settings if isinstance(each, Mapping) and (each["by"], each["value"]) != ("power", 1.0)]

@@ -1,0 +1,32 @@
+"""Differential privacy: which mechanism adds how much noise, and what it is to promise."""
+
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from fedsim.scenario.component import Component
+from fedsim.scenario.model import Model, short_kind
+
+
+class Privacy(Model):
+    """A matrix mechanism, its noise, and at which delta epsilon is told; the unit of privacy is one client."""
+
+    mechanism: Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)] = Field(
+        default="banded", validate_default=True
+    )
+    """independent, sqrt, banded, blt or one of your own: how the noise of the rounds is correlated."""
+    noise_multiplier: Annotated[float, Field(ge=0.01, le=1e6)] | None = None
+    """Standard deviation of the noise over clip norm and sensitivity; this or epsilon."""
+    epsilon: Annotated[float, Field(ge=1e-3, le=1e3)] | None = None
+    """What is to be promised; the noise multiplier is the smallest that does."""
+    delta: Annotated[float, Field(ge=1e-100, lt=1)]
+    """At which delta; less than one over the number of clients, or it promises little."""
+    clip: Annotated[float, Field(gt=0)] | None = None
+    """Norm to which each update is clipped; with it the noise is told in its units too."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.noise_multiplier is None) == (self.epsilon is None):
+            which = "and not both" if self.epsilon is not None else "to say how much noise there is"
+            raise ValueError(f"needs noise_multiplier or epsilon, {which}")
+        return self

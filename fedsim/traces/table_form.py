@@ -1,0 +1,182 @@
+"""Traces as CSV or Parquet with columns of any name, and times as numbers of seconds or as dates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+
+from fedsim.availability.trace.extent import bulk
+from fedsim.availability.trace.faults import MOST_INTERVALS, TraceError
+from fedsim.availability.trace.rows import CONDITIONS, Rows
+from fedsim.availability.trace.table import check_file
+from fedsim.common.arrays import Floats
+from fedsim.scenario.model import did_you_mean
+from fedsim.traces.events_form import read_instant
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SUFFIXES = (".csv", ".parquet", ".pq")
+ROLES = ("device", "start", "end", "condition")
+_USUAL = {"device": "device", "start": "start_s", "end": "end_s", "condition": "condition"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it is written.
+
+    Attributes
+    ----------
+    rows
+        Its times in seconds since the base, or since 1970 where they are dates.
+    kind
+        How times are written: ``numeric``, ``civil`` (dates without a zone) or ``zoned``.
+    plain
+        Whether scenarios can name the file as it is.
+    """
+
+    rows: Rows
+    kind: str
+    plain: bool
+
+
+def read_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient: bool = False) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    path
+        ``*.csv``, or a Parquet file.
+    columns
+        The name of the column for each of ``device``, ``start``, ``end`` and ``condition``; other columns are left
+        alone. By default, and where one is not given: device, start_s, end_s and, if there is one, condition.
+    lenient
+        Read a time that is none as a missing one.
+
+    Raises
+    ------
+    TraceError
+        With the row of what is wrong.
+    """
+    check_file(path)
+    source, csv = str(path), path.suffix.lower() == ".csv"
+    try:
+        lazy = pl.scan_csv(path, infer_schema=False) if csv else pl.scan_parquet(path)
+        schema = lazy.collect_schema()
+        names = _names(schema.names(), columns, source)
+        count = int(lazy.select(pl.len()).collect().item())
+        if not 0 < count <= MOST_INTERVALS:
+            raise TraceError(f"has {count:,} rows; 1 to {MOST_INTERVALS:,} are possible", source)
+        table = lazy.select(pl.col(name).alias(role) for role, name in names.items()).collect()
+    except (PolarsError, PanicException, OSError) as error:
+        message = str(error).strip().partition("\n")[0]
+        raise TraceError(f"is not a readable {'CSV' if csv else 'Parquet'} file: {message}", source) from None
+    devices = table["device"].cast(pl.String)
+    first = 2 if csv else 0
+    if devices.null_count():
+        _refuse(source, names["device"], int(devices.is_null().arg_max() or 0), first, "must not be empty")
+    kinds, times = zip(
+        *(_times(table[role], source, names[role], first, lenient) for role in ("start", "end")), strict=True
+    )
+    known = {kind for kind in kinds if kind}
+    if len(known) > 1:
+        raise TraceError(f"writes its starts as {kinds[0]} times and its ends as {kinds[1]} times", source)
+    codes = np.zeros(len(table), dtype=np.int8)
+    if "condition" in names:
+        conditions = table["condition"].cast(pl.String).cast(pl.Enum(CONDITIONS), strict=False)
+        if conditions.null_count():
+            row = int(conditions.is_null().arg_max() or 0)
+            _refuse(source, names["condition"], row, first, f"must be one of {', '.join(CONDITIONS)}")
+        codes = conditions.to_physical().cast(pl.Int8).to_numpy()
+    unique = devices.unique(maintain_order=True)
+    owners = devices.cast(pl.Enum(unique)).to_physical().cast(pl.Int64).to_numpy()
+    rows = Rows(tuple(unique.to_list()), owners, times[0], times[1], codes, source, first)
+    kind = next(iter(known), "numeric")
+    return Table(rows, kind, kind == "numeric" and set(schema.names()) <= set(_USUAL.values()) and not columns)
+
+
+def _names(found: list[str], columns: Mapping[str, str] | None, source: str) -> dict[str, str]:
+    names = {role: (columns or {}).get(role, usual) for role, usual in _USUAL.items()}
+    if "condition" not in (columns or {}) and "condition" not in found:
+        del names["condition"]
+    for role, name in names.items():
+        if name not in found:
+            message = (
+                f"has no column {name!r}{_closest(name, found)}; it has {', '.join(found)[:200]}. "
+                f"--columns {role}=NAME says which one it is"
+            )
+            raise TraceError(message, source)
+    return names
+
+
+def _closest(name: str, found: list[str]) -> str:
+    near = did_you_mean(name, found)
+    return near if "did you mean" in near else ""
+
+
+def _times(written: pl.Series, source: str, name: str, first: int, lenient: bool) -> tuple[str, Floats]:
+    """Return how the times of a column are written (empty where there are none), and their seconds."""
+    dtype = written.dtype
+    if dtype == pl.Date or isinstance(dtype, pl.Datetime):
+        stamps = written.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
+        kind = "zoned" if getattr(dtype, "time_zone", None) else "civil"
+        return kind, (stamps.to_physical().cast(pl.Float64) / 1e6).fill_null(np.nan).to_numpy()
+    if dtype.is_numeric():
+        return "numeric", written.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    if dtype != pl.String:
+        raise TraceError(f"column {name!r} holds {dtype}, not numbers of seconds or dates", source)
+    texts = written.str.strip_chars().replace("", None)
+    numbers = texts.cast(pl.Float64, strict=False)
+    if numbers.null_count() == texts.null_count():
+        return ("numeric" if texts.null_count() < len(texts) else ""), numbers.fill_null(np.nan).to_numpy()
+    known, seconds = "", np.full(len(texts), np.nan)
+    for row, text in enumerate(texts):
+        kind, seconds[row] = read_instant(text) if text is not None else ("", np.nan)
+        if text is None or (lenient and not kind):
+            seconds[row] = np.nan
+            continue
+        if not kind:
+            _refuse(
+                source,
+                name,
+                row,
+                first,
+                f"must be a number of seconds or a date such as 2020-01-31 08:15:00, not {text[:40]!r}",
+            )
+        if known and kind != known:
+            _refuse(source, name, row, first, f"is a {kind} time, {text[:40]!r}, and those before are {known} ones")
+        known = kind
+    return known.replace("number", "numeric"), seconds
+
+
+def _refuse(source: str, name: str, row: int, first: int, message: str) -> None:
+    if first:
+        raise TraceError(f"{name} {message}", source, first + row, 1)
+    raise TraceError(f"row {row}: {name} {message}", source)
+
+
+def since_base(tables: Sequence[Table], base: datetime | None) -> tuple[list[Rows], datetime | None]:
+    """Return rows with times in seconds since the base, and the base: by default midnight before the first date.
+
+    Dates without a zone are read at the base's own offset and keep their time of day. Dates far from all others do not
+    count for the default.
+
+    Raises
+    ------
+    TraceError
+        If the tables write times in different ways.
+    """
+    kinds = {table.kind: table.rows.source for table in tables}
+    if len(kinds) > 1:
+        (one, first), (two, second), *_ = kinds.items()
+        raise TraceError(f"has {two} times, and {first} has {one} ones", second)
+    if "numeric" in kinds:
+        return [table.rows for table in tables], base
+    if base is None:
+        times = np.concatenate([column for table in tables for column in (table.rows.starts, table.rows.ends)])
+        base = _EPOCH + timedelta(days=bulk(times[np.isfinite(times)])[0] // 86_400)
+    second_0 = (base.replace(tzinfo=UTC) if "civil" in kinds else base).timestamp()
+    rows = (table.rows for table in tables)
+    return [replace(each, starts=each.starts - second_0, ends=each.ends - second_0) for each in rows], base

@@ -1,0 +1,154 @@
+"""The playground in a real browser: every choice gives what Python says, and what it tells to run."""
+
+import shlex
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim import chain
+from fedsim.common.files import write_text
+from fedsim.scenario import Scenario
+from tests.command import fedsim
+
+from .conftest import IN_A_BROWSER, Open
+from .test_browser import SHOWN, check_page, serious
+
+pytestmark = IN_A_BROWSER
+
+PAGE = Path("docs/playground.html")
+THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+def choose(page: Any, **values: str) -> None:
+    for name, value in values.items():
+        control = page.locator(f"#playground-{name}")
+        if control.evaluate("each => each.tagName") == "SELECT":
+            control.select_option(value)
+        else:
+            control.fill(value)
+
+
+def said(page: Any) -> str:
+    text: str = page.locator("#playground-said").inner_text()
+    return text
+
+
+def recipe(page: Any) -> str:
+    text: str = page.locator("#playground-recipe").inner_text()
+    return text
+
+
+def misplaced(scenario: Scenario) -> str:
+    (answer,) = chain(scenario)
+    return f"{100 * answer.tv_uniform:.1f}{THIN}%"
+
+
+@pytest.mark.parametrize(("width", "scheme"), SHOWN)
+def test_the_playground_reads_well_everywhere(visit: Open, width: int, scheme: Any) -> None:
+    page = visit(PAGE, width, scheme)
+    assert not page.locator("#start").is_visible()
+    check_page(page)
+    for law in ("equal", "zipf", "lognormal", "two"):
+        choose(page, law=law)
+    assert serious(page) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"separation": "9"},
+        {"cohort": "7", "separation": "3"},
+        {"selection": "midzuno", "exponent": "0.75", "separation": "6"},
+        {"law": "two", "share": "30", "factor": "8", "selection": "midzuno", "cohort": "1", "separation": "50"},
+        {"law": "two", "share": "30", "factor": "8"},
+        {"law": "zipf", "clients": "33", "cohort": "4", "selection": "midzuno"},
+    ],
+    ids=str,
+)
+def test_what_it_tells_to_run_has_the_answer_that_it_gives(visit: Open, tmp_path: Path, values: dict[str, str]) -> None:
+    page = visit(PAGE, 1280, "light")
+    choose(page, **values)
+    write_text(tmp_path / "my.fedsim.yaml", recipe(page))
+    scenario = Scenario.load(tmp_path / "my.fedsim.yaml")
+    assert f"At R = {values.get('separation', '4')}, {misplaced(scenario)} of turns are misplaced." in said(page)
+
+
+def test_equal_weights_have_no_bias(visit: Open, tmp_path: Path) -> None:
+    page = visit(PAGE, 1280, "light")
+    choose(page, law="equal")
+    assert said(page).startswith(
+        f"At R = 4, 0{THIN}% of turns are misplaced. All take part equally often. The smallest R"
+    )
+    write_text(tmp_path / "my.fedsim.yaml", recipe(page))
+    assert misplaced(Scenario.load(tmp_path / "my.fedsim.yaml")) == f"0.0{THIN}%"
+
+
+def test_it_names_the_smallest_separation_for_a_target(visit: Open) -> None:
+    page = visit(PAGE, 1280, "light")
+    weights = np.arange(1, 21) ** -1.5
+    curve = np.array(page.evaluate("w => misplacedTurns(w, 1)", weights.tolist()))
+    choose(page, target="25")
+    enough = int(np.flatnonzero(curve <= 0.25)[0])
+    assert said(page).endswith(f"The smallest R that leaves at most 25{THIN}% misplaced is R = {enough}.")
+    choose(page, selection="midzuno", cohort="2", clients="7", exponent="4", target="1")
+    assert f"No R leaves as little as 1{THIN}% misplaced: at R = 2, the largest," in said(page)
+
+
+def test_the_keyboard_drives_it(visit: Open) -> None:
+    page = visit(PAGE, 375, "dark")
+    page.locator("#playground-separation").focus()
+    page.keyboard.press("ArrowRight")
+    assert said(page).startswith("At R = 5, ")
+    page.keyboard.press("End")
+    assert said(page).startswith(f"At R = 19, 0{THIN}% of turns")
+
+
+def test_numbers_out_of_bounds_are_brought_into_them_and_it_says_so(visit: Open) -> None:
+    page = visit(PAGE, 1280, "light")
+    choose(page, cohort="70")
+    assert "A cohort of 50 is taken" in page.locator("#playground-bound").inner_text()
+    choose(page, cohort="7")
+    assert page.locator("#playground-bound").inner_text() == "Whole groups of 7: 98 clients."
+    choose(page, clients="")
+    assert said(page).startswith("At R = ")
+
+
+def test_lognormal_weights_are_the_quantiles_of_their_law(visit: Open) -> None:
+    page = visit(PAGE, 1280, "light")
+    shares = [0.001, 0.02, 0.1, 0.5, 0.7, 0.99, 0.9999]
+    found = page.evaluate("shares => shares.map(normalQuantile)", shares)
+    assert np.allclose(found, [NormalDist().inv_cdf(share) for share in shares], rtol=1e-8, atol=1e-9)
+    choose(page, law="lognormal", sigma="0.5")
+    assert "sigma: 0.5" in recipe(page)
+    assert "draws these weights at random" in page.locator("#playground-drawn").inner_text()
+
+
+def test_the_weights_of_a_scenario_are_taken_as_they_are(tmp_path: Path, visit: Open) -> None:
+    text = (
+        "stop: {rounds: 9}\npopulation: [{devices: 30, weight: {kind: lognormal, sigma: 1}, separation: 2}]\n"
+        "server: {cohort: 3}\n"
+    )
+    write_text(tmp_path / "a case.yaml", text)
+    assert fedsim("playground", "a case.yaml", cwd=tmp_path).returncode == 0
+    page = visit(tmp_path / "playground.html", 1280, "light")
+    assert said(page).startswith(
+        f"At R = 2, {misplaced(Scenario.load(tmp_path / 'a case.yaml'))} of turns are misplaced."
+    )
+    assert page.locator("#playground-clients").is_disabled()
+    choose(page, separation="1", cohort="5", selection="groups")
+    words = shlex.split(recipe(page))
+    assert words[:3] == ["fedsim", "run", "a case.yaml"]
+    changed = Scenario.load(tmp_path / "a case.yaml", words[4::2])
+    assert said(page).startswith(f"At R = 1, {misplaced(changed)} of turns are misplaced.")
+
+
+def test_without_scripts_it_shows_its_start(browser: Any) -> None:
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(PAGE.resolve().as_uri())
+    assert not page.locator("#playground").is_visible()
+    assert page.locator("#start").is_visible()
+    context.close()

@@ -1,0 +1,250 @@
+"""What the page of a sweep says to choose, of which settings, and which limits they keep; with data that say else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim.common.errors import RunError
+from fedsim.report import write_report
+from fedsim.report.finished_sweep import FinishedSweep, read_sweep
+from fedsim.report.sweep_choice import choice, finding, sentences
+from fedsim.report.sweep_figures import L1, PACE
+from fedsim.report.sweep_limits import limit_table, limits_of, sweep_verdict
+from fedsim.report.sweep_report import choice_table, group_table, sweep_answer
+from fedsim.report.sweep_setting import what_was_simulated
+
+from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
+from .test_page import check
+from .test_sweep import plain
+
+Figures = list[tuple[float, float]]
+ORDINARY: Figures = [(0.8, 900), (0.4, 700), (0.6, 800), (0.7, 600)]
+
+
+def sweep_of(
+    tmp_path: Path,
+    figures: Figures,
+    scenario: dict[str, Any] | None = None,
+    noise: float = 0.001,
+    seeds: tuple[int, ...] = (1, 2, 3),
+    more: dict[str, float] | None = None,
+) -> FinishedSweep:
+    """Write a sweep over R = 0, 1, ... with these biases and paces, and another metric that is the same everywhere."""
+    points = [{SEPARATION: r} for r in range(len(figures))]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        bias, pace = figures[index]
+        return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), PACE: pace} | (more or {})
+
+    return read_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
+
+
+def decide(metric: str, *conditions: str, way: str = "minimize") -> dict[str, Any]:
+    objective = {"minimize": None, "maximize": None} | {way: metric}
+    return {"decide": {**objective, "subject_to": list(conditions)}}
+
+
+def said(sweep: FinishedSweep) -> tuple[str, str]:
+    found = choice(sweep)
+    return plain(finding(found)), plain(" ".join(each.text for each in sentences(found)))
+
+
+def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, ORDINARY))
+    assert title == "Evenness costs pace: 40.0 % misplaced turns at 900 rounds per day (R = 0), 20.0 % at 700 (R = 1)"
+    assert text == (
+        "The fastest is R = 0: 900 rounds per day, and 40.0 % of all turns misplaced. "
+        "The most even is R = 1: 20.0 % at 700 rounds per day. 1 more lies between. "
+        "1 setting is worse than one of these in bias or in pace, and better in neither. "
+        "Which of them is the best, the scenario can say under the key decide."
+    )
+
+
+def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.8, 960), (0.4, 960), (0.6, 960)]))
+    assert title == "R = 1: fewest misplaced turns (20.0 %), at the same pace as all others"
+    assert "Next best is R = 2 with 30.0 % (+10.0 ± " in text
+
+
+def test_one_that_is_best_in_both_is_not_said_to_be_as_slow_as_the_others(tmp_path: Path) -> None:
+    title, _ = said(sweep_of(tmp_path, [(0.8, 900), (0.4, 960)]))
+    assert title == "R = 1: fewest misplaced turns (20.0 %), and none is faster"
+
+
+def test_ties_are_called_ties(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.4001, 960), (0.8, 960)], noise=0.01))
+    assert title in {f"R = {a} and R = {b} tie for the fewest misplaced turns (20.0 %)" for a, b in [(0, 1), (1, 0)]}
+    assert "ties with it: these seeds do not tell which is better. Next best is R = 2 with 40.0 %" in text
+
+
+def test_with_one_seed_no_interval_is_given_and_nothing_ties_by_chance(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, [(0.4, 960), (0.4001, 960)], noise=0, seeds=(5,)))
+    assert title == "R = 0: fewest misplaced turns (20.0 %), at the same pace as all others"
+    assert "Next best is R = 1 with 20.0 % (+0.005 points)." in text
+    assert "±" not in text
+
+
+def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 750"))
+    title, text = said(sweep)
+    assert title == "R = 2: fewest misplaced turns (30.0 %) of the 2 settings that keep the conditions"
+    assert "Next best is R = 0 with 40.0 % (+10.0 ± " in text
+    assert (
+        "Without the conditions it would be R = 1 with 20.0 %, which misses a condition (rounds.per_day >= 750)" in text
+    )
+    assert "not sure" not in text
+    table = choice_table(sweep, choice(sweep))
+    assert table is not None
+    assert [row[:2] for row in table.rows] == [
+        ("2", "best"),
+        ("0", ""),
+        ("1", "misses a condition"),
+        ("3", "misses a condition"),
+    ]
+
+
+def test_the_best_may_be_what_has_most(tmp_path: Path) -> None:
+    title, text = said(sweep_of(tmp_path, ORDINARY, decide(PACE, f"{L1} < 0.65", way="maximize")))
+    assert title == "R = 2: most rounds per day (800 rounds per day) of the 2 settings that keep the conditions"
+    assert "Next best is R = 1 with 700 rounds per day (-100 ± 0)" in text
+
+
+def test_a_condition_that_chance_may_undo_is_told(tmp_path: Path) -> None:
+    _, text = said(
+        sweep_of(tmp_path, [(0.4, 900), (0.8, 900)], decide(PACE, f"{L1} < 0.41", way="maximize"), noise=0.1)
+    )
+    assert "Whether R = 0 keeps participation.l1_uniform < 0.41 is not sure" in text
+
+
+def test_where_nothing_keeps_the_conditions_nothing_is_chosen(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide(L1, "rounds.per_day >= 2000"))
+    title, text = said(sweep)
+    assert title == "No setting keeps every condition"
+    assert "No setting keeps rounds.per_day >= 2000: there is nothing to choose from." in text
+    assert "Without the conditions R = 1 has the fewest misplaced turns: 20.0 %." in text
+    assert choice_table(sweep, choice(sweep)) is None
+
+
+def test_an_objective_without_a_value_is_said(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, decide("learning.fedavg.loss"))
+    assert said(sweep) == ("", "No run has a value of learning.fedavg.loss: there is nothing to choose by.")
+    check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
+
+
+def test_one_setting_leaves_nothing_to_choose(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, [(0.4, 960)])
+    assert said(sweep) == ("The share of misplaced turns: 20.0 %", "")
+    check(write_report(tmp_path / "s").read_text(encoding="utf-8"))
+
+
+def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["rounds.per_day"]}})
+    with pytest.raises(RunError, match=r"sweep\.json: its scenario's `decide` cannot be read"):
+        choice(sweep)
+
+
+BASE = {
+    "population": [{"name": "phones", "devices": 200, "weight": {"kind": "lognormal", "sigma": 1.0, "median": 1.0}}],
+    "stop": {"rounds": 400, "duration": None},
+    "server": {"cohort": 5},
+}
+
+
+def simulated(sweep: FinishedSweep) -> str:
+    return plain(" ".join(each.text for each in what_was_simulated(sweep)))
+
+
+def test_the_first_screen_names_devices_rounds_and_weights(tmp_path: Path) -> None:
+    text = simulated(sweep_of(tmp_path, ORDINARY, BASE))
+    assert text == (
+        "Every run simulates 200 devices with lognormal (sigma 1) weights over 400 rounds in cohorts of 5. "
+        "A setting is a choice of R (0, 1, 2 or 3). 4 settings with 3 seeds each: 12 runs. "
+        "R: rounds that a device sits out after a turn."
+    )
+
+
+def test_what_is_swept_is_not_told_of_every_run(tmp_path: Path) -> None:
+    points = [{COHORT: c, "population.*.devices": n, COOLDOWN: t} for c, n, t in [(5, 100, "1d"), (10, 200, "6h")]]
+    text = simulated(read_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, scenario=BASE)))
+    assert text.startswith(
+        "Every run simulates a federation over 400 rounds. A setting is a choice of cohort (5 or 10),"
+    )
+    assert "cooldown (6h or 1d)" in text
+
+
+def test_groups_and_durations_are_told(tmp_path: Path) -> None:
+    groups = [{"name": name, "devices": 50, "weight": 1.0} for name in ("india", "europe")]
+    text = simulated(sweep_of(tmp_path, ORDINARY, {"population": groups, "stop": {"rounds": None, "duration": "6d"}}))
+    assert text.startswith("Every run simulates 100 devices (50 india and 50 europe) with equal weights over 6d.")
+
+
+def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
+    texts = []
+    for turns in (400.0, 40000.0):
+        sweep = sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns})
+        texts.append(plain(" ".join(each.text for each in sweep_answer(sweep, choice(sweep)))))
+    short, long = texts
+    assert "Runs are short: of as few turns, a fair lottery would misplace 27.0 % at R = 0 (40.0 % are)" in short
+    assert "Runs are short" not in long
+
+
+LIMITS = {
+    "expect": [
+        {"check": "rounds.per_day >= 650", "severity": "error", "why": "we are in a hurry", "over": "every"},
+        {"check": "participation.l1_uniform < 2", "severity": "error", "why": "", "over": "every"},
+        {"check": "participation.l1_uniform < 0.5", "severity": "warn", "why": "", "over": "every"},
+        {"check": "participation.l1_uniform < 0.1", "severity": "error", "why": "", "over": "mean"},
+    ]
+}
+
+
+def test_limits_are_judged_at_every_setting(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, LIMITS)
+    limits = limits_of(sweep)
+    verdict = sweep_verdict(sweep, limits)
+    assert verdict is not None
+    assert (verdict.status, verdict.headline) == ("fail", "1 of 4 settings keeps every limit in every run.")
+    assert [(each.status, each.check) for each in (*verdict.attention, *verdict.met)] == [
+        ("fail", "rounds.per_day >= 650"),
+        ("warn", "participation.l1_uniform < 0.5"),
+        ("unjudged", "participation.l1_uniform < 0.1"),
+        ("pass", "participation.l1_uniform < 2"),
+    ]
+    assert plain(verdict.attention[0].note) == "missed at R = 3 (3 of 3 runs, worst 600 rounds per day)"
+    table = limit_table(sweep, limits)
+    assert table is not None
+    assert [plain(cell) for cell in table.rows[3][1:3]] == ["missed in 3 of 3 runs: 600 rounds per day", "met: 35.0 %"]
+
+
+def test_limits_that_all_keep_are_said_to_be_kept(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, ORDINARY, {"expect": [LIMITS["expect"][1]]})
+    verdict = sweep_verdict(sweep, limits_of(sweep))
+    assert verdict is not None
+    assert verdict.headline == "All 4 settings keep the limit in every run."
+
+
+def test_a_limit_on_what_has_no_value_is_missed_and_one_without_runs_is_not_judged(tmp_path: Path) -> None:
+    missing = {(1, seed) for seed in (1, 2, 3)}
+    points = [{SEPARATION: r} for r in (0, 4)]
+    entry = {"check": "rounds.wait.p95 < 5s", "severity": "error", "why": "", "over": "every"}
+    folder = write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, missing=missing, scenario={"expect": [entry]})
+    sweep = read_sweep(folder)
+    verdict = sweep_verdict(sweep, limits_of(sweep))
+    assert verdict is not None
+    assert verdict.headline == "No setting keeps the limit in every run; 1 without a result."
+
+
+def test_groups_are_shown_where_settings_differ_in_them(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+
+    def measure(index: int, _: int) -> dict[str, float]:
+        shares = {"group.india.ratio": 1.2 - 0.1 * index, "group.europe.ratio": 0.8 + 0.1 * index}
+        return {L1: 0.5, "group.india.participation.ratio": 7.0 + index} | shares
+
+    table = group_table(read_sweep(write_points(tmp_path / "s", points, measure)))
+    assert table is not None
+    assert table.header == ("R", "europe", "india")
+    assert table.rows == (("0", "0.8 ± 0", "1.2 ± 0"), ("4", "0.9 ± 0", "1.1 ± 0"))
+    same = write_points(tmp_path / "t", points, lambda *_: {L1: 0.5, "group.india.ratio": 1.1})
+    assert group_table(read_sweep(same)) is None
