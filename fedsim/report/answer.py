@@ -140,10 +140,10 @@ def _bias(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
         return
     error = run.metrics.get("participation.l1_uniform_se")
     share = percent_within(bias.misplaced, None if error is None else STUDENT * error / 2)
-    fair = percent(bias.misplaced_by_chance)
+    fair, interval = percent(bias.misplaced_by_chance), "; ± is a 95 % interval" if error else ""
     yield Sentence(
-        f"For all to take part equally, {share} of the turns (a turn is one participation of one client) would have to "
-        f"go to other clients, where equal chances for everybody would misplace {fair}.",
+        f"For all to take part equally, {share} of the turns (a turn is one participation of one client{interval}) "
+        f"would have to go to other clients, where equal chances for everybody would misplace {fair}.",
         BIAS,
     )
     theory = run.metrics.get("participation.l1_uniform_theory")

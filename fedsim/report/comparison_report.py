@@ -43,6 +43,7 @@ _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low",
 _BESIDE = {
     "name",
     "description",
+    "question",
     "decide",
     "expect",
     "drift",

@@ -30,6 +30,8 @@ class Document:
         What it is about, as a person wrote it: text, never markup.
     finding
         What was found, in one sentence: the title of the page, which is the name where there is none.
+    question
+        What it was to answer, as a person wrote it; empty where nobody did.
     description, status
         What a person wrote of it, and how far it got; empty where there is nothing to say.
     verdict, answer, tiles
@@ -55,6 +57,7 @@ class Document:
     kind: str
     name: str
     finding: str = ""
+    question: str = ""
     description: str = ""
     status: object = ""
     verdict: Verdict | None = None
@@ -70,7 +73,7 @@ class Document:
     failures: tuple[str, ...] = ()
 
 
-_SHOWN = ("name", "finding", "description", "status", "verdict", "answer", "tiles", "version")
+_SHOWN = ("name", "finding", "question", "description", "status", "verdict", "answer", "tiles", "version")
 
 
 def charts_of(document: Document) -> list[Chart]:

@@ -57,6 +57,8 @@ def plain_table(shown: Table) -> str:
 def summary(document: Document) -> str:
     """Put a summary together: verdict, answer, key figures, tables, and the command that reruns it."""
     parts = [f"### {escape(document.name)} ({document.kind})"]
+    if document.question:
+        parts.append(f"*{escape(document.question)}*")
     if document.finding:
         parts.append(f"**{escape(document.finding)}**")
     if (verdict := document.verdict) is not None:

@@ -39,6 +39,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
         kind="run",
         name=run.name,
         finding=finding(run),
+        question=run.scenario.question,
         description=run.scenario.description,
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),

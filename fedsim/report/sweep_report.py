@@ -73,12 +73,15 @@ def sweep_document(sweep: FinishedSweep) -> Document:
     """Compute everything that the report of a sweep shows."""
     found, chosen, limits = choice(sweep), headlines(sweep), limits_of(sweep)
     points, origin = point_table(sweep, chosen), sweep_provenance(sweep.meta)
+    resolved = sweep.meta.get("scenario")
+    question = resolved.get("question") if isinstance(resolved, Mapping) else None
     description, status = sweep.meta.get("description"), sweep.meta.get("status")
     ranked = choice_table(sweep, found)
     return Document(
         kind="sweep",
         name=sweep.name,
         finding=finding(found),
+        question=question if isinstance(question, str) else "",
         description=description if isinstance(description, str) else "",
         status=status if isinstance(status, str) else "",
         verdict=sweep_verdict(sweep, limits),

@@ -159,6 +159,8 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """Title of the report; the file's name, where it is not given."""
     description: Annotated[str, Field(max_length=5000)] = ""
     """What the scenario is about, shown in the report."""
+    question: Annotated[str, Field(max_length=300)] = ""
+    """What the scenario is to answer, in one line; the report shows it above the answer."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Key of every random draw."""
     start: Instant = Field(default="2026-01-05T00:00:00Z", validate_default=True)
@@ -195,6 +197,13 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     charts: Annotated[list[Own], Field(max_length=100)] = Field(default_factory=list)
     """Charts of your own, as my_package.my_module:MyClass, drawn on the report beside the built-in ones."""
 
+    @field_validator("question")
+    @classmethod
+    def _in_one_line(cls, question: str) -> str:
+        if len(question.splitlines()) > 1:
+            raise ValueError("must be one line; `description` takes more")
+        return question
+
     @field_validator("population")
     @classmethod
     def _named(cls, groups: list[Group]) -> list[Group]:
@@ -217,7 +226,7 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is empty in nearly every scenario."""
         dumped: dict[str, Any] = handler(self)
-        unused = {"metrics", "charts", "decide", "privacy"}
+        unused = {"question", "metrics", "charts", "decide", "privacy"}
         return {key: value for key, value in dumped.items() if value or key not in unused}
 
     @property

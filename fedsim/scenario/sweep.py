@@ -14,7 +14,7 @@ MAX_SEEDS = 100_000
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Values = Annotated[list[Any], Field(min_length=1)]
-_KEPT = {"sweep", "seed", "schema_version", "name", "description", "decide", "expect", "drift", "extends"}
+_KEPT = {"sweep", "seed", "schema_version", "name", "description", "question", "decide", "expect", "drift", "extends"}
 
 
 class Sweep(Model):

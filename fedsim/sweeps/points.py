@@ -21,7 +21,7 @@ MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100
 _POINT_BYTES, _VALUE_BYTES = 20_000, 1_000  # of a point, and for each key or value that is written
 # What a run says about itself or is compared with: none of it changes a figure.
-_WITHOUT_EFFECT = ("name", "description", "seed", "sweep", "decide", "expect", "drift", "replicates")
+_WITHOUT_EFFECT = ("name", "description", "question", "seed", "sweep", "decide", "expect", "drift", "replicates")
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,14 @@ def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     assert "fedsim · run report · paper-synthetic" in shown.inside("p")
 
 
+def test_the_question_stands_above_the_answer(page: str, run_directory: Path) -> None:
+    assert 'class="question"' not in page
+    write_manifest(run_directory, scenario=SCENARIO | {"question": f"Who wins? {HOSTILE}"})
+    text = write_report(run_directory).read_text(encoding="utf-8")
+    assert f"Who wins? {HOSTILE}" in check(text).inside("p")
+    assert text.index('class="question"') < text.index("<h1>") < text.index('id="answer"')
+
+
 def test_where_nothing_was_trained_nothing_leads_to_learning(page: str, run_directory: Path) -> None:
     assert {"href": "#learning"} in Page(page).find("a")
     one_client(run_directory)

@@ -24,6 +24,7 @@ from fedsim.report.sweep_report import (
     point_table,
     sweep_answer,
     sweep_charts,
+    sweep_document,
 )
 
 from .sweeps import COHORT, COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
@@ -89,6 +90,12 @@ def test_the_trade_off_has_a_mark_for_each_setting(sweep: FinishedSweep) -> None
     assert outline is not None
     np.testing.assert_allclose(outline[:, 0], 850)
     assert data.chosen is None
+
+
+def test_the_question_of_a_sweep_is_shown(tmp_path: Path) -> None:
+    asked = {"question": "Which one?"}
+    write_points(tmp_path / "asked", [{"a": 1}, {"a": 2}], lambda point, _: {"x": point}, scenario=asked)
+    assert sweep_document(read_sweep(tmp_path / "asked")).question == "Which one?"
 
 
 def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:

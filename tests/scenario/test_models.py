@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario, scenario_schema, starter
 from tests.conftest import Load, Write
 
@@ -21,6 +22,13 @@ def test_a_resolved_scenario_reads_as_itself(small: Load) -> None:
 )
 def test_over_selection_rounds_up_and_no_further(small: Load, cohort: int, over: float, wanted: int) -> None:
     assert small(f"server.cohort={cohort}", f"server.over_select={over}").server.wanted == wanted
+
+
+def test_a_question_is_one_line(small: Load) -> None:
+    assert small("question=Who wins?").question == "Who wins?"
+    assert "question" not in small().model_dump(mode="json")
+    with pytest.raises(ScenarioError, match="question: must be one line; `description` takes more"):
+        small('question="Who wins?\\nAnd why?"')
 
 
 def test_yaml_1_2(write: Write) -> None:
