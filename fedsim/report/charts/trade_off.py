@@ -100,7 +100,7 @@ def draw_trade_off(data: Lines, axes: Axes) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low) if low < 0.5 * high else low, high)
     for text, x, y in _labels(data, axes):
-        axes.annotate(text, (x, y), xytext=(5, 5), textcoords="offset points", color=MUTED, fontsize=8)
+        axes.annotate(text, (x, y), xytext=(5, 5), textcoords="offset points", color=MUTED, fontsize=8.2)
     linear(axes, "x")
     linear(axes, "y")
     label_axes(axes, "rounds per simulated day", "L1 distance from uniform")
