@@ -57,6 +57,7 @@ for command in (chain, playground, privacy, plan, sweep, compare):
 def main() -> NoReturn:
     """Run the command line; errors that a person can put right are shown without a traceback."""
     never_wait_on_stderr()
+    gc.set_threshold(50_000, 20, 100)  # imports and charts make many objects that stay, and little that is in cycles
     atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
     try:
         code = app(standalone_mode=False)

@@ -99,6 +99,11 @@ class Recorder:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
         self._rows.put(rows, "ended_s", ended_s)
         self._rows.put(rows, "outcome", outcome)
+        if isinstance(rows, int) and isinstance(outcome, int):  # one session, as the processes end them
+            self._no_longer_running(number, 1)
+            if outcome in _TALLIED:
+                self._rounds.count(number, _TALLIED[outcome], 1)
+            return
         count = 1 if isinstance(rows, int) else len(rows)
         self._no_longer_running(number, count)
         counts = np.bincount(np.broadcast_to(outcome, count), minlength=max(_TALLIED) + 1)

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import matplotlib
 from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -120,12 +121,31 @@ def _laid_out(chart: Chart, width: float, title: list[str] | tuple[()]) -> Figur
         if not axes.get_ylabel():
             axes.yaxis.set_label_coords(0.0, 0.5)  # else the room for no label is measured again and again
     # Once: a figure that has an engine is laid out again whenever it is drawn, most of the time it takes.
-    ConstrainedLayoutEngine(rect=(0, 0, 1, room)).execute(figure)
+    if len(figure.axes) == 1 and figure.axes[0].get_aspect() == "auto":
+        _place(figure.axes[0], figure, room)
+    else:
+        ConstrainedLayoutEngine(rect=(0, 0, 1, room)).execute(figure)
     for legend in figure.legends:
         legend.set_bbox_to_anchor((0, 0, 1, room), transform=figure.transFigure)
     if title:
         figure.text(0.01, 1 - 0.05 / height, "\n".join(title), va="top", fontsize=_TITLE * scale, weight="bold")
     return figure
+
+
+def _place(axes: Axes, figure: Figure, room: float) -> None:
+    """Put the only axes where what is around them fits: as the engine does, which measures everything twice."""
+    width, height = figure.get_size_inches()
+    w_pad, h_pad = (_sheet()[f"figure.constrained_layout.{each}_pad"] for each in "wh")
+    around = axes.get_tightbbox(for_layout_only=True)
+    if around is None:
+        return
+    around = around.transformed(figure.transFigure.inverted())
+    inner = axes.get_position()
+    legends = sum(legend.get_window_extent().height / figure.dpi + 2 * h_pad for legend in figure.legends)
+    left, bottom = inner.x0 - around.x0 + w_pad / width, inner.y0 - around.y0 + h_pad / height
+    right = 1 - (around.x1 - inner.x1) - w_pad / width
+    top = room - (around.y1 - inner.y1) - (h_pad + legends) / height
+    axes.set_position((left, bottom, max(right - left, 0.1), max(top - bottom, 0.1)))
 
 
 @cache

@@ -60,7 +60,7 @@ def attribute_docstrings(model: type) -> dict[str, str]:
 class Model(BaseModel):
     """A mapping in the scenario file. Attribute docstrings become the descriptions in the JSON Schema."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     elsewhere: ClassVar[Mapping[str, str]] = {}
     """Keys that a like mapping has and this one has not, and why; an empty value (null) takes such a key back."""

@@ -4,6 +4,7 @@ from typing import NamedTuple, Protocol
 
 from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.registry import brought
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -62,7 +63,9 @@ class Selector:
         server = scenario.server
         self._law = selection_law(server.selection, population.weight, server.wanted, scenario.seed, replicate)
         self._finds_shortage = bool(getattr(self._law, "finds_shortage", False))
-        self._roster, self._candidates = roster, Candidates(roster, population, recorder.last_round)
+        own = brought(server.selection.kind)
+        self._roster = roster
+        self._candidates = Candidates(roster, population, recorder.last_round, checked=own)
         self._draws = stream(scenario.seed, replicate, Purpose.OWN_SELECTION)
         self.last_selected = -1
 

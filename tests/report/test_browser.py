@@ -101,6 +101,24 @@ def check_figures(page: Any) -> None:
         assert width > 250
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["run", "sweep", "comparison"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_every_text_of_a_chart_can_be_read(pages: dict[str, Path], visit: Open, kind: str, width: int) -> None:
+    """At least 11 pixels tall as it is shown, and within its picture but for what a wide font needs."""
+    page = visit(pages[kind], width, "light")
+    texts = page.evaluate(
+        """[...document.querySelectorAll('figure svg text')].map(text => {
+             const scale = text.getScreenCTM(), size = parseFloat(getComputedStyle(text).fontSize);
+             const inside = text.getBoundingClientRect(), whole = text.ownerSVGElement.getBoundingClientRect();
+             return [Math.hypot(scale.a, scale.b) * size, inside.right - whole.right, whole.left - inside.left,
+                     text.textContent] })"""
+    )
+    assert len(texts) > 20
+    assert [text for size, _, _, text in texts if size < 11] == []
+    assert [text for _, right, left, text in texts if max(right, left) > 12] == []
+
+
 def check_headings(page: Any) -> None:
     """Nothing is painted over the heading of a figure."""
     covered = page.evaluate(

@@ -216,8 +216,11 @@ def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
 @pytest.mark.parametrize(
     ("spoil", "absent"),
     [
-        (one_client, {"group-frequency", "gaps", "availability", "eligible", "timeline", "loss"}),
-        (zero_reports, {"participation", "group-frequency", "availability", "loss-last-half", "gradient-last-half"}),
+        (one_client, {"distance", "group-frequency", "gaps", "availability", "eligible", "timeline", "loss"}),
+        (
+            zero_reports,
+            {"participation", "group-frequency", "availability", "eligible", "loss-last-half", "gradient-last-half"},
+        ),
         (
             no_rounds,
             {
@@ -226,12 +229,13 @@ def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
                 "gaps",
                 "coverage",
                 "availability",
+                "eligible",
                 "loss-last-half",
                 "gradient-last-half",
                 "durations",
             },
         ),
-        (diverged, {"distance", "availability"}),
+        (diverged, {"distance", "availability", "eligible"}),
     ],
 )
 def test_charts_without_data_say_so(run_directory: Path, spoil: Callable[[Path], None], absent: set[str]) -> None:

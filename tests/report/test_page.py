@@ -18,8 +18,9 @@ from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, wri
 VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
 
-NAMES = tuple(name for name in BUILTIN if name not in {"staleness", "places", "optimum"})
-"""What the report of a run in rounds shows, where the problem knows no optimum."""
+_OTHERS = {"staleness", "places", "optimum", "loss-time", "gradient-time"}
+NAMES = tuple(name for name in BUILTIN if name not in _OTHERS)
+"""What the report of a run in rounds shows, where the problem knows no optimum and time goes with the rounds."""
 
 SLIDERS = ("what-if-bars", "what-if-curve")
 """What a script draws where there is one."""

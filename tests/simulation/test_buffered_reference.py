@@ -98,7 +98,7 @@ class Loop:
         request = Request(self.selections, min(free, ready), self.version, draws, self.after, everyone)
         cohort = self.law.select(request, Candidates(Among(mask), self.population, self.last_version))
         draws = stream(self.scenario.seed, 0, Purpose.SESSION)
-        ends = self.now + session_lengths(self.scenario, self.population, cohort, self.selections, draws)
+        ends = self.now + session_lengths(self.scenario, self.population, draws)(cohort, self.selections)
         limit_s = math.inf if self.server.deadline is None else self.now + self.server.deadline
         for client, end_s in zip(cohort.tolist(), ends.tolist(), strict=True):
             position = sum(row["version"] == self.version for row in self.rows)

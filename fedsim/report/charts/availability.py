@@ -129,6 +129,13 @@ class AvailabilityChart:
             notes.append(f"The {ZONES} time zones with the most devices; {count(data.omitted)} more are left out.")
         return notes
 
+    def finding(self, data: Availability) -> str:
+        zone = data.zones[0]
+        low, high = int(np.nanargmin(zone.share)), int(np.nanargmax(zone.share))
+        least, most = percent(zone.share[low]), percent(zone.share[high])
+        where = f"In {zone.name} " if len(data.zones) > 1 else ""
+        return f"{where}{least} are there at {low:02}:00, {most} at {high:02}:00 ({data.clock})"
+
     def description(self, data: Availability) -> str:
         parts = [
             f"in {zone.name} from {percent(np.nanmin(zone.share))} at {np.nanargmin(zone.share):02}:00 "

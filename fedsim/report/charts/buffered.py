@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.binning import POINTS
-from fedsim.report.charts.marks import SERIES, finish, linear, percents, rule
+from fedsim.report.charts.marks import SERIES, finish, linear, percents, rule, shortened
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, listing, percent, time_unit
 from fedsim.report.tables import Table, thinned
@@ -58,6 +58,8 @@ def staleness_data(run: FinishedRun) -> Staleness | str | None:
     if not 1 < len(names) <= len(SERIES):
         names, table = ["all clients"], table.with_columns(group=pl.lit("all clients"))
     most = int(table["staleness"].to_numpy().max())
+    if most == 0:
+        return "No report was late: each was made with the version that the server still had."
     width = -(-(most + 1) // POINTS)
     first = np.arange(0, most + 1, width)
     shown, shares, means = [], [], []
@@ -87,6 +89,14 @@ class StalenessChart:
 
     title, section = "How stale reports were", "rounds"
     prepare = staticmethod(staleness_data)
+
+    def finding(self, data: Staleness) -> str:
+        ranked = sorted(zip(data.means, data.names, strict=True))
+        (low, fresh), (high, stale) = ranked[0], ranked[-1]
+        if len(ranked) == 1:
+            return f"Reports are {fixed(low, 1)} versions late on average"
+        names = shortened(stale, 22), shortened(fresh, 22)
+        return f"Reports of {names[0]} are {fixed(high, 1)} versions late on average, of {names[1]} {fixed(low, 1)}"
 
     def description(self, data: Staleness) -> str:
         means = [f"{name} {fixed(mean, 1)}" for name, mean in zip(data.names, data.means, strict=True)]
@@ -132,6 +142,9 @@ class ConcurrencyChart:
         if run.buffered is None:
             return None
         return run if run.simulated_s > 0 else "No time passed in this run."
+
+    def finding(self, run: FinishedRun) -> str:
+        return self.description(run)[:-1]
 
     def description(self, run: FinishedRun) -> str:
         places = run.scenario.server.wanted

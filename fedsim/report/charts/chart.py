@@ -24,7 +24,7 @@ class Chart:
     name
         Its anchor in the page and its file under `figures/`.
     title
-        What it shows.
+        What is to be seen in it, or what it shows.
     description
         What is to be seen in it, for who cannot see it.
     notes
@@ -60,8 +60,9 @@ class RunChart(Protocol):
 
     It can have a method ``prepare(run)``, which returns the data to draw, a text that says why there are none, or None
     where a page without this chart lacks nothing; the data are the `FinishedRun` itself, where it has none such. It can
-    have ``title``, a text or a method of the run; ``description``, ``notes`` (texts), ``table`` and ``height``, each a
-    value or a method of the data; and ``section``, which is bias, devices, rounds or learning.
+    have ``title``, a text or a method of the run, and ``finding``, a method of the data: what is to be seen, in 80
+    characters or so, which is the title then. It can have ``description``, ``notes`` (texts), ``table`` and ``height``,
+    each a value or a method of the data; and ``section``, which is bias, devices, rounds or learning.
     """
 
     def draw(self, data: Any, axes: Axes) -> None:
@@ -81,7 +82,7 @@ def chart_of(name: str, kind: RunChart, run: FinishedRun) -> Chart | Absent | No
     notes = _told(kind, "notes", (), data)
     return Chart(
         name=name,
-        title=title,
+        title=_told(kind, "finding", title, data),
         description=_told(kind, "description", title, data),
         notes=(notes,) if isinstance(notes, str) else tuple(notes),
         table=_told(kind, "table", None, data),

@@ -13,6 +13,9 @@ from fedsim.report.tables import Table, thinned
 LEAST = 1e-4
 """Smaller distances are drawn at this one: nobody can measure them, and they would press the others together."""
 
+NEAR = 0.01
+"""The start is forgotten from where on the distance is no longer than this."""
+
 
 class ConvergenceChart:
     """How fast the law of the participants approaches its limit, for several separations."""
@@ -21,6 +24,14 @@ class ConvergenceChart:
 
     def prepare(self, run: FinishedRun) -> pl.DataFrame | None:
         return run.convergence
+
+    def finding(self, table: pl.DataFrame) -> str:
+        told = []
+        for name, each in _approaches(table).items():
+            far = np.flatnonzero(each["tv"].to_numpy() > NEAR)
+            settled = 0 if not len(far) else int(far[-1]) + 1
+            told.append(f"{name}: {count(each['round'][settled]) if settled < len(each) else 'not yet'}")
+        return f"Rounds until the start is forgotten (TV below 0.01). {', '.join(told[:4])}"
 
     def notes(self, table: pl.DataFrame) -> list[str]:
         notes = [

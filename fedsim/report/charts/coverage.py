@@ -15,6 +15,8 @@ from fedsim.report.tables import Table, thinned
 MARKS = (0.5, 0.9, 0.99)
 """Shares whose time is told in words."""
 
+_SHARES = {0.5: "Half", 0.9: "90\N{NARROW NO-BREAK SPACE}%", 0.99: "99\N{NARROW NO-BREAK SPACE}%"}
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -73,6 +75,13 @@ class CoverageChart:
 
     title, section = "How soon everybody had a turn", "bias"
     prepare = staticmethod(coverage_data)
+
+    def finding(self, data: Coverage) -> str:
+        told = [f"{_SHARES[mark]} had a turn after {duration(seconds)}" for mark, seconds in data.reached]
+        share = float(data.share[-1])
+        if share < MARKS[-1]:
+            told = [*told[:1], f"{percent(share)} had a turn by the end"]
+        return ", ".join([told[0], *(each.replace(" had a turn", "") for each in told[1:][-1:])])
 
     def description(self, data: Coverage) -> str:
         who = f"Share of {count(data.clients, 'client')} that took part at least once"

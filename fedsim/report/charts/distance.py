@@ -19,6 +19,11 @@ POINTS = 60
 ALL_UP_TO = 1_000
 """With so few clients every R is evaluated."""
 
+FLAT = 1e-9
+"""Distances below are 0 but for rounding."""
+
+_EVEN = "All clients weigh the same"
+
 CLIENTS = 100_000
 """Beyond so many clients, the curve would take longer than the rest of the report."""
 
@@ -39,6 +44,8 @@ class Distances:
         The run's measured distance; None where it has none.
     error
         Standard error of the measured distance; None where it is not known.
+    always
+        Whether theory covers the run itself, which is so where devices are always available.
     """
 
     separations: Ints
@@ -47,6 +54,7 @@ class Distances:
     separation: int
     measured: float | None
     error: float | None
+    always: bool = True
 
 
 def choose_separations(feasible: int, separation: int, points: int = POINTS) -> Ints:
@@ -74,7 +82,10 @@ def distance_data(run: FinishedRun) -> Distances | str:
         l1 = distances(table["weight"].to_numpy(), separations.tolist(), wanted, run.scenario.server.selection.kind)
     except ChainError as error:
         return f"The theory has no answer here: {error}."
+    if float(l1.max()) < FLAT:
+        return f"{_EVEN}: the closed form, which takes them to be always available, is 0 at every R."
     return Distances(
+        always=not table["pi"].null_count(),
         separations=separations,
         l1=l1,
         feasible=feasible,
@@ -89,6 +100,17 @@ class DistanceChart:
 
     title, section = "Bias against separation", "bias"
     prepare = staticmethod(distance_data)
+
+    def finding(self, data: Distances) -> str:
+        at = f"R = {data.separation}"
+        where = np.flatnonzero(data.separations == data.separation)
+        told = "" if data.measured is None else f"; measured {fixed(data.measured)}"
+        if not len(where):
+            return f"The theory takes the bias from {fixed(data.l1[0])} to {fixed(data.l1[-1])}{told} at {at}"
+        here = fixed(data.l1[where[0]])
+        if data.separation == 0:
+            return f"At {at} the theory's bias is {here} (L1){told}"
+        return f"In theory {at} takes the bias (L1) from {fixed(data.l1[0])} to {here}{told}"
 
     def description(self, data: Distances) -> str:
         words = (
@@ -118,7 +140,7 @@ class DistanceChart:
         """Draw the curve over R, and the run's point on it."""
         marker = "o" if len(data.separations) <= 30 else ""
         (curve,) = axes.plot(data.separations, data.l1, color=SERIES[1], marker=marker, markersize=2.8)
-        entries = [(curve, "theory")]
+        entries = [(curve, "theory" if data.always else "theory, if always available")]
         top = float(data.l1.max())
         if data.measured is not None:
             bar = None if data.error is None else 2 * data.error

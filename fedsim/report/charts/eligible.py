@@ -1,6 +1,7 @@
 """How many clients could be selected over simulated time, and when that was too few for a round."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
@@ -8,7 +9,18 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats
 from fedsim.report.binning import Binned, binned, edges
-from fedsim.report.charts.marks import MUTED, SERIES, finish, line, linear, rule, spans, time_axis, time_scale
+from fedsim.report.charts.marks import (
+    MUTED,
+    SERIES,
+    clock_axis,
+    finish,
+    line,
+    linear,
+    rule,
+    spans,
+    time_axis,
+    time_scale,
+)
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, percent
 from fedsim.report.tables import Table, thinned
@@ -39,6 +51,10 @@ class Eligible:
         Share of the simulated time spent so.
     sampled
         A note that the gauges did not count everyone, or none.
+    size
+        The unit, in seconds.
+    start, clock
+        When the run begins, and whose time of day is shown: UTC, or the one zone that all devices live in.
     """
 
     unit: str
@@ -51,6 +67,9 @@ class Eligible:
     rounds: int
     share: float
     sampled: tuple[str, ...] = ()
+    size: float = 1.0
+    start: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    clock: str = "UTC"
 
 
 def eligible_data(run: FinishedRun) -> Eligible | str:
@@ -59,9 +78,13 @@ def eligible_data(run: FinishedRun) -> Eligible | str:
         return "Clients were counted fewer than twice: records.gauges says how often to count them."
     total = run.gauges.group_by("time_s").agg(pl.col("available", "eligible").sum()).sort("time_s")
     size, unit = time_scale(run.simulated_s)
+    starts, ends, rounds = shortages(run)
+    if not rounds and all(total[name][1:].n_unique() == 1 for name in ("available", "eligible")):
+        available, ready = total["available"][-1], total["eligible"][-1]
+        words = f"Whenever they were counted after the start, {count(available)} clients were available"
+        return f"{words} and {count(ready)} eligible: never too few for a round."
     times = total["time_s"].to_numpy() / size
     cuts = edges(len(times))
-    starts, ends, rounds = shortages(run)
     return Eligible(
         unit=unit,
         longest=run.simulated_s / size,
@@ -71,16 +94,38 @@ def eligible_data(run: FinishedRun) -> Eligible | str:
         starts=starts / size,
         ends=ends / size,
         rounds=rounds,
-        share=float((ends - starts).sum() / run.simulated_s) if run.simulated_s else 0.0,
+        share=float(np.subtract(*lacking(run)[::-1]).sum() / run.simulated_s) if run.simulated_s else 0.0,
         sampled=sampled(run),
+        size=size,
+        start=run.scenario.start,
+        clock=clock_of(run.clients),
     )
 
 
+def clock_of(clients: pl.DataFrame) -> str:
+    """Return whose time of day clients are shown by: the one zone that they live in, or UTC."""
+    zones = clients["time_zone"].drop_nulls().unique()
+    return str(zones[0]) if len(zones) == 1 else "UTC"
+
+
 def shortages(run: FinishedRun) -> tuple[Floats, Floats, int]:
-    """Find the spans of simulated time (seconds) in which a round lacked clients, and how many rounds that were.
+    """Find the spans of simulated time (seconds) in which rounds lacked clients, and how many rounds that were.
+
+    Those of `lacking`; spans that touch, or nearly so, are one.
+    """
+    starts, ends = lacking(run)
+    if not len(starts):
+        return starts, ends, 0
+    fresh = np.append(True, starts[1:] > np.maximum.accumulate(ends)[:-1] + run.simulated_s / RESOLUTION)
+    first = np.flatnonzero(fresh)
+    return starts[first], np.maximum.reduceat(ends, first), len(starts)
+
+
+def lacking(run: FinishedRun) -> tuple[Floats, Floats]:
+    """Find from when to when (seconds) each round lacked clients that did.
 
     A round that waited lacked them from its opening until it selected; one that was skipped or went on with fewer
-    than it wanted, from its opening to its close. Spans that touch, or nearly so, are one.
+    than it wanted, from its opening to its close.
     """
     wanted = run.wanted or 0
     waited = pl.col("selected_s") > pl.col("opened_s")
@@ -92,12 +137,7 @@ def shortages(run: FinishedRun) -> tuple[Floats, Floats, int]:
     rounds = run.rounds.with_columns(pl.col("selected_s").fill_nan(None))
     short = rounds.filter(waited | went_on | nobody).select(pl.col("opened_s").alias("start"), end.alias("end"))
     short = short.filter(pl.col("end").is_finite()).sort("start")
-    starts, ends = short["start"].to_numpy(), short["end"].to_numpy()
-    if not len(starts):
-        return starts, ends, 0
-    fresh = np.append(True, starts[1:] > np.maximum.accumulate(ends)[:-1] + run.simulated_s / RESOLUTION)
-    first = np.flatnonzero(fresh)
-    return starts[first], np.maximum.reduceat(ends, first), len(short)
+    return short["start"].to_numpy(), short["end"].to_numpy()
 
 
 class EligibleChart:
@@ -105,6 +145,14 @@ class EligibleChart:
 
     title, section = "Enough clients, or a shortage", "devices"
     prepare = staticmethod(eligible_data)
+
+    def finding(self, data: Eligible) -> str:
+        least = count(data.eligible.low.min(), "client")
+        if len(data.starts):
+            return f"Rounds lacked clients {percent(data.share)} of the time"
+        if data.wanted is None:
+            return f"Never fewer than {least} eligible when counted"
+        return f"Never a shortage: at least {least} eligible when counted, {count(data.wanted)} wanted"
 
     def notes(self, data: Eligible) -> list[str]:
         notes = ["Eligible: available, cooled down, and not in a session.", *data.sampled]
@@ -149,7 +197,8 @@ class EligibleChart:
             wanted = rule(axes, y=data.wanted)
             entries.append((wanted, f"wanted by a round ({count(data.wanted)})"))
         linear(axes, "y")
-        finish(axes, time_axis(axes, data.unit, data.longest), "clients", entries)
+        along = clock_axis(axes, data.start, data.clock, data.longest * data.size, data.size)
+        finish(axes, along or time_axis(axes, data.unit, data.longest), "clients", entries)
 
 
 def sampled(run: FinishedRun) -> tuple[str, ...]:

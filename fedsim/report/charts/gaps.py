@@ -58,6 +58,8 @@ def gap_data(run: FinishedRun) -> Gaps | str:
     parts = np.array_split(separations, min(COLUMNS, len(separations)))
     columns = [_column(table, int(part[0]), int(part[-1])) for part in parts]
     arrays = [np.array(values, dtype=np.int64) for values in zip(*columns, strict=True)]
+    if table["gap"].n_unique() == 1:
+        return f"Whoever came back did so after exactly {count(table['gap'][0], run.noun)}, every time."
     return Gaps(run.noun, None if len(separations) > 1 else _histogram(table), *arrays)
 
 
@@ -90,6 +92,12 @@ class GapChart:
         return f"{run.noun.capitalize()}s between participations"
 
     prepare = staticmethod(gap_data)
+
+    def finding(self, data: Gaps) -> str:
+        if data.bars is not None:
+            half, most = count(data.median[0], data.noun), count(data.high[0])
+            return f"Half come back within {half}, nineteen of twenty within {most}"
+        return f"{self.description(data)[:-1]}"
 
     def description(self, data: Gaps) -> str:
         if data.bars is not None:

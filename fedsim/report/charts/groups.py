@@ -33,6 +33,14 @@ class GroupChart:
     title, section = "Which groups took part", "bias"
     prepare = staticmethod(group_data)
 
+    def finding(self, groups: pl.DataFrame) -> str:
+        ranked = groups.sort("frequency", descending=True, maintain_order=True)
+        (most, high), (least, low) = (ranked.select("group", "frequency").row(place) for place in (0, -1))
+        if fixed(high, 2) == fixed(low, 2):
+            return f"Every group takes part {fixed(high, 2)} times as often as its size says"
+        names = [shortened(str(name), LABEL) for name in (most, least)]
+        return f"{names[0]} takes part {fixed(high, 2)} times as often as its size says, {names[1]} {fixed(low, 2)}"
+
     def description(self, groups: pl.DataFrame) -> str:
         shown = groups.head(GROUPS).select("group", "frequency")
         ways = [f"{name} {fixed(value, 2)}" for name, value in shown.iter_rows()]

@@ -11,9 +11,19 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, binned, edges
-from fedsim.report.charts.marks import finish, line, linear, scaled, series_color, spans_decades, time_axis, time_scale
+from fedsim.report.charts.marks import (
+    finish,
+    line,
+    linear,
+    scaled,
+    series_color,
+    shortened,
+    spans_decades,
+    time_axis,
+    time_scale,
+)
 from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.report.formatting import count, listing, number
+from fedsim.report.formatting import count, listing, number, together
 from fedsim.report.optimizers import optimizers, references
 from fedsim.report.tables import Table, thinned
 
@@ -62,6 +72,18 @@ def curves(run: FinishedRun, view: "LearningChart") -> tuple[Curve, ...]:
     return tuple(_curve(name, name in pairs, colors[name], parts.get((name,), frame.clear())) for name in names)
 
 
+STEADY = 0.03
+"""Rounds go with time where none closes further from its place than this part of the run."""
+
+
+def in_step(run: FinishedRun) -> bool:
+    """Tell whether simulated time goes with the rounds, so that a chart over it would repeat the one over rounds."""
+    closed = run.rounds["closed_s"].drop_nulls().to_numpy()
+    if len(closed) < 2 or closed[-1] <= 0:
+        return True
+    return bool(np.abs(closed / closed[-1] - np.arange(1, len(closed) + 1) / len(closed)).max() <= STEADY)
+
+
 def unit_of(run: FinishedRun, view: "LearningChart") -> tuple[float, str]:
     """Return the unit in which a view goes along: its size, and its name in the plural."""
     return time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
@@ -106,10 +128,24 @@ class LearningChart:
         return self.heading
 
     def prepare(self, run: FinishedRun) -> Curves | str | None:
-        if run.learning is None:
+        if run.learning is None or (self.over_time and in_step(run)):
             return None
         data = Curves(curves(run, self), unit_of(run, self)[1])
         return data if data.shown else f"No optimizer has a finite {self.axis} here."
+
+    def finding(self, data: Curves) -> str:
+        if self.last_half:
+            level = {curve.optimizer: float(curve.points.mean.mean()) for curve in data.shown}
+            words = f"{self.axis.capitalize()}, last half"
+        else:
+            level = {curve.optimizer: float(curve.points.mean[-1]) for curve in data.shown}
+            words = f"{self.axis.capitalize()}, at the end"
+        names = sorted(level, key=lambda name: level[name])
+        if len(names) > 2:
+            names = [names[0], names[-1]]
+        texts = together([level[name] for name in names], 3)
+        told = [f"{shortened(name, 24)} {text}" for name, text in zip(names, texts, strict=True)]
+        return f"{words}: {', '.join(told)}"
 
     def description(self, data: Curves) -> str:
         ways = [
@@ -124,8 +160,8 @@ class LearningChart:
         if (size := max(curve.points.size for curve in data.all)) > 1:
             bins = f"bins of up to {count(size)} evaluations"
             notes.append(f"Lines are means over {bins}; bands go from the least to the greatest.")
-        if any(curve.reference for curve in data.all):
-            notes.append("Dashed: the same optimizer under uniform participation, drawn without a band.")
+        if paired := list(references([curve.optimizer for curve in data.all]).values()):
+            notes.append(f"Dashed: {listing(paired)} under uniform participation, drawn without a band.")
         for curve in data.all:
             if not len(curve.points.x):
                 notes.append(f"{curve.optimizer} has no finite value here.")

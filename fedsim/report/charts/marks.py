@@ -1,14 +1,25 @@
 """The few marks that the charts share: colours, a line with its band, scales, simulated time, titles, the legend."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import (
+    FixedFormatter,
+    FixedLocator,
+    Formatter,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+)
 
 from fedsim.common.arrays import Floats
 from fedsim.report.binning import Binned
@@ -33,6 +44,17 @@ _MARK = 6
 
 _NAMES = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}
 _STEPS = {"d": [1, 2, 5, 10], "h": [1, 2, 3, 6, 10], "min": [1, 1.5, 2, 3, 6, 10], "s": [1, 1.5, 2, 3, 6, 10]}
+
+_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
+_SPOKEN = (0.1, 1, 10, 60, 600, 3_600, 6 * 3_600, 86_400, 7 * 86_400, 30 * 86_400)
+"""Lengths of time in seconds for the ticks of a logarithmic axis."""
+
+_DAY_S = 86_400.0
+_CLOCK_STEPS = ((6, 2.5 * _DAY_S), (12, 4 * _DAY_S), (24, 10 * _DAY_S))
+"""Hours between ticks on a clock, and for how much time at most."""
+
+_LEAST_ON_CLOCK = 0.5 * _DAY_S
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def series_color(index: int) -> str:
@@ -77,6 +99,43 @@ def logarithmic(axes: Axes, axis: str) -> None:
     ticks.set_major_locator(LogLocator(subs=subs, numticks=8))
     ticks.set_major_formatter(FuncFormatter(plain))
     ticks.set_minor_formatter(NullFormatter())
+
+
+def log_durations(axes: Axes, size: float) -> None:
+    """Give the y axis a logarithmic scale with the times that a person says; `size` is its unit in seconds."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    inside = [each / size for each in _SPOKEN if low <= each / size <= high]
+    every = -(-len(inside) // 7) or 1
+    axes.yaxis.set_major_locator(FixedLocator(inside[::every]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: spoken(value * size)))
+    axes.yaxis.set_minor_locator(FixedLocator([]))
+
+
+def spoken(seconds: float) -> str:
+    """Write a length of time for a tick: in the largest unit of which it is at least one."""
+    size, unit = next(((size, unit) for size, unit in _UNITS if round(seconds, 6) >= size), _UNITS[-1])
+    return f"{number(seconds / size)}\N{NARROW NO-BREAK SPACE}{unit}"
+
+
+def clock_axis(axes: Axes, start: datetime, zone: str, longest_s: float, size: float) -> str | None:
+    """Set up the x axis, whose unit is `size` seconds, for the time of day in a zone; returns its title.
+
+    None where so much or so little time is shown that hours of the day are no help: the axis is left as it is.
+    """
+    step = next((hours for hours, most in _CLOCK_STEPS if longest_s <= most), None)
+    if step is None or longest_s < _LEAST_ON_CLOCK:
+        return None
+    clock = ZoneInfo(zone)
+    first = start.astimezone(clock).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    walls = [first + timedelta(hours=hours) for hours in range(0, int(longest_s / 3_600) + 49, step)]
+    places = [(wall.replace(tzinfo=clock) - start).total_seconds() for wall in walls]
+    shown = [(at / size, wall) for at, wall in zip(places, walls, strict=True) if 0 <= at <= longest_s]
+    labels = [f"{wall:%H}\n{_DAYS[wall.weekday()]}" if wall.hour == 0 else f"{wall:%H}" for _, wall in shown]
+    axes.set_xlim(0, longest_s / size)
+    axes.xaxis.set_major_locator(FixedLocator([at for at, _ in shown]))
+    axes.xaxis.set_major_formatter(FixedFormatter(labels))
+    return f"time of day ({zone})"
 
 
 def linear(axes: Axes, axis: str, whole: bool = False) -> None:
@@ -182,7 +241,8 @@ def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
     if figure is None:
         return
     names = [shortened(name) for _, name in entries]
-    fit = characters(figure.get_figwidth(), matplotlib.rcParams["legend.fontsize"])
+    size = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
+    fit = characters(figure.get_figwidth(), size)
     columns = max(1, min(len(names), fit // (max(map(len, names)) + _MARK)))
     box = figure.legend(
         [artist for artist, _ in entries],

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matplotlib.axes import Axes
 
+from fedsim.analysis.participation import by_chance
 from fedsim.common.arrays import Floats
-from fedsim.report.bias import bias_of, chance_words
 from fedsim.report.binning import POINTS, Binned, binned, edges
-from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, rule, scaled, spans_decades
+from fedsim.report.charts.chance import Envelope, around_uniform, in_order
+from fedsim.report.charts.marks import MUTED, SERIES, finish, line, linear, logarithmic, rule, scaled, spans_decades
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import between, count, fixed
 from fedsim.report.tables import Table, thinned
@@ -21,6 +22,15 @@ _LABELS = {
     "theory": "client, by theory (most frequent first)",
     "frequency": "client, by frequency (most frequent first)",
 }
+
+_WHO = {
+    "weight": ("heaviest", "lightest"),
+    "theory": ("favoured", "least favoured"),
+    "frequency": ("busiest", "idlest"),
+}
+
+BEYOND = 1.5
+"""Chance explains a distance from uniform up to so many times what is to be expected by chance alone."""
 
 HEAVY_HEAD = 0.1
 """Ranks go on a logarithmic axis where the heaviest hundredth of many clients holds more of the weight."""
@@ -47,7 +57,11 @@ class Participation:
     order
         What clients are ordered by: ``weight``; where all weigh the same, ``theory`` or else ``frequency``.
     chance
-        How much of the spread equal chances for everybody would make too; empty where that is not known.
+        Where the frequencies would lie by chance alone, in the same bins.
+    tenths
+        Mean frequency times N of the first tenth of the clients in that order, and of the last.
+    measured_l1, chance_l1
+        L1 distance of the frequencies from uniform, and the one to be expected by chance alone.
     """
 
     clients: int
@@ -57,7 +71,10 @@ class Participation:
     separations: tuple[int, int]
     logarithmic: bool
     order: str = "weight"
-    chance: str = ""
+    chance: Envelope | None = None
+    tenths: tuple[float, float] = (1.0, 1.0)
+    measured_l1: float = 0.0
+    chance_l1: float = 0.0
 
 
 def participation_data(run: FinishedRun) -> Participation | str:
@@ -77,6 +94,12 @@ def participation_data(run: FinishedRun) -> Participation | str:
         theory = binned(rank, ranked["pi"].to_numpy() * clients, cuts)
     methods = ranked["pi_method"].drop_nulls().unique().sort()
     waits = ranked["separation"].to_numpy()
+    taken, tenth = int(ranked["participations"].sum()), -(-clients // 10)
+    frequency = ranked["frequency"].to_numpy() * clients
+    places = binned(rank, frequency, cuts).x
+    in_lottery = (
+        in_order(taken, clients, places) if order == "frequency" else around_uniform(taken, clients, np.diff(cuts))
+    )
     return Participation(
         clients=clients,
         measured=binned(rank, ranked["frequency"].to_numpy() * clients, cuts),
@@ -85,7 +108,10 @@ def participation_data(run: FinishedRun) -> Participation | str:
         separations=(int(waits.min()), int(waits.max())),
         logarithmic=steep,
         order=order,
-        chance=chance_words(bias_of(run)),
+        chance=in_lottery if clients > 1 else None,
+        tenths=(float(frequency[:tenth].mean()), float(frequency[-tenth:].mean())),
+        measured_l1=float(np.abs(frequency - 1).mean()),
+        chance_l1=by_chance(taken, clients),
     )
 
 
@@ -113,12 +139,27 @@ class ParticipationChart:
             words += f"; theory goes from {fixed(data.theory.mean[0], 2)} to {fixed(data.theory.mean[-1], 2)}"
         return words + "."
 
+    def finding(self, data: Participation) -> str:
+        first, last = data.tenths
+        many, few = _WHO[data.order]
+        if data.clients < 10:
+            return f"Clients took part up to {fixed(float(data.measured.high.max()), 2)} times as often as on average"
+        if not last:
+            return f"The {many} tenth took part {fixed(first, 2)} times as often as on average, the {few} never"
+        words = f"The {many} tenth took part {fixed(first / last, 2)} times as often as the {few}"
+        return words if data.measured_l1 > BEYOND * data.chance_l1 else f"{words}: chance explains it"
+
     def notes(self, data: Participation) -> tuple[str, ...]:
         notes = ["1 is uniform: every client taking part equally often."]
-        if data.order == "frequency":
+        if data.chance is not None:
+            place = "the frequency of each rank" if data.order == "frequency" else "each point"
             notes.append(
-                f"All clients weigh the same, so they are in the order of their frequency. {data.chance}".strip()
+                f"Grey: where chance alone would put {place} in 19 of 20 cases, in a lottery of as many participations "
+                f"that draws everyone alike. Such a lottery lies {fixed(data.chance_l1)} from uniform (L1), this run "
+                f"{fixed(data.measured_l1)}."
             )
+        if data.order == "frequency":
+            notes.append("All clients weigh the same, so they are in the order of their frequency.")
         elif data.order == "theory":
             notes.append("All clients weigh the same, so they are in the order of what theory predicts.")
         if data.measured.size > 1:
@@ -160,6 +201,10 @@ class ParticipationChart:
     def draw(self, data: Participation, axes: Axes) -> None:
         """Draw frequencies over ranks: single clients as dots, bins as a line with a band, theory as a line."""
         entries = []
+        band = None
+        if data.chance is not None:
+            low, high = data.chance.low, data.chance.high
+            band = axes.fill_between(data.measured.x, low, high, step="mid", color=MUTED, alpha=0.4, linewidth=0)
         if data.measured.size > 1:
             shown = data.measured if _banded(data) else replace(data.measured, size=1)
             entries.append((line(axes, shown, SERIES[0]), "measured"))
@@ -180,6 +225,8 @@ class ParticipationChart:
             entries.append((theory, f"theory (R = {' to '.join(map(str, dict.fromkeys(data.separations)))})"))
         uniform = rule(axes, y=1)
         entries.append((uniform, "uniform"))
+        if band is not None:
+            entries.append((band, "chance alone"))
         _scale(data, axes)
         finish(axes, _LABELS[data.order], "frequency, in multiples of uniform", entries)
 

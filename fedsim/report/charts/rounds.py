@@ -8,10 +8,13 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats
 from fedsim.report.binning import Binned, binned, edges
-from fedsim.report.charts.marks import SERIES, finish, line, linear, logarithmic, spans_decades
+from fedsim.report.charts.marks import SERIES, finish, line, linear, log_durations, spans_decades
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, duration, fixed, time_unit
+from fedsim.report.formatting import count, duration, fixed, percent, time_unit
 from fedsim.report.tables import Table, thinned
+
+SAME = 1e-9
+"""Durations that differ by no more than this part of them are the same."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,12 @@ class Durations:
         The longest time from opening to close, in seconds.
     noun
         Round, or version where the server is buffered.
+    size
+        The unit, in seconds.
+    median
+        Of the times from opening to close, in seconds.
+    waited
+        Share of the simulated time that was spent waiting for clients.
     """
 
     rounds: int
@@ -43,6 +52,9 @@ class Durations:
     logarithmic: bool
     longest: float
     noun: str = "round"
+    size: float = 1.0
+    median: float = 0.0
+    waited: float = 0.0
 
 
 def duration_data(run: FinishedRun) -> Durations | str:
@@ -56,7 +68,10 @@ def duration_data(run: FinishedRun) -> Durations | str:
         closed = chosen = closed.with_columns(selected_s=pl.col("opened_s"))
     running = (chosen["closed_s"] - chosen["selected_s"]).to_numpy()
     waiting = (closed["selected_s"].fill_null(closed["closed_s"]) - closed["opened_s"]).to_numpy()
-    longest = float((closed["closed_s"] - closed["opened_s"]).to_numpy().max())
+    whole = (closed["closed_s"] - closed["opened_s"]).to_numpy()
+    longest = float(whole.max())
+    if len(whole) > 1 and not waiting.any() and longest - float(whole.min()) <= SAME * longest:
+        return f"Each of the {count(len(whole), run.noun)} took {duration(longest)}."
     typical = float(np.median(running)) if len(running) else longest
     # Waits that dwarf the running time would press it to the ground on a linear axis.
     far = len(running) > 0 and longest > 30 * typical > 0
@@ -68,6 +83,9 @@ def duration_data(run: FinishedRun) -> Durations | str:
         waiting=_binned(closed["round"], waiting / size) if waiting.any() else None,
         logarithmic=far or spans_decades(running, ratio=30),
         longest=longest,
+        size=size,
+        median=float(np.median(whole)),
+        waited=float(waiting.sum() / run.simulated_s) if run.simulated_s else 0.0,
         noun=run.noun,
     )
 
@@ -85,6 +103,12 @@ class DurationChart:
         return f"How long {run.noun}s took"
 
     prepare = staticmethod(duration_data)
+
+    def finding(self, data: Durations) -> str:
+        longest = f"the longest {data.noun} took {duration(data.longest)}"
+        if data.waited:
+            return f"Waiting for clients took {percent(data.waited)} of the time; {longest}"
+        return f"The median {data.noun} took {duration(data.median)}, {longest.replace(f' {data.noun} took', '')}"
 
     def description(self, data: Durations) -> str:
         return f"Durations of {count(data.rounds, data.noun)}; the longest took {duration(data.longest)}."
@@ -120,12 +144,12 @@ class DurationChart:
         if data.logarithmic:
             # The lower limit is that of the running time: waiting may be zero.
             axes.set_ylim(float(data.running.low[data.running.low > 0].min()) / 1.5, highest * 1.5)
-            logarithmic(axes, "y")
+            log_durations(axes, data.size)
         else:
             axes.set_ylim(0, 1.15 * highest or 1.0)
             linear(axes, "y")
         linear(axes, "x", whole=True)
-        finish(axes, data.noun, f"duration ({data.unit})", entries)
+        finish(axes, data.noun, "duration" if data.logarithmic else f"duration ({data.unit})", entries)
 
 
 def _lines(data: Durations) -> tuple[tuple[str, Binned], ...]:

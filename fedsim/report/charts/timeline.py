@@ -1,6 +1,7 @@
 """A timeline of some devices: when each condition held, when they were in a session, when they cooled down."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import numpy as np
@@ -10,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.common.arrays import Floats
-from fedsim.report.charts.marks import INK, SERIES, finish, spans, time_axis, time_scale
+from fedsim.report.charts.eligible import clock_of
+from fedsim.report.charts.marks import INK, SERIES, clock_axis, finish, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
@@ -66,6 +68,8 @@ class Timeline:
         Devices that were recorded and are left out.
     whole
         Whether the window is the whole run.
+    start, clock
+        When it begins, and whose time of day is shown: UTC, or the one zone that the devices live in.
     """
 
     unit: str
@@ -74,6 +78,8 @@ class Timeline:
     devices: tuple[Device, ...]
     omitted: int
     whole: bool
+    start: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    clock: str = "UTC"
 
 
 def timeline_data(run: FinishedRun) -> Timeline | str:
@@ -92,6 +98,8 @@ def timeline_data(run: FinishedRun) -> Timeline | str:
         devices=tuple(_device(run, int(client), until, size) for client in shown),
         omitted=len(clients) - len(shown),
         whole=until >= run.simulated_s,
+        start=run.scenario.start,
+        clock=clock_of(run.clients.filter(pl.col("client").is_in(shown))),
     )
 
 
@@ -159,6 +167,11 @@ class TimelineChart:
         rows = sum(len(device.conditions) + 3 for device in data.devices)
         return float(np.clip(0.4 + 0.042 * rows, 0.75, 2.0))
 
+    def finding(self, data: Timeline) -> str:
+        sessions = sum(len(device.sessions[0]) for device in data.devices)
+        over = duration(data.longest * data.size)
+        return f"{count(len(data.devices), 'device')} over {over}: {count(sessions, 'session')}"
+
     def description(self, data: Timeline) -> str:
         sessions = sum(len(device.sessions[0]) for device in data.devices)
         return (
@@ -211,7 +224,8 @@ class TimelineChart:
         axes.grid(visible=False, axis="y")
         finish(
             axes,
-            time_axis(axes, data.unit, data.longest),
+            clock_axis(axes, data.start, data.clock, data.longest * data.size, data.size)
+            or time_axis(axes, data.unit, data.longest),
             "",
             [(shown[name], name) for name in (*sorted(names, key=_order), "session", "cool-down")],
         )

@@ -1,7 +1,6 @@
 """A federation whose devices are looked up and whose sessions are arrays."""
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class ArrayWorld:
         self.roster = ArrayRoster(clock, self._devices, scenario.server.block, self._horizon_s)
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         draws = stream(scenario.seed, replicate, Purpose.SESSION)
-        self._lengths = partial(session_lengths, scenario, population, draws=draws)
+        self._lengths = session_lengths(scenario, population, draws)
         self._caps = Caps(population.most)
         self._round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.

@@ -19,31 +19,34 @@ Lengths: TypeAlias = Callable[[Ints, int], Floats]
 _PHASES = 3
 
 
-def session_lengths(scenario: Scenario, population: Population, clients: Ints, number: int, draws: Stream) -> Floats:
-    """Return how long a cohort's sessions take if nothing ends them: (download + train + upload) / speed, in seconds.
+def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> Lengths:
+    """Return what tells how long a cohort's sessions take if nothing ends them: (download + train + upload) / speed.
 
     Parameters
     ----------
     scenario, population
         Whose sessions, speeds and groups are taken.
-    clients
-        (n,) indices of the cohort.
-    number
-        The round, or a buffered server's selection; the draw of phase j is keyed by (client, 3 * number + j).
     draws
-        The stream for sessions.
+        The stream for sessions; the draw of phase j is keyed by (client, 3 * number + j), number being that of the
+        round, or of a buffered server's selection.
     """
-    total, group = np.zeros(len(clients)), population.group[clients]
-    for index in np.unique(group):
-        here = group == index
-        model = scenario.population[index].session
-        for phase, source in enumerate((model.download, model.train, model.upload)):
-            law, key = distribution(source), _PHASES * number + phase
-            if isinstance(law, Constant):
-                total[here] += law.value
-            else:
-                total[here] += law.draw(draws.uniforms(clients[here], key))
-    return total / population.speed[clients]
+    laws = [
+        [distribution(source) for source in (each.session.download, each.session.train, each.session.upload)]
+        for each in scenario.population
+    ]
+
+    def lengths(clients: Ints, number: int) -> Floats:
+        total, group = np.zeros(len(clients)), population.group[clients]
+        for index in np.unique(group):
+            here = group == index
+            for phase, law in enumerate(laws[index]):
+                if isinstance(law, Constant):
+                    total[here] += law.value
+                else:
+                    total[here] += law.draw(draws.uniforms(clients[here], _PHASES * number + phase))
+        return total / population.speed[clients]
+
+    return lengths
 
 
 class EndedSession(NamedTuple):

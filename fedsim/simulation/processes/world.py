@@ -4,7 +4,6 @@ import gc
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class ProcessWorld:
         self.roster = Roster(clock, devices.of_client, scenario.server.block)
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         draws = stream(scenario.seed, replicate, Purpose.SESSION)
-        self._lengths = partial(session_lengths, scenario, population, draws=draws)
+        self._lengths = session_lengths(scenario, population, draws)
         self._caps = Caps(population.most)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
