@@ -229,7 +229,7 @@ def run(
         complain(f"Report: {done.page}")
         say(str(directory))
     if not verdict:
-        return
+        raise typer.Exit
     from fedsim.ci.commands import show_verdict
 
     raise typer.Exit(show_verdict(verdict, str(file)))
