@@ -225,7 +225,6 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
-    from fedsim.ci.commands import show_verdict
     from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_figures
@@ -260,6 +259,10 @@ def run(
             complain(f"note: {caution}")
         complain(f"Report: {done.page}")
         say(str(directory))
+    if not verdict:
+        raise typer.Exit
+    from fedsim.ci.commands import show_verdict
+
     raise typer.Exit(show_verdict(verdict, str(file)))
 
 
