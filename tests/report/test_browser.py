@@ -199,7 +199,7 @@ def test_a_report_reads_well_everywhere(
 ) -> None:
     page = visit(pages[kind], width, scheme)
     check_page(page)
-    assert HOSTILE in page.locator("h1").inner_text()
+    assert HOSTILE in page.locator("header").inner_text()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 254)") == (scheme == "light")
 
