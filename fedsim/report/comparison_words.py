@@ -11,6 +11,7 @@ from fedsim.experiment.changes import ABSENT, Change
 from fedsim.report.answer import MODEL, TRUST, WHAT, Sentence
 from fedsim.report.finished_sweep import short, shown
 from fedsim.report.formatting import count, cut, listing
+from fedsim.report.optimizers import references
 from fedsim.report.sweep_figures import BIAS_TOLD, PACE_TOLD, Told, difference, told_of
 from fedsim.sweeps.compare import Comparison, Missed
 
@@ -171,10 +172,10 @@ def _model(rows: Mapping[str, pl.DataFrame]) -> Iterator[Sentence]:
     for metric in rows:
         if (match := _LOSS.fullmatch(metric)) and (match[2] == "excess_loss" or match[1] not in found):
             found[match[1]] = metric
-    for name, metric in list(found.items())[:NAMED]:
-        words = f"the {'loss' if metric.endswith('.loss') else 'excess loss'} of {name}"
-        told = told_of(metric)
-        if (text := _way(Told(metric, words, told.least, told.most, MODEL, told.write, told.apart), rows)) is not None:
+    for reference in references(list(found)):
+        del found[reference]
+    for metric in list(found.values())[:NAMED]:
+        if (text := _way(told_of(metric), rows)) is not None:
             yield Sentence(text, MODEL)
     if (left := len(found) - NAMED) > 0:
         yield Sentence(f"{count(left, 'more optimizer')} in the table of figures.", MODEL)

@@ -102,7 +102,8 @@ def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
     )
     assert text[:3] == [
         "The share of misplaced turns goes from 40.0 % in A to 20.0 % in B (-20.0 ± 1.0 points).",
-        "The excess loss of fedavg goes from 0.300 in A to 0.100 in B (-0.200 ± 0.250, which may be chance).",
+        "The loss of fedavg above the one under uniform participation goes from 0.300 in A to 0.100 in B "
+        "(-0.200 ± 0.250, which may be chance).",
         "The pace goes from 900 rounds per day in A to 700 rounds per day in B (-200 ± 10).",
     ]
     assert not any("Both sides are one run" in each for each in text)
