@@ -25,6 +25,7 @@ from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import Provenance
 from fedsim.report.render import Picture, picture
 from fedsim.report.stamp import scenario_version
+from fedsim.report.sweep_axes import Axis
 from fedsim.report.tables import Table
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
@@ -88,8 +89,11 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame],
         name=name,
         description=scenario.description,
         answer=answer,
-        charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names), "maps": ()},
+        charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names)},
         context={
+            "ranked": None,
+            "groups": None,
+            "limits": None,
             "points": _table(results),
             "differences": None,
             "failures": None,
@@ -124,11 +128,15 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
         ]
         rows = np.arange(len(separations))
         lines.append(Line(name, rows, separations, np.array(above), np.full(len(rows), np.nan)))
-    data = Lines("average loss above uniform", "", "separation", (), tuple(lines), 0)
+    data = Lines("average loss above uniform", "", _along(separations), tuple(lines), 0)
     note = (
         "The loss of the mean model over the last half of the rounds, less that of FedAvg under uniform participation."
     )
     return (lines_chart(data, "excess", "What bias is left", (note,)), *_predicted(results, separations))
+
+
+def _along(separations: Floats) -> Axis:
+    return Axis(("separation",), ("separation",), "separation R (rounds)", separations, ())
 
 
 def _predicted(results: Results, separations: Floats) -> tuple[Chart, ...]:
@@ -141,7 +149,7 @@ def _predicted(results: Results, separations: Floats) -> tuple[Chart, ...]:
         return ()
     rows = np.arange(len(separations))
     line = Line("fedavg", rows, separations, measured, np.full(len(rows), np.nan), foreseen)
-    data = Lines("distance of the mean model from the optimum", "", "separation", (), (line,), 0)
+    data = Lines("distance of the mean model from the optimum", "", _along(separations), (line,), 0)
     note = "Theory: the optimum of the objective in which clients weigh as much as the chain says that they take part."
     return (lines_chart(data, "predicted", "Where FedAvg ends, predicted and measured", (note,)),)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fedsim.scenario import Scenario
+    from fedsim.sweeps.compare import Comparison
 
 CRASHED = 3
 _ROWS = 30
@@ -190,6 +191,7 @@ def compare(
     import polars as pl
 
     from fedsim.sweeps.compare import compare as compared
+    from fedsim.sweeps.compare import is_standard_error
 
     if not 0 < confidence < 1:
         raise typer.BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
@@ -214,17 +216,35 @@ def compare(
         complain(f"Figures: {len(comparison_figures(a, b, figures, style, confidence))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
-        data = {"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes}
-        say_json(data)
+        missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}
+        say_json({"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes, "missed": missed})
         return
     for path, ours, theirs in found.configuration:
         say(f"{path}: {_word(ours)} -> {_word(theirs)}")
     if not found.configuration:
         say("the configurations are the same")
+    _tell(found)
+    if not metric:
+        # How sure a figure is, is no figure that differs.
+        metrics = metrics.filter(
+            ~pl.col("metric").is_in([name for name in metrics["metric"] if is_standard_error(name)])
+        )
     apart = metrics.filter(pl.col("difference") != 0)
     say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
     if len(apart):
         _table(apart)
+
+
+def _tell(found: "Comparison") -> None:
+    """Say what a comparison comes to; what differs and what weakens it has been said already."""
+    from fedsim.report.answer import BIAS, COST, MODEL
+    from fedsim.report.comparison_words import findings, misses
+
+    for sentence in findings(found):
+        if sentence.about in {BIAS, MODEL, COST}:
+            say(_plain(sentence.text))
+    for sentence in misses(found):
+        say(_plain(sentence.text))
 
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:

@@ -1,27 +1,26 @@
 """The report of a comparison: two runs, two sweeps or two points of sweeps, and what differs between them."""
 
-import json
-import math
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from fedsim.analysis.metrics import describe, listed
 from fedsim.experiment.changes import Change
-from fedsim.report.answer import TRUST, WHAT, Sentence, Tile
+from fedsim.report.answer import TRUST, Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
+from fedsim.report.comparison_words import findings, of_the_world, title, written
 from fedsim.report.document import Document
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.finished_sweep import short, shown
-from fedsim.report.formatting import NOTHING, count, cut, fixed, listing, number, percent, signed
+from fedsim.report.formatting import NOTHING, count, number, percent, signed
 from fedsim.report.provenance import Provenance, provenance, sweep_provenance
-from fedsim.report.sweep_figures import BIAS_TOLD, L1, PACE, PACE_TOLD, difference
+from fedsim.report.sweep_figures import BIAS_TOLD, PACE_TOLD, PACE_UNIT, difference
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
-from fedsim.sweeps.compare import Comparison, compare
+from fedsim.sweeps.compare import compare, is_standard_error
 from fedsim.sweeps.results import parameters_of
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
@@ -34,25 +33,7 @@ SETTINGS = 80
 ROWS = 250
 """Rows of figures shown at most."""
 
-LONGEST = 160
-"""Characters of a setting shown at most."""
-
 _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high")
-
-
-_BESIDE = {
-    "name",
-    "description",
-    "question",
-    "decide",
-    "expect",
-    "drift",
-    "sweep",
-    "records",
-    "replicates",
-    "engine",
-    "schema_version",
-}
 
 
 def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
@@ -72,7 +53,8 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
     """
     found = compare(a, b, confidence=confidence)
     figures = ranked(found.metrics)
-    moved = figures.filter(pl.col("difference") != 0)
+    errors = [name for name in figures["metric"].unique() if is_standard_error(name)]
+    moved = figures.filter((pl.col("difference") != 0) & ~pl.col("metric").is_in(errors))
     sides = (_side(a), _side(b))
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
     first = figure_table(moved, "Figures that differ", HEADLINE_ROWS, "that differ, below") if len(moved) else None
@@ -80,7 +62,8 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
     return Document(
         kind="comparison",
         name=f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names),
-        answer=tuple(comparison_answer(found, runs)),
+        title=title(found),
+        answer=(*findings(found), *same_seed(runs)),
         tiles=tuple(comparison_tiles(figures)),
         charts={"results": _charts(runs)},
         names=NAMES,
@@ -111,60 +94,25 @@ def _side(path: Path) -> tuple[str, Provenance, FinishedRun | None]:
     return f"{name}, point {point}" if point else name, sweep_provenance(meta), None
 
 
-def comparison_answer(found: Comparison, runs: list[FinishedRun]) -> Iterator[Sentence]:
-    """Say in words what differs and what that did."""
-    changes = of_the_world(found.configuration)
-    beside = len(found.configuration) - len(changes)
-    if not changes:
-        told = "The scenarios describe the same world" if beside else "The scenarios are the same"
-    elif len(changes) <= 3:
-        ways = [f"{path} ({written(ours)} against {written(theirs)})" for path, ours, theirs in changes]
-        told = f"What differs: {listing(ways)}"
-    else:
-        told = f"{count(len(changes), 'setting')} of the world differ"
-    told += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
-    yield Sentence(f"{told}.", WHAT)
-    for known in (BIAS_TOLD, PACE_TOLD):
-        own = found.metrics.filter(metric=known.metric)
-        if len(own) == 1:
-            row = own.row(0, named=True)
-            first, second = known.write(row["baseline_mean"]), known.write(row["mean"])
-            change = difference(known, row["difference"], _half(row, runs, known.metric))
-            way = f"goes from {first} to {second} ({change})" if row["difference"] else f"is {first} in both"
-            yield Sentence(f"{known.words[0].upper()}{known.words[1:]} {way}.", known.about)
-    for note in filter(None, found.notes):
-        yield Sentence(f"{note[0].upper()}{note[1:]}.", TRUST, warns=True)
-    if len({run.manifest.get("seed") for run in runs}) == 1:
+def same_seed(runs: list[FinishedRun]) -> Iterator[Sentence]:
+    """Say what two runs have in common that have the same seed."""
+    if len(runs) == 2 and len({run.manifest.get("seed") for run in runs}) == 1:
         text = "The seed is the same, so devices that are described alike live the same lives."
         yield Sentence(text, TRUST)
 
 
-def _half(row: dict[str, float | None], runs: list[FinishedRun], metric: str) -> float:
-    """Return how much of a difference may be chance, with 95 %: from its interval, or from the errors of two runs."""
-    if row["high"] is not None and row["seeds"] is not None and row["seeds"] > 1 and row["difference"] is not None:
-        return row["high"] - row["difference"]
-    errors = [error for run in runs if (error := run.metrics.get(f"{metric}_se")) is not None]
-    return 1.96 * sum(error**2 for error in errors) ** 0.5 if len(errors) == 2 else math.nan
-
-
-def _figure(metric: str, value: float) -> str:
-    return fixed(value) if metric == L1 else number(value)
-
-
 def comparison_tiles(figures: pl.DataFrame) -> Iterator[Tile]:
     """Pick the key figures: bias and pace of both."""
-    for metric, words in ((L1, "L1 from uniform"), (PACE, "rounds per day")):
-        own = figures.filter(metric=metric)
+    for told, words in ((BIAS_TOLD, "misplaced turns"), (PACE_TOLD, "rounds per day")):
+        own = figures.filter(metric=told.metric)
         if len(own) == 1:
             row = own.row(0, named=True)
-            against = f"{signed(row['difference'])} against A" if row["difference"] else "the same as A"
-            yield Tile(_figure(metric, row["baseline_mean"]), f"{words}, A")
-            yield Tile(_figure(metric, row["mean"]), f"{words}, B", against)
-
-
-def of_the_world(changes: Sequence[Change]) -> list[Change]:
-    """Keep the settings that can change what happens; the others name, record or judge it."""
-    return [change for change in changes if re.split(r"[.\[]", change[0], maxsplit=1)[0] not in _BESIDE]
+            against = (
+                f"{difference(told, row['difference'], np.nan)} against A" if row["difference"] else "the same as A"
+            )
+            first, second = (told.write(row[name]).removesuffix(PACE_UNIT) for name in ("baseline_mean", "mean"))
+            yield Tile(first, f"{words}, A")
+            yield Tile(second, f"{words}, B", against)
 
 
 def setting_table(changes: Sequence[Change]) -> Table | None:
@@ -181,12 +129,6 @@ def setting_table(changes: Sequence[Change]) -> Table | None:
         words=3,
         note=f"{count(left, 'more setting')} in the manifests." if left > 0 else "",
     )
-
-
-def written(value: object) -> str:
-    """Write a setting's value, as far as there is room."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return cut(text, LONGEST)
 
 
 def ranked(figures: pl.DataFrame) -> pl.DataFrame:

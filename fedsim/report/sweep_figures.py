@@ -1,5 +1,6 @@
 """How metrics of a sweep are called and written: bias as the share of misplaced turns, shares in per cent, times."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from fedsim.report.formatting import duration, fixed, number, percent, signed
 
 L1, L1_THEORY = "participation.l1_uniform", "participation.l1_uniform_theory"
 PACE = "rounds.per_day"
+_LOSS = re.compile(r"learning\.(.+)\.(loss|excess_loss)")
 
 POINTS = " points"
 PACE_UNIT = " rounds per day"
@@ -97,8 +99,12 @@ def told_of(metric: str) -> Told:
     found = describe(metric)
     unit = "" if found is None else found.unit
     about = MODEL if metric.startswith("learning.") else ""
+    words = metric
+    if end := _LOSS.fullmatch(metric):
+        words = f"the loss of {end[1]}"
+        words += " above the one under uniform participation" if end[2] == "excess_loss" else ""
     told = Told(
-        metric, metric, f"lowest {metric}", f"highest {metric}", about, short=f"{metric} ({unit})" if unit else metric
+        metric, words, f"lowest {metric}", f"highest {metric}", about, short=f"{metric} ({unit})" if unit else metric
     )
     if unit == "s":
         return replace(told, write=duration, apart=duration)

@@ -130,7 +130,10 @@ def sweep_charts(
 ) -> Mapping[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a sweep, by the section that shows it: each figure in one chart alone."""
     along = axis_of(sweep)
-    title = f"Bias along {along.name}" if along is not None else "Bias"
+    if along is None or along.size < 2:
+        one = "There is one setting: nothing goes along a sweep. Its figures are in the tables."
+        return {"bias": (Absent("distance", "Bias along the sweep", one),), "trends": ()}
+    title = f"Bias along {along.name}"
     scattered = paces_differ(found) and np.isfinite(found.bias).any()
     bias = trade_off.trade_off_chart(found) if scattered else _drawn(sweep, L1, "distance", title, L1_THEORY)
     shown = {L1, PACE} if scattered else {L1}
@@ -140,7 +143,7 @@ def sweep_charts(
         "trends": tuple(
             _drawn(sweep, metric, f"trend-{_slug(metric)}", _title(metric), None)
             for metric in chosen
-            if metric not in shown
+            if metric not in shown and _moves(sweep, metric)
         ),
     }
 
@@ -161,6 +164,8 @@ def _title(metric: str) -> str:
     if known is None:
         return metric
     meaning = known.meaning.partition(":")[0].partition(";")[0].rstrip(".")
+    if meaning.startswith(("The same", "That ")):
+        return metric  # which only the line above it in a list explains
     owner = re.match(r"(?:learning|group)\.(.+)\.[a-z0-9_]+$", metric)
     return f"{meaning}, {owner[1]}" if owner else meaning
 

@@ -98,7 +98,7 @@ def chance(sweep: FinishedSweep) -> Iterator[Sentence]:
         ]
         more = [f"as much at {count(len(few) - NAMED, 'more setting')}"] if len(few) > NAMED else []
         text = f"Runs are short: of as few turns, a fair lottery would misplace {listing([*told, *more])}"
-        yield Sentence(f"{text}. Much of this bias may be chance.", TRUST, warns=True)
+        yield Sentence(f"{text}. Part or all of this bias may be chance.", TRUST, warns=True)
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:

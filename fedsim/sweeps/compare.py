@@ -13,6 +13,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite
 from fedsim.experiment.changes import Change, changes
 from fedsim.experiment.finished import MANIFEST, open_finished
+from fedsim.limits.grammar import ConditionError, parse_condition
 from fedsim.scenario import Scenario
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
@@ -43,6 +44,27 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Missed:
+    """A limit (`expect`) of a side's scenario that its runs miss.
+
+    Attributes
+    ----------
+    check, severity
+        As the scenario has them.
+    runs, of
+        How many runs miss it, of how many; a run without a value of the metric misses it.
+    worst
+        The value farthest beyond the limit; None where no run that misses it has one.
+    """
+
+    check: str
+    severity: str
+    runs: int
+    of: int
+    worst: float | None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What differs.
 
@@ -55,11 +77,14 @@ class Comparison:
         the same parameters.
     notes
         What makes the comparison weaker than it looks.
+    missed
+        The limits that A misses, and those that B misses, each by its own scenario.
     """
 
     configuration: list[Change]
     metrics: pl.DataFrame
     notes: list[str]
+    missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ())
 
 
 def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: float = 0.95) -> Comparison:
@@ -100,7 +125,32 @@ def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: f
         for name in shared
         if set(ours[f"key:{name}"]) != set(theirs[f"key:{name}"])
     ]
-    return Comparison(configuration, differences(pairs, confidence), notes)
+    return Comparison(configuration, differences(pairs, confidence), notes, (missed_by(one), missed_by(other)))
+
+
+def is_standard_error(metric: str) -> bool:
+    """Say whether a metric says how sure another one is, so that its change is no finding."""
+    return metric.endswith("_se")
+
+
+def missed_by(side: Side) -> tuple[Missed, ...]:
+    """Judge the limits of a side's scenario on each of its runs; those that speak of replicates are left out."""
+    runs = side.figures.select("point", "seed").unique()
+    found = []
+    for entry in side.scenario.get("expect") or ():
+        if entry.get("over", "every") != "every":
+            continue
+        try:
+            condition = parse_condition(entry["check"])
+        except (ConditionError, KeyError, TypeError):
+            continue  # written by hand: what it was to say cannot be known
+        own = side.figures.filter((pl.col("metric") == condition.metric) & pl.col("value").is_not_null())
+        beyond = [value for value in own["value"].to_list() if not condition.holds(value)]
+        count = len(runs) - len(own) + len(beyond)
+        if count:
+            worst = min(beyond, key=condition.margin, default=None)
+            found.append(Missed(condition.text, entry.get("severity", "error"), count, len(runs), worst))
+    return tuple(found)
 
 
 def read_side(name: str | Path | Measured) -> Side:

@@ -136,6 +136,29 @@ def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
     assert headlines(read_sweep(write_points(tmp_path / "s", points, measure))) == (L1,)
 
 
+def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    flat = read_sweep(
+        write_points(tmp_path / "s", points, lambda *_: {L1: 0.5, PACE: 960.0, "participation.gini": 0.3})
+    )
+    assert headlines(flat) == (L1, PACE, "participation.gini")
+    assert names_of_charts(flat) == ["distance"]
+    one = read_sweep(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, PACE: 960.0}))
+    (absent,) = sweep_charts(one, choice(one), headlines(one))["bias"]
+    assert isinstance(absent, Absent)
+    assert "There is one setting" in absent.reason
+
+
+def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
+    points = [{SEPARATION: r} for r in (0, 4)]
+    measured = ("rounds.duration.p50", "learning.fedavg.loss")
+    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: dict.fromkeys(measured, 60.0 + index)))
+    titles = [chart.title for chart in sweep_charts(sweep, choice(sweep), headlines(sweep))["trends"]]
+    assert len(titles) == 2
+    assert not any(title.startswith(("The same", "That ")) for title in titles)
+    assert "From R = 0 to R = 4, the loss of fedavg goes from 60 to 61 (+1.000 ± 0)." in told(sweep)
+
+
 def test_many_lines_become_a_map(tmp_path: Path) -> None:
     points = [{SEPARATION: r, COHORT: c} for r in (0, 4) for c in range(1, 9)]
     sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - index / 50}))

@@ -45,7 +45,19 @@ VALUES = [
     "{a: " * 200,
 ]
 KEYS = [
-    *("seed", "stop", "population", "server", "learning", "expect", "drift", "replicates", "extends", "sweep"),
+    *(
+        "seed",
+        "stop",
+        "population",
+        "server",
+        "learning",
+        "expect",
+        "drift",
+        "replicates",
+        "extends",
+        "sweep",
+        "decide",
+    ),
     *("records", "theory", "devices", "weight", "separation", "availability", "session", "cohort", "selection"),
 ]
 ACCIDENTS = ("value", "value", "value", "key", "delete", "double", "indent", "insert", "cut", "swap")

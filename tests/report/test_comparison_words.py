@@ -1,0 +1,152 @@
+"""What a comparison says: its title, and every sentence with data in which it would be false."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from fedsim.experiment.changes import ABSENT, Change
+from fedsim.report.comparison_words import findings, misses, title
+from fedsim.sweeps.compare import Comparison, Missed
+
+from .test_sweep import plain
+
+L1, PACE = "participation.l1_uniform", "rounds.per_day"
+COHORT: Change = ("server.cohort", 5, 6)
+SEED: Change = ("seed", 1, 2)
+
+
+def comparison(
+    figures: Sequence[tuple[str, float, float, float | None]] = (),
+    changes: Sequence[Change] = (COHORT,),
+    missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ()),
+    notes: Sequence[str] = (),
+) -> Comparison:
+    """Compare figures (metric, A, B, half of the interval or None for one run)."""
+    rows: list[dict[str, Any]] = [
+        {
+            "point": index,
+            "metric": metric,
+            "seeds": 1 if half is None else 3,
+            "baseline_mean": first,
+            "mean": second,
+            "difference": second - first,
+            "standard_error": None,
+            "low": None if half is None else second - first - half,
+            "high": None if half is None else second - first + half,
+        }
+        for index, (metric, first, second, half) in enumerate(figures)
+    ]
+    schema = {"point": pl.Int64, "metric": pl.String, "seeds": pl.Int64}
+    schema |= dict.fromkeys(("baseline_mean", "mean", "difference", "standard_error", "low", "high"), pl.Float64)
+    return Comparison(list(changes), pl.DataFrame(rows, schema=schema), list(notes), missed)
+
+
+def said(found: Comparison) -> list[str]:
+    return [plain(each.text) for each in findings(found)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([("population[0].separation.value", 4, 12)], "R = 4 against R = 12"),
+        (
+            [("population[0].separation.value", 4, 12), ("population[1].separation.value", 4, 12)],
+            "R = 4 against R = 12",
+        ),
+        (
+            [("population[0].separation.value", 4, 12), ("population[1].separation.value", 0, 12)],
+            "population[0].separation = 4, population[1].separation = 0 against "
+            "population[0].separation = 12, population[1].separation = 12",
+        ),
+        (
+            [("population[0].cooldown.value", "6h", "1d"), COHORT, SEED, ("name", "a", "b")],
+            "cooldown = 6h, cohort = 5 against cooldown = 1d, cohort = 6",
+        ),
+        (
+            [
+                ("population[0].weight.kind", "constant", "lognormal"),
+                ("population[0].weight.value", 1, ABSENT),
+                ("population[0].weight.sigma", ABSENT, 1),
+            ],
+            "weight = constant against weight = lognormal",
+        ),
+        (
+            [("learning", None, ABSENT), ("learning.step_size", ABSENT, 0.1)],
+            "learning = none against learning = some",
+        ),
+        (
+            [(f"server.key{index}", index, index + 1) for index in range(5)],
+            "key0 = 0, key1 = 1, key2 = 2 against key0 = 1, key1 = 2, key2 = 3, and 2 more differences",
+        ),
+        ([SEED], "The same scenario with seed 1 against seed 2"),
+        ([("name", "a", "b")], ""),
+        ([], ""),
+    ],
+)
+def test_the_title_names_what_differs(changes: list[Change], words: str) -> None:
+    assert plain(title(comparison(changes=changes))) == words
+
+
+def test_bias_model_and_pace_come_first_with_their_intervals() -> None:
+    text = said(
+        comparison(
+            [
+                (PACE, 900.0, 700.0, 10.0),
+                (L1, 0.8, 0.4, 0.02),
+                ("learning.fedavg.loss", 0.5, 0.25, 0.1),
+                ("learning.fedavg.excess_loss", 0.3, 0.1, 0.25),
+            ]
+        )
+    )
+    assert text[:3] == [
+        "The share of misplaced turns goes from 40.0 % in A to 20.0 % in B (-20.0 ± 1.0 points).",
+        "The loss of fedavg above the one under uniform participation goes from 0.300 in A to 0.100 in B "
+        "(-0.200 ± 0.250, which may be chance).",
+        "The pace goes from 900 rounds per day in A to 700 rounds per day in B (-200 ± 10).",
+    ]
+    assert not any("Both sides are one run" in each for each in text)
+
+
+def test_what_is_the_same_is_not_said_to_move() -> None:
+    text = said(comparison([(L1, 0.8, 0.8, 0.0), ("learning.fedavg.loss", 0.5, 0.5, None)]))
+    assert "The share of misplaced turns is 40.0 % in both." in text
+    assert "The loss of fedavg is 0.500 in both." in text
+
+
+def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -> None:
+    errors = (f"{L1}_se", 0.03, 0.04, None)
+    close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
+    assert close[0] == (
+        "The share of misplaced turns goes from 40.0 % in A to 37.5 % in B (-2.5 ± 4.9 points, which may be chance)."
+    )
+    assert far[0].endswith("in B (-20.0 ± 4.9 points).")
+    assert "The pace goes from 9 rounds per day in A to 8 rounds per day in B (-1)." in far
+    assert far[-1] == "Both sides are one run: where no ± stands, a difference may be chance."
+
+
+def test_of_sweeps_the_settings_are_counted() -> None:
+    text = said(comparison([(L1, 0.8, 0.4, 0.1), (L1, 0.8, 0.9, 0.05), (L1, 0.8, 0.79, 0.1)]))
+    assert text[0] == (
+        "Of 3 settings, the share of misplaced turns in B is lower at 1, higher at 1 and not told apart at 1."
+    )
+
+
+def test_limits_that_one_side_misses_are_said() -> None:
+    hard = Missed("rounds.per_day  >= 40", "error", 1, 1, 8.5)
+    soft = Missed("participation.coverage >= 90%", "warn", 2, 3, 0.82)
+    nothing = Missed("rounds.wait.p95 < 5s", "error", 1, 1, None)
+    found = comparison(missed=((hard, nothing), (soft,)))
+    assert [plain(each.text) for each in misses(found)] == [
+        "A misses rounds.per_day >= 40 (8.5) and rounds.wait.p95 < 5s (no value).",
+        "B misses participation.coverage >= 90% in 2 of 3 runs (worst 0.82, a warning).",
+    ]
+    assert all(each in said(found) for each in map(plain, [text.text for text in misses(found)]))
+    assert list(misses(comparison())) == []
+
+
+def test_notes_are_warnings() -> None:
+    assert "Only the 2 seeds that both have are compared." in said(
+        comparison(notes=["only the 2 seeds that both have are compared"])
+    )
