@@ -24,6 +24,7 @@ from fedsim.report.finished_sweep import (
     values_of,
 )
 from fedsim.report.formatting import count, fixed, listing, number, signed
+from fedsim.report.measured_points import measured_points
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.tables import Table
 from fedsim.report.verdict import verdict
@@ -78,6 +79,7 @@ def sweep_document(sweep: FinishedSweep) -> Document:
             "differences": difference_table(sweep, chosen),
             "failures": failure_table(sweep),
             "provenance": origin,
+            "what_if": measured_points(sweep),
         },
         tables=[points],
         command=origin.command,

@@ -120,6 +120,7 @@ def test_the_page_of_a_sweep(directory: Path) -> None:
     page = write_report(directory)
     shown = check(page.read_text(encoding="utf-8"))
     names = [figure["id"] for figure in shown.find("figure")]
+    assert names.pop(0) == "what-if-curve"  # what a script draws
     assert names[:2] == ["distance", "trade-off"]
     assert "fedsim sweep trade.fedsim.yaml" in shown.inside("pre")
     assert sorted(path.stem for path in (directory / "figures").glob("*.png")) == sorted(names)

@@ -15,6 +15,7 @@ from tests.command import fedsim
 
 from .conftest import IN_A_BROWSER, Open
 from .runs import GROUPS, write_run
+from .sweeps import l1, write_sweep
 from .test_browser import SHOWN, check_page, serious
 
 pytestmark = IN_A_BROWSER
@@ -162,3 +163,23 @@ def test_bars_that_hardly_differ_are_not_called_equal(tmp_path: Path, visit: Ope
     page.locator("#what-if-separation").fill("7")
     assert f"At R = 7, 0{THIN}% of turns are misplaced" in said.inner_text()
     assert said.inner_text().endswith("All take part equally often.")
+
+
+@pytest.mark.parametrize(("width", "scheme"), SHOWN)
+def test_the_slider_of_a_sweep_goes_from_point_to_point(tmp_path: Path, visit: Open, width: int, scheme: Any) -> None:
+    page = visit(write_report(write_sweep(tmp_path / "sweep", crash=True)), width, scheme)
+    page.locator("#what-if-choice").select_option("1")
+    page.locator("#what-if-point").focus()
+    page.keyboard.press("ArrowRight")
+    share = 50 * np.mean([l1(4, 10, seed) for seed in (1, 2, 3)])
+    said = page.locator("#what-if-said")
+    assert said.get_attribute("aria-live") == "polite"
+    assert said.inner_text() == (
+        f"At R = 4 with cohort\u00a0=\u00a010, {share:.1f}{THIN}% \u00b1 0.1{THIN}% of turns are misplaced, at "
+        "640 rounds a day (measured with 3 seeds)."
+    )
+    page.keyboard.press("End")
+    assert "(measured with 2 seeds)" in said.inner_text()
+    assert page.locator("#what-if .measured-label").inner_text() == "Measured."
+    check_page(page)
+    assert serious(page) == []
