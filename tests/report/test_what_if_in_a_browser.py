@@ -117,6 +117,22 @@ def test_without_scripts_a_page_is_as_it_was(run_page: Path, browser: Any) -> No
     context.close()
 
 
+def test_a_script_that_is_not_the_page_s_own_does_not_run(run_page: Path, browser: Any) -> None:
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    refused: list[str] = []
+    page.on("console", lambda message: refused.append(message.text))
+    page.goto(run_page.resolve().as_uri())
+    page.evaluate(
+        """() => { document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}));
+                  document.body.append(Object.assign(new Image(), {src: 'https://example.invalid/a.png'})) }"""
+    )
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.ran") is None
+    assert len([text for text in refused if "Content Security Policy" in text]) == 2
+    context.close()
+
+
 def test_sliders_are_not_printed(run_page: Path, visit: Open) -> None:
     page = visit(run_page, 1280, "light")
     assert page.locator("#what-if").is_visible()
