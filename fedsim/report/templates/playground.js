@@ -141,7 +141,7 @@ function draw() {
   const every = Math.ceil(misplaced.length / 60);
   showRows(byId('playground-curve-data'), points.filter(([each]) => each % every === 0 || each === R || each === enough).map(([each, share]) => [whole(each), percent(share)]));
   byId('playground-recipe').textContent = recipe(asked, R);
-  byId('playground-how').textContent = asked.law === 'file' ? 'Run it:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml';
+  byId('playground-how').textContent = asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml';
   const quantiles = asked.groups && asked.size > 1
     ? `A run draws a weight for each client, and a group's is the sum of its ${asked.size}, which spreads less than the weights of groups here.`
     : 'A run draws these weights at random; here they are the quantiles of the same law.';
