@@ -62,7 +62,7 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
     return Document(
         kind="comparison",
         name=f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names),
-        title=title(found),
+        finding=title(found),
         answer=(*findings(found), *same_seed(runs)),
         tiles=tuple(comparison_tiles(figures)),
         charts={"results": _charts(runs)},

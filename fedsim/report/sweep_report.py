@@ -25,6 +25,7 @@ from fedsim.report.finished_sweep import (
     values_of,
 )
 from fedsim.report.formatting import NOTHING, count, number
+from fedsim.report.measured_points import measured_points
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.sweep_axes import axis_of
 from fedsim.report.sweep_choice import Choice, choice, finding, sentences
@@ -97,6 +98,7 @@ def sweep_document(sweep: FinishedSweep) -> Document:
             "differences": difference_table(sweep, chosen),
             "failures": failure_table(sweep),
             "provenance": origin,
+            "what_if": measured_points(sweep),
         },
         tables=[ranked, points],
         command=origin.command,

@@ -11,6 +11,7 @@ import pytest
 from fedsim import chain
 from fedsim.common.files import write_text
 from fedsim.scenario import Scenario
+from fedsim.theory import closed_form
 from tests.command import fedsim
 
 from .conftest import IN_A_BROWSER, Open
@@ -123,7 +124,15 @@ def test_lognormal_weights_are_the_quantiles_of_their_law(visit: Open) -> None:
     assert np.allclose(found, [NormalDist().inv_cdf(share) for share in shares], rtol=1e-8, atol=1e-9)
     choose(page, law="lognormal", sigma="0.5")
     assert "sigma: 0.5" in recipe(page)
-    assert "draws these weights at random" in page.locator("#playground-drawn").inner_text()
+    drawn = page.locator("#playground-drawn")
+    assert "a group's is the sum of its 5, which spreads less" in drawn.inner_text()
+    choose(page, selection="midzuno")
+    assert "draws these weights at random" in drawn.inner_text()
+    weights = [np.exp(0.5 * NormalDist().inv_cdf((each + 0.5) / 100)) for each in range(100)]
+    share = 50 * closed_form(weights, 4, 5).l1_uniform
+    assert said(page).startswith(f"At R = 4, {share:.1f}{THIN}% of turns are misplaced.")
+    choose(page, law="zipf")
+    assert drawn.inner_text() == ""
 
 
 def test_the_weights_of_a_scenario_are_taken_as_they_are(tmp_path: Path, visit: Open) -> None:

@@ -301,7 +301,7 @@ def test_the_page_of_a_sweep(directory: Path) -> None:
     page = write_report(directory)
     shown = check(page.read_text(encoding="utf-8"))
     names = [figure["id"] for figure in shown.find("figure")]
-    assert names == ["trade-off", "effects"]
+    assert names == ["what-if-curve", "trade-off", "effects"]  # the first is what a script draws
     (head,) = shown.inside("h1")
     assert plain(head).startswith(
         "Evenness costs pace: 52.6 % misplaced turns at 850 rounds per day (R = 0, cohort = 5), 19"

@@ -15,6 +15,7 @@ from tests.command import fedsim
 
 from .conftest import IN_A_BROWSER, Open
 from .runs import GROUPS, write_run
+from .sweeps import l1, write_sweep
 from .test_browser import SHOWN, check_page, serious
 
 pytestmark = IN_A_BROWSER
@@ -116,6 +117,22 @@ def test_without_scripts_a_page_is_as_it_was(run_page: Path, browser: Any) -> No
     context.close()
 
 
+def test_a_script_that_is_not_the_page_s_own_does_not_run(run_page: Path, browser: Any) -> None:
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    refused: list[str] = []
+    page.on("console", lambda message: refused.append(message.text))
+    page.goto(run_page.resolve().as_uri())
+    page.evaluate(
+        """() => { document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}));
+                  document.body.append(Object.assign(new Image(), {src: 'https://example.invalid/a.png'})) }"""
+    )
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.ran") is None
+    assert len([text for text in refused if "Content Security Policy" in text]) == 2
+    context.close()
+
+
 def test_sliders_are_not_printed(run_page: Path, visit: Open) -> None:
     page = visit(run_page, 1280, "light")
     assert page.locator("#what-if").is_visible()
@@ -162,3 +179,23 @@ def test_bars_that_hardly_differ_are_not_called_equal(tmp_path: Path, visit: Ope
     page.locator("#what-if-separation").fill("7")
     assert f"At R = 7, 0{THIN}% of turns are misplaced" in said.inner_text()
     assert said.inner_text().endswith("All take part equally often.")
+
+
+@pytest.mark.parametrize(("width", "scheme"), SHOWN)
+def test_the_slider_of_a_sweep_goes_from_point_to_point(tmp_path: Path, visit: Open, width: int, scheme: Any) -> None:
+    page = visit(write_report(write_sweep(tmp_path / "sweep", crash=True)), width, scheme)
+    page.locator("#what-if-choice").select_option("1")
+    page.locator("#what-if-point").focus()
+    page.keyboard.press("ArrowRight")
+    share = 50 * np.mean([l1(4, 10, seed) for seed in (1, 2, 3)])
+    said = page.locator("#what-if-said")
+    assert said.get_attribute("aria-live") == "polite"
+    assert said.inner_text() == (
+        f"At R = 4 with cohort\u00a0=\u00a010, {share:.1f}{THIN}% \u00b1 0.1{THIN}% of turns are misplaced, at "
+        "640 rounds a day (measured with 3 seeds)."
+    )
+    page.keyboard.press("End")
+    assert "(measured with 2 seeds)" in said.inner_text()
+    assert page.locator("#what-if .measured-label").inner_text() == "Measured."
+    check_page(page)
+    assert serious(page) == []

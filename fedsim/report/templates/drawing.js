@@ -122,8 +122,12 @@ function drawCurve(svg, { lines, points, at, right, top, label, legends, marks }
     draw('path', { d: `M${left} ${y(value)}H${width - 10}`, stroke: RULE });
     draw('text', { x: left - 7, y: y(value) + 4, 'text-anchor': 'end' }, `${digits(100 * value)}${SMALL_SPACE}%`);
   });
+  let room = -Infinity;
   (marks || ticks(right, width < 400 ? 5 : 8, 1).map((value) => [value, whole(value)])).forEach(([value, text]) => {
-    draw('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, text);
+    const label = text.length > 14 ? `${text.slice(0, 13)}\u2026` : text, half = 3.4 * label.length + 4;
+    if (x(value) - half < room) return;
+    room = x(value) + half;
+    draw('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, label);
   });
   lines.filter((line) => line.points.length).forEach((line) => draw('path', {
     d: `M${line.points.map(([a, b]) => `${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join('L')}`,

@@ -51,10 +51,11 @@ function read() {
 function barsOf({ law, groups, units, weights }) {
   const one = groups ? 'group' : 'client', order = weights.map((_, unit) => unit).sort((a, b) => weights[b] - weights[a] || a - b);
   if (law === 'two') {
-    const first = heavy(units), name = (kind) => ({ name: `${kind} ${one}s`, named: `a ${kind} ${one}` });
-    return { bars: [{ ...name('heavy'), of: order.slice(0, first) }, { ...name('light'), of: order.slice(first) }], between: `heavy and light ${one}s` };
+    const first = heavy(units), kinds = (kind) => ({ name: `${kind} ${one}s`, named: `a ${kind} ${one}` });
+    return { bars: [{ ...kinds('heavy'), of: order.slice(0, first) }, { ...kinds('light'), of: order.slice(first) }], between: `heavy and light ${one}s` };
   }
-  if (units <= 24) return { bars: order.map((unit) => ({ name: `${one} ${unit + 1}`, named: `${one} ${unit + 1}`, of: [unit] })), between: `${one}s` };
+  const name = (unit) => (groups ? `group ${unit + 1}` : `client ${unit}`);
+  if (units <= 24) return { bars: order.map((unit) => ({ name: name(unit), named: name(unit), of: [unit] })), between: `${one}s` };
   const ordinal = ['heaviest', '2nd', '3rd', '4th', '5th', '6th', '7th', '8th', '9th', 'lightest'];
   const bars = ordinal.map((which, tenth) => ({
     name: `${which} tenth`, named: `the ${which} tenth of the ${one}s`, of: order.filter((_, place) => Math.floor((place * 10) / units) === tenth),
@@ -140,8 +141,11 @@ function draw() {
   const every = Math.ceil(misplaced.length / 60);
   showRows(byId('playground-curve-data'), points.filter(([each]) => each % every === 0 || each === R || each === enough).map(([each, share]) => [whole(each), percent(share)]));
   byId('playground-recipe').textContent = recipe(asked, R);
-  byId('playground-how').textContent = asked.law === 'file' ? 'Run it:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml';
-  byId('playground-drawn').textContent = asked.law === 'lognormal' ? 'A run draws these weights at random; here they are the quantiles of the same law.' : '';
+  byId('playground-how').textContent = asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml';
+  const quantiles = asked.groups && asked.size > 1
+    ? `A run draws a weight for each client, and a group's is the sum of its ${asked.size}, which spreads less than the weights of groups here.`
+    : 'A run draws these weights at random; here they are the quantiles of the same law.';
+  byId('playground-drawn').textContent = asked.law === 'lognormal' ? quantiles : '';
 }
 
 byId('playground').hidden = false;
