@@ -221,7 +221,7 @@ def test_files_that_unfold_are_not_unpacked(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ValueError, match="has 12 rows; a group has 10 devices at most"):
         columns.read_numbers(Column(kind="column", file="p.parquet", column="p"), lambda name: tmp_path / name)
     monkeypatch.setattr(arrays, "_LARGEST", 1000)
-    (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(1001)))
+    (tmp_path / "zeros.gz").write_bytes(gzip.compress(b"\0\0\x08\x01" + (1001).to_bytes(4, "big") + bytes(1001)))
     with pytest.raises(LearningError, match="is larger than"):
         arrays.read_idx(tmp_path / "zeros.gz")
     np.savez_compressed(tmp_path / "zeros.npz", x_train=np.zeros(1000))
