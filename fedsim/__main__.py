@@ -1,5 +1,27 @@
-"""Lets ``python -m fedsim`` be the command line."""
+"""The first instruction of the command line: from here on Ctrl-C is an answer, not a traceback."""
 
-from fedsim.cli import main
+import os
+import signal
+import sys
+from types import FrameType
 
-main()
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line. While its modules are imported, which is nothing to clean up after, Ctrl-C ends at once."""
+    before = signal.signal(signal.SIGINT, _end)
+    from fedsim.cli import main as command_line
+
+    signal.signal(signal.SIGINT, before)
+    command_line()
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    sys.stderr.write("interrupted\n")
+    sys.stderr.flush()
+    os._exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -79,6 +79,9 @@ def main() -> NoReturn:
         sys.stderr.close()
         sys.exit(CRASHED)
     except Exception as error:
+        if _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
+            complain("interrupted")
+            sys.exit(INTERRUPTED)
         show = getattr(error, "show", None)  # click's usage errors know how to show themselves
         if show is None:
             raise
@@ -87,6 +90,12 @@ def main() -> NoReturn:
     if code == INTERRUPTED:  # typer's answer to Ctrl-C
         complain("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _came_of_an_interrupt(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _notes(error: FedsimError) -> list[str]:

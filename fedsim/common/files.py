@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,5 +91,6 @@ def _whole(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         partial.replace(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that cannot be written there is nothing to remove, either
+            partial.unlink(missing_ok=True)
         raise RunError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None

@@ -8,10 +8,13 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
+from fedsim.common.unpacked import packed_as, too_much
 from fedsim.scenario.models import MAX_DEVICES
 from fedsim.scenario.sources import Column
 
 _LARGEST_FILE = 512 * 2**20
+_LONGEST_HEAD = 2**20
+_BYTES_OF_A_ROW = 100
 Locate = Callable[[str], Path]
 
 
@@ -53,14 +56,21 @@ def _read(name: str, file: Path) -> pl.Series:
     try:
         if parquet:
             # A few bytes can stand for any number of equal values, so these are counted before they are unpacked.
-            names = list(pl.read_parquet_schema(file))
+            kinds = pl.read_parquet_schema(file)
+            names = list(kinds)
+            if name in kinds and kinds[name].is_nested():
+                raise ValueError(f"column {name!r} of {str(file)!r} holds neither numbers nor text")
             rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
             if rows > MAX_DEVICES:
                 raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
+            if why := too_much(_BYTES_OF_A_ROW * rows):
+                raise ValueError(f"{str(file)!r} has {rows:,} rows, which {why}")
             table = pl.read_parquet(file, columns=[name] if name in names else [], glob=False)
         else:  # read whole before its types are told: numbers may be whole in the first rows alone
-            table = pl.read_csv(file, glob=False, infer_schema_length=None)
-            names = table.columns
+            names = _check_csv(file)
+            table = pl.read_csv(
+                file, glob=False, infer_schema_length=None, columns=[name] if name in names else names[:1]
+            )
     except FileNotFoundError:
         raise ValueError(f"there is no file {str(file)!r}") from None
     except (OSError, PolarsError, PanicException) as error:
@@ -69,3 +79,26 @@ def _read(name: str, file: Path) -> pl.Series:
     if name not in names:
         raise ValueError(f"{str(file)!r} has no column {name!r}; it has {', '.join(names)}")
     return table[name]
+
+
+def _check_csv(file: Path) -> list[str]:
+    """Return the columns of a CSV file that is text as it lies there, and has no more rows than there can be devices.
+
+    Raises
+    ------
+    ValueError
+        If it is compressed, or has too many rows or columns.
+    """
+    if packed := packed_as(file):
+        raise ValueError(f"{str(file)!r} is compressed ({packed}); unpack it, or write Parquet")
+    with file.open("rb") as opened:
+        if len(head := opened.readline(_LONGEST_HEAD)) == _LONGEST_HEAD:
+            raise ValueError(f"the first line of {str(file)!r} is longer than {_LONGEST_HEAD // 2**20} MiB")
+        rows = 0
+        while block := opened.read(2**24):
+            rows += block.count(b"\n")
+    if rows > MAX_DEVICES + 1:
+        raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
+    if why := too_much(_BYTES_OF_A_ROW * rows):
+        raise ValueError(f"{str(file)!r} has {rows:,} rows, which {why}")
+    return pl.read_csv(head, n_rows=0, infer_schema=False).columns

@@ -38,6 +38,11 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
+@functools.cache
+def _cities() -> dict[str, str]:
+    return {zone.rpartition("/")[2]: zone for zone in sorted(_zones())}
+
+
 def check_time_zone(name: str) -> str:
     """Return the name of a time zone.
 
@@ -47,7 +52,7 @@ def check_time_zone(name: str) -> str:
         If there is no zone of that name in the IANA database.
     """
     if name not in _zones():
-        cities = {zone.rpartition("/")[2]: zone for zone in sorted(_zones())}
+        cities = _cities()
         hint = did_you_mean(name, _zones())
         if "mean" not in hint and name.replace(" ", "_") in cities:
             hint = f"; did you mean {cities[name.replace(' ', '_')]!r}?"

@@ -2,8 +2,9 @@
 
 import copy
 import os
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,36 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.permissions import TRUSTED, Permissions
 
-_LARGEST_FILE = 16 * 2**20
-_MOST_NODES, _MOST_DEEP = 300_000, 100  # more than any scenario has
+_MOST_BYTES, _MOST_NODES, _MOST_FILES = 3 * 2**20, 40_000, 100  # of a scenario and all that it extends, together
+_MOST_DEEP = 100
 _LARGEST_INTEGER = 1 << 1024  # the largest number that is a float, too
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}
+
+
+@dataclass
+class Allowance:
+    """What is left to be read for one scenario, with all the files that it extends: reading takes time and memory.
+
+    Attributes
+    ----------
+    size
+        Bytes of text.
+    nodes
+        Keys and values as they are written: each takes about 40 us and 2 KB.
+    values
+        Values, aliases counted each time they are used.
+    merged
+        Values that are taken over from files that are extended, counted in every file that takes them over.
+    files
+        How many files are read, and how often they are extended.
+    """
+
+    size: int = _MOST_BYTES
+    nodes: int = _MOST_NODES
+    values: int = _MOST_NODES
+    merged: int = 10 * _MOST_NODES
+    files: int = _MOST_FILES
 
 
 @dataclass
@@ -59,6 +85,12 @@ class Document:
                 return self.values[path[:length]]
         return f"{self.source}:1:1" if self.source else ""
 
+    def forget(self, path: KeyPath, data: Any) -> None:
+        """Forget the places of the data at `path`, and of all that they hold."""
+        for at in below_and_at(path, data):
+            self.values.pop(at, None)
+            self.keys.pop(at, None)
+
     def copy_without(self, left_out: Container[object]) -> "Document":
         """Return a copy without these top-level keys: its data can be changed, and it can be read from any folder."""
         values, keys = (
@@ -69,8 +101,16 @@ class Document:
         return replace(self, data=data, folder=self.folder.absolute(), values=values, keys=keys)
 
 
-def read_document(path: Path) -> tuple[Document, list[Mistake]]:
-    """Read a YAML file.
+def below_and_at(path: KeyPath, data: Any) -> Iterator[KeyPath]:
+    """Yield the path of data, and those of all that they hold."""
+    yield path
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield from below_and_at((*path, key), value)
+
+
+def read_document(path: Path, left: Allowance | None = None) -> tuple[Document, list[Mistake]]:
+    """Read a YAML file, and take it from what is left to be read.
 
     Returns
     -------
@@ -82,25 +122,33 @@ def read_document(path: Path) -> tuple[Document, list[Mistake]]:
         If it cannot be read at all, is not YAML, is empty, or is not a mapping.
     """
     source = os.fspath(path)
+    left = left or Allowance()
     try:
         with path.open("rb") as file:
-            raw = file.read(_LARGEST_FILE + 1)
+            raw = file.read(left.size + 1)
     except OSError as error:
         raise _refusal(source, f"cannot be read: {error.strerror or error}") from None
-    if len(raw) > _LARGEST_FILE:
-        raise _refusal(source, f"is larger than {_LARGEST_FILE // 2**20} MiB")
+    except ValueError as error:  # a name that no file can have
+        raise _refusal(source, f"cannot be the name of a file: {error}") from None
+    if len(raw) > left.size:
+        with_others = "" if left.size == _MOST_BYTES else ", with the files that are read before it"
+        raise _refusal(source, f"is larger than {_MOST_BYTES // 2**20} MiB{with_others}")
+    left.size -= len(raw)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line, column = _position(raw[: error.start].decode("utf-8-sig", "replace"))
         raise _refusal(source, f"is not UTF-8 text: byte 0x{raw[error.start]:02x}", line, column) from None
-    return parse_document(text, source, path.parent)
+    return parse_document(text, source, path.parent, left)
 
 
-def parse_document(text: str, source: str, folder: Path) -> tuple[Document, list[Mistake]]:
+def parse_document(
+    text: str, source: str, folder: Path, left: Allowance | None = None
+) -> tuple[Document, list[Mistake]]:
     """Read YAML text as `read_document` does."""
-    root = _compose(text, source)
-    reader = _Reader(Document(source=source, folder=folder, in_a_file=True))
+    left = left or Allowance()
+    root = _compose(text, source, left)
+    reader = _Reader(Document(source=source, folder=folder, in_a_file=True), left)
     try:
         data = reader.plain(root, ())
     except RecursionError:
@@ -120,18 +168,19 @@ def parse_value(text: str) -> Any:
     ScenarioError
         If it is not YAML.
     """
-    root = _compose(text, "")
-    reader = _Reader(Document())
+    left = Allowance()
+    root = _compose(text, "", left)
+    reader = _Reader(Document(), left)
     data = reader.plain(root, ())
     if reader.mistakes:
         raise ScenarioError(reader.mistakes)
     return data
 
 
-def _compose(text: str, source: str) -> Node:
+def _compose(text: str, source: str, left: Allowance) -> Node:
     try:
         yaml = YAML(typ="safe", pure=True)
-        yaml.Composer = _BoundedComposer
+        yaml.Composer = partial(_BoundedComposer, left)  # type: ignore[assignment]
         root: Node | None = yaml.compose(text)
     except _TooLargeError as error:
         raise _refusal(source, str(error), error.mark.line + 1, error.mark.column + 1) from None
@@ -175,19 +224,20 @@ class _TooLargeError(Exception):
 
 
 class _BoundedComposer(Composer):
-    """Counts keys and values while they are read: each takes about 2 KB, whatever it says."""
+    """Counts keys and values while they are read."""
 
-    def __init__(self, loader: Any = None) -> None:
+    def __init__(self, left: Allowance, loader: Any = None) -> None:
         super().__init__(loader=loader)
         self.warn_double_anchors = False
-        self._nodes = self._deep = 0
+        self._left = left
+        self._deep = 0
 
     def compose_node(self, parent: Any, index: Any) -> Node:
         """Return the node that begins here."""
-        self._nodes += 1
+        self._left.nodes -= 1
         self._deep += 1
         mark = self.parser.peek_event().start_mark
-        if self._nodes > _MOST_NODES:
+        if self._left.nodes < 0:
             raise _TooLargeError(
                 f"has more than {_MOST_NODES:,} keys and values; long lists fit in a file's column", mark
             )
@@ -201,18 +251,18 @@ class _BoundedComposer(Composer):
 class _Reader:
     """Turns nodes into plain data, noting places and collecting what can be reported together."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, left: Allowance) -> None:
         self.document = document
+        self._left = left
         self.mistakes: list[Mistake] = []
         self._constructor = YAML(typ="safe", pure=True).constructor
         self._open: set[int] = set()
-        self._nodes = 0
 
     def plain(self, node: Node, path: KeyPath) -> Any:
         """Return the plain data of `node`, which stands at `path`."""
         self.document.values[path] = place = self._place(node)
-        self._nodes += 1
-        if self._nodes > _MOST_NODES or id(node) in self._open:
+        self._left.values -= 1
+        if self._left.values < 0 or id(node) in self._open:
             problem = "contains itself" if id(node) in self._open else f"has more than {_MOST_NODES:,} values"
             raise ScenarioError([Mistake(place, path, f"{problem}; are aliases (*name) meant?")])
         if isinstance(node, ScalarNode):

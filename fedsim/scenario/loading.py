@@ -1,6 +1,9 @@
 """From a file, those that it extends, and overrides to a validated model, or to every mistake with its place."""
 
-from collections.abc import Sequence
+import copy
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,14 +11,16 @@ from pydantic import BaseModel, ValidationError
 
 from fedsim.common.arguments import IN_A_FILE
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
-from fedsim.scenario.document import Document, read_document
-from fedsim.scenario.model import did_you_mean
+from fedsim.scenario.document import Allowance, Document, below_and_at, read_document
+from fedsim.scenario.model import did_you_mean, few_hints
 from fedsim.scenario.overrides import apply_override
 from fedsim.scenario.permissions import NOTHING, Permissions, locate, refused
 
 M = TypeVar("M", bound=BaseModel)
 _EXTENDS = "extends"
 _DEEPEST = 20
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_MOST_MISTAKES = 100
 
 
 def load_document(
@@ -28,11 +33,11 @@ def load_document(
     ScenarioError
         If the file is not a YAML mapping, or an override leads nowhere.
     """
-    file = Path(path)
-    document, mistakes = read_document(file)
+    file, left = Path(path), Allowance()
+    document, mistakes = read_document(file, left)
     document.permissions = permissions
     named = document.data.get("name")
-    _resolve_extends(document, mistakes)
+    _Bases(left, mistakes, document.folder, permissions).resolve(document)
     if named is None:
         document.data.pop("name", None)  # a base has a name of its own, which is not this scenario's
     for override in overrides:
@@ -43,60 +48,79 @@ def load_document(
     return document, mistakes
 
 
-def _resolve_extends(
-    document: Document, mistakes: list[Mistake], ancestors: tuple[Path, ...] = (), home: Path | None = None
-) -> None:
-    """Merge the files that `document` extends into it, and take the key away.
+class _Bases:
+    """The files that a scenario extends, each read once however often it is named.
 
     Mappings are merged key by key; a list or a scalar of the file that extends replaces the other. Of several files a
     later one wins over an earlier. Every value keeps the place where it was written.
 
     Parameters
     ----------
-    document
-        A scenario's plain data, changed in place.
+    left
+        What may still be read.
     mistakes
         Of the files that are read on the way; added to.
-    ancestors
-        Files that extend this one, the outermost first.
     home
-        Folder of the outermost file, which is not to be left; None for that file itself.
-
-    Raises
-    ------
-    ScenarioError
-        If a file cannot be read, extends itself, or is outside the folder of the outermost one without permission.
+        Folder of the outermost file, which is not to be left without permission.
     """
-    if _EXTENDS not in document.data:
-        return
-    place = document.place((_EXTENDS,))
-    names = document.data.pop(_EXTENDS)
-    names = [names] if isinstance(names, str) else names
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise ScenarioError([Mistake(place, (_EXTENDS,), "must be a file name or a list of them")])
-    chain = (*ancestors, Path(document.source).resolve())
-    merged = Document(data={}, source=document.source, folder=document.folder)
-    home = document.folder if home is None else home
-    for index, name in enumerate(names):
-        where = document.place((_EXTENDS, index))
-        try:
-            file = locate(home, name, document.permissions, document.folder)
-        except ValueError as error:
-            raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
-        if file.resolve() in chain or len(chain) > _DEEPEST:
-            raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} extends itself")])
-        if file.exists() and not file.is_file():
-            raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} is not a file")])
-        try:
-            base, found = read_document(file)
-        except ScenarioError as error:
-            raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
-        mistakes += found
-        base.permissions = document.permissions
-        _resolve_extends(base, mistakes, chain, home)
-        _merge(merged, base, merged.data, base.data, ())
-    _merge(merged, document, merged.data, document.data, ())
-    document.data, document.values, document.keys = merged.data, merged.values, merged.keys
+
+    def __init__(self, left: Allowance, mistakes: list[Mistake], home: Path, permissions: Permissions) -> None:
+        self._left, self._mistakes, self._home, self._permissions = left, mistakes, home, permissions
+        self._known: dict[Path, Document] = {}
+
+    def resolve(self, document: Document, ancestors: tuple[Path, ...] = ()) -> None:
+        """Merge the files that `document` extends into it, and take the key away.
+
+        Raises
+        ------
+        ScenarioError
+            If a file cannot be read, extends itself, or is outside the folder of the outermost one without permission;
+            if there are too many, or too much in them.
+        """
+        if _EXTENDS not in document.data:
+            return
+        place = document.place((_EXTENDS,))
+        names = document.data.pop(_EXTENDS)
+        names = [names] if isinstance(names, str) else names
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            raise ScenarioError([Mistake(place, (_EXTENDS,), "must be a file name or a list of them")])
+        chain = (*ancestors, Path(document.source).resolve())
+        merged = Document(data={}, source=document.source, folder=document.folder)
+        for index, name in enumerate(names):
+            where = document.place((_EXTENDS, index))
+            self._left.files -= 1
+            if self._left.files < 0:
+                raise ScenarioError([Mistake(where, (_EXTENDS,), "extends too many files, one through another")])
+            try:
+                file = locate(self._home, name, self._permissions, document.folder)
+            except ValueError as error:
+                raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
+            if file.resolve() in chain or len(chain) > _DEEPEST:
+                raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} extends itself")])
+            self._merge(merged, self._base(file, name, where, chain), where)
+        self._merge(merged, document, place)
+        document.data, document.values, document.keys = merged.data, merged.values, merged.keys
+
+    def _base(self, file: Path, name: str, where: str, chain: tuple[Path, ...]) -> Document:
+        """Return a file that is extended, with those that it extends merged into it."""
+        known = self._known.get(file)
+        if known is None:
+            if file.exists() and not file.is_file():
+                raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} is not a file")])
+            try:
+                known, found = read_document(file, self._left)
+            except ScenarioError as error:
+                raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
+            self._mistakes += found
+            self.resolve(known, chain)
+            self._known[file] = known
+        return known
+
+    def _merge(self, into: Document, over: Document, where: str) -> None:
+        self._left.merged -= len(over.values)
+        if self._left.merged < 0:
+            raise ScenarioError([Mistake(where, (_EXTENDS,), "takes over too many values, one file from another")])
+        _merge(into, over, into.data, over.data, ())
 
 
 def _merge(into: Document, over: Document, below: dict[Any, Any], above: dict[Any, Any], path: KeyPath) -> None:
@@ -107,11 +131,13 @@ def _merge(into: Document, over: Document, below: dict[Any, Any], above: dict[An
             into.keys[inner] = over.place(inner, of_key=True)
             _merge(into, over, below[key], value, inner)
             continue
-        below[key] = value
-        for table, places in ((into.values, over.values), (into.keys, over.keys)):
-            for known in [known for known in table if known[: len(inner)] == inner]:
-                del table[known]
-            table |= {known: place for known, place in places.items() if known[: len(inner)] == inner}
+        if key in below:
+            into.forget(inner, below[key])
+        below[key] = copy.deepcopy(value) if isinstance(value, dict | list) else value  # the file may be merged again
+        for at in below_and_at(inner, value):
+            for table, places in ((into.values, over.values), (into.keys, over.keys)):
+                if at in places:
+                    table[at] = places[at]
 
 
 def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) -> M:
@@ -125,33 +151,38 @@ def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) ->
     Raises
     ------
     ScenarioError
-        With every mistake, in the order of the file.
+        With every mistake in the order of the file, up to a hundred.
     """
-    mistakes = [*mistakes, *not_permitted(document)]
+    mistakes = [*mistakes, *itertools.islice(not_permitted(document), _MOST_MISTAKES)]
     try:
-        valid = model.model_validate(document.data, context=IN_A_FILE if document.in_a_file else None)
+        with few_hints():
+            valid = model.model_validate(document.data, context=IN_A_FILE if document.in_a_file else None)
     except ValidationError as error:
-        found = [_mistake(document, details) for details in error.errors(include_url=False)]
-        raise ScenarioError(_in_order([*mistakes, *found])) from None
+        found = [_mistake(document, details) for details in itertools.islice(error.errors(include_url=False), 1_000)]
+        raise ScenarioError(_in_order([*mistakes, *found], error.error_count() - len(found))) from None
     if mistakes:
         raise ScenarioError(_in_order(mistakes))
     return valid
 
 
-def not_permitted(document: Document) -> list[Mistake]:
-    """Return what a document asks for and may not have."""
+def not_permitted(document: Document) -> Iterator[Mistake]:
+    """Yield what a document asks for and may not have."""
     asked = refused(document.data, document.folder, document.permissions)
-    return [Mistake(document.place(path), path, message) for path, message in asked]
+    return (Mistake(document.place(path), path, message) for path, message in asked)
 
 
-def _in_order(mistakes: Sequence[Mistake]) -> list[Mistake]:
+def _in_order(mistakes: Sequence[Mistake], more: int = 0) -> list[Mistake]:
+    """Return the first mistakes in the order of the file, and how many there are beside them."""
+
     def position(mistake: Mistake) -> tuple[int, int]:
         line, _, column = mistake.place.rpartition(":")
         line = line.rpartition(":")[2]
-        return (int(line), int(column)) if line.isdigit() and column.isdigit() else (0, 0)
+        return (int(line), int(column)) if _NUMBER.fullmatch(line) and _NUMBER.fullmatch(column) else (0, 0)
 
     unique = list(dict.fromkeys(mistakes))
-    return sorted(unique, key=position)
+    shown = sorted(unique, key=position)[:_MOST_MISTAKES]
+    more += len(unique) - len(shown)
+    return [*shown, Mistake("", (), f"there are {more:,} more mistakes")] if more else shown
 
 
 def _mistake(document: Document, details: Any) -> Mistake:

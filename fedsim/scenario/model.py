@@ -4,7 +4,9 @@ import ast
 import difflib
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -19,9 +21,27 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+_hints_left: ContextVar[list[int] | None] = ContextVar("hints left", default=None)
+_FEW, _MOST_UNKNOWN = 30, 100  # hints that are given, and unknown keys that are told of one mapping
+
+
+@contextmanager
+def few_hints() -> Iterator[None]:
+    """Let `did_you_mean` have only some answers while the block runs: each takes a while, and nobody reads hundreds."""
+    token = _hints_left.set([_FEW])
+    try:
+        yield
+    finally:
+        _hints_left.reset(token)
+
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the closest known word, else ``; known are a, b and c``."""
+    left = _hints_left.get()
+    if left is not None:
+        left[0] -= 1
+        if left[0] < 0:
+            return ""
     names = list(known)
     close = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
     if close:
@@ -86,17 +106,18 @@ class Model(BaseModel):
         unknown = [key for key in data if key not in known] if cls.model_config["extra"] == "forbid" else []
         if not unknown:
             return handler(data)
+        reasons = {
+            key: cls.elsewhere.get(key) or f"unknown key{did_you_mean(key, known)}" for key in unknown[:_MOST_UNKNOWN]
+        }
+        if more := len(unknown) - len(reasons):
+            reasons[unknown[_MOST_UNKNOWN - 1]] += f"; there are {more:,} more in this mapping"
         mistakes = [
             InitErrorDetails(
-                type=PydanticCustomError(
-                    "unknown_key",
-                    "{reason}",
-                    {"reason": cls.elsewhere.get(key) or f"unknown key{did_you_mean(key, known)}"},
-                ),
+                type=PydanticCustomError("unknown_key", "{reason}", {"reason": reason}),
                 loc=(key if isinstance(key, int) else str(key),),
                 input=data[key],
             )
-            for key in unknown
+            for key, reason in reasons.items()
         ]
         try:
             handler({key: value for key, value in data.items() if key in known})

@@ -374,7 +374,7 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
 
     def not_permitted(self) -> list[Mistake]:
         """Return what the scenario asks for and may not have; nothing, if it was read as a scenario file."""
-        return [] if self.permissions == TRUSTED else not_permitted(self._as_document())
+        return [] if self.permissions == TRUSTED else list(not_permitted(self._as_document()))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values of some fields, which are not checked; see `with_values`."""

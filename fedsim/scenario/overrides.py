@@ -7,6 +7,8 @@ from typing import Any
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.document import Document, parse_value
 
+_INDEX = re.compile(r"[0-9]{1,9}")
+_DEEPEST = 100
 _PART = re.compile(r"[^.\[\]]+|\[(?:\d+|\*)\]")
 
 
@@ -30,7 +32,7 @@ def apply_override(document: Document, override: str) -> None:
         value = parse_value(text) if text.strip() else None
     except ScenarioError as error:
         raise ScenarioError([Mistake(place, tuple(parts), error.mistakes[0].message)]) from None
-    _put(document, document.data, (), parts, value, place)
+    _put_at(document, parts, value, place)
 
 
 def put_value(document: Document, written: str, value: Any, place: str) -> None:
@@ -44,7 +46,7 @@ def put_value(document: Document, written: str, value: Any, place: str) -> None:
     parts = _parts(written)
     if not parts:
         raise ScenarioError([Mistake(place, (), f"{written!r} is not a path such as server.cohort")])
-    _put(document, document.data, (), parts, value, place)
+    _put_at(document, parts, value, place)
 
 
 def override_options(overrides: Sequence[str], seed: int | None) -> list[str]:
@@ -57,14 +59,19 @@ def _parts(written: str) -> list[str]:
     return [part.strip("[]") for part in _PART.findall(written.strip())]
 
 
+def _put_at(document: Document, parts: list[str], value: Any, place: str) -> None:
+    if len(parts) > _DEEPEST:
+        raise ScenarioError([Mistake(place, (), f"leads through {len(parts):,} levels; {_DEEPEST} are possible")])
+    _put(document, document.data, (), parts, value, place)
+
+
 def _put(document: Document, at: Any, path: KeyPath, parts: list[str], value: Any, place: str) -> None:
     head, rest = parts[0], parts[1:]
     for key in _keys(at, path, head, place):
         inner = (*path, key)
         if not rest:
-            for table in (document.values, document.keys):
-                for old in [known for known in table if known[: len(inner)] == inner]:
-                    del table[old]
+            if isinstance(at, list) or key in at:
+                document.forget(inner, at[key])
             document.values[inner] = document.keys[inner] = place
             at[key] = value
             continue
@@ -82,7 +89,7 @@ def _keys(at: Any, path: KeyPath, head: str, place: str) -> list[Any]:
         raise ScenarioError([Mistake(place, path, f"is {at!r}, which has no {head!r}")])
     if head == "*":
         return list(range(len(at)))
-    if not head.isdigit() or int(head) >= len(at):
+    if not _INDEX.fullmatch(head) or int(head) >= len(at):
         known = f"0 to {len(at) - 1}" if at else "none"
         raise ScenarioError([Mistake(place, path, f"is a list; {head!r} is none of its items ({known}, or *)")])
     return [int(head)]

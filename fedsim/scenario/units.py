@@ -18,6 +18,7 @@ _SHORT_SECONDS = (604_800.0, 86_400.0, 3_600.0, 60.0, 1.0, 0.001)
 _ISO = re.compile(rf"^P(?=.)(?:{_NUMBER}D)?(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?$")
 _ISO_SECONDS = (86_400.0, 3_600.0, 60.0, 1.0)
 _LONGEST = 1000 * 366 * 86_400.0
+_FIRST_YEAR, _END_YEAR = 1900, 2200  # civil time is known there, and calendars do not end
 _EXAMPLES = "90s, 10m, 8h, 1d12h or PT8H"
 
 
@@ -84,6 +85,8 @@ def parse_instant(value: object) -> datetime:
         raise ValueError(f"must be {example}, not {value!r}")  # noqa: TRY004
     if instant.tzinfo is None:
         raise ValueError(f"must be {example}: {value!r} does not say in which zone")
+    if not _FIRST_YEAR <= instant.year < _END_YEAR:
+        raise ValueError(f"must lie between {_FIRST_YEAR} and {_END_YEAR}, not {shown(value)}")
     return instant
 
 

@@ -180,7 +180,7 @@ def read_side(name: str | Path | Measured) -> Side:
 def _point(folder: Path, text: str, name: str) -> Side:
     sweep, frame = read_sweep(folder), read_results(folder)
     known = [entry["point"] for entry in sweep["points"]]
-    if not text.isdigit() or int(text) not in known:
+    if not (text.isdecimal() and len(text) < 10) or int(text) not in known:
         raise RunError(f"{folder} has no point {text!r}; its points are {known[0]} to {known[-1]}")
     values = next(entry["values"] for entry in sweep["points"] if entry["point"] == int(text))
     scenario = {key: value for key, value in sweep["scenario"].items() if key != "sweep"} | values

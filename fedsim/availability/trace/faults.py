@@ -14,7 +14,7 @@ RESOLUTION_S = 1e-5
 a float64 cannot tell their two ends apart."""
 LONGEST_S = 100 * 366 * 86_400.0
 """Times beyond this many seconds from the base are a wrong unit or a wrong number."""
-MOST_INTERVALS = 20_000_000
+MOST_INTERVALS = 10_000_000
 MOST_DEVICES = 5_000_000
 
 

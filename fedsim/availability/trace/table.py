@@ -12,11 +12,13 @@ from polars.exceptions import PanicException, PolarsError
 from fedsim.availability.trace.faults import MOST_INTERVALS, TraceError
 from fedsim.availability.trace.rows import CONDITIONS, Rows, Trace
 from fedsim.common.files import write_bytes, write_table
+from fedsim.common.unpacked import packed_as, too_much
 from fedsim.scenario.model import did_you_mean
 
 LARGEST_FILE = 512 * 2**20
 _COLUMNS = ("device", "start_s", "end_s", "condition")
 _LONGEST_NAME = 1000
+_BYTES_OF_A_ROW = 110  # while it is read and laid out
 
 
 def read_rows(path: Path) -> Rows:
@@ -108,13 +110,24 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     count = int(lazy.select(pl.len()).collect().item())
     if count > MOST_INTERVALS:
         raise TraceError(f"has {count:,} rows; at most {MOST_INTERVALS:,} are possible", source)
+    if why := too_much(_BYTES_OF_A_ROW * count):
+        raise TraceError(f"has {count:,} rows, which {why}", source)
     text = [pl.col(name).cast(pl.String) for name in ("device", "condition") if name in schema]
     return lazy.select(*text, pl.col("start_s", "end_s").cast(pl.Float64)).collect()
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
+    if packed := packed_as(path):
+        raise TraceError(f"is compressed ({packed}); unpack it, or write Parquet", str(path), 1, 1)
     with path.open("rb") as file:
         head = file.readline(10_000)
+        count = 0
+        while block := file.read(2**24):
+            count += block.count(b"\n")
+    if count > MOST_INTERVALS + 1:
+        raise TraceError(f"has {count:,} rows; at most {MOST_INTERVALS:,} are possible", str(path))
+    if why := too_much(_BYTES_OF_A_ROW * count):
+        raise TraceError(f"has {count:,} rows, which {why}", str(path))
     try:
         columns = next(csv.reader([head.decode("utf-8-sig").strip()]), [])
     except (UnicodeDecodeError, csv.Error):

@@ -5,6 +5,8 @@ of each axis as a big-endian 32-bit integer, then the numbers, big-endian, the l
 """
 
 import gzip
+import math
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
+from fedsim.common.unpacked import too_much
 from fedsim.learning.data.dataset import Samples
 from fedsim.learning.failures import LearningError
 
 _TYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _LARGEST: Final = 2**30
+_FLOAT: Final = 8  # bytes of the numbers that all become
 _ARRAYS: Final = ("x_train", "y_train", "x_test", "y_test")
 _IDX: Final = (
     "train-images-idx3-ubyte",
@@ -68,19 +72,30 @@ def read_idx(path: Path) -> NDArray[np.generic]:
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            head = file.read(4)
+            if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES:
+                raise LearningError(f"{path} is not an IDX file: it begins with {head.hex(' ') or 'nothing'}")
+            kind, axes = np.dtype(_TYPES[head[2]]), head[3]
+            lengths = file.read(4 * axes)
+            shape = tuple(np.frombuffer(lengths, dtype=">u4").tolist()) if len(lengths) == 4 * axes else ()
+            count = math.prod(shape) if len(shape) == axes else 0
+            _check_size(path, count)
+            numbers = file.read(kind.itemsize * count + 1)  # no more than it says, whatever it unpacks to
     except (OSError, EOFError, zlib.error) as error:
         raise LearningError(f"{path} cannot be unpacked: {error}") from None
-    if len(data) > _LARGEST:
-        raise LearningError(f"{path} is larger than {_LARGEST // 2**20} MiB")
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
-        raise LearningError(f"{path} is not an IDX file: it begins with {data[:4].hex(' ') or 'nothing'}")
-    kind, axes = np.dtype(_TYPES[data[2]]), data[3]
-    shape = tuple(np.frombuffer(data, dtype=">u4", count=axes, offset=4).tolist()) if len(data) >= 4 + 4 * axes else ()
-    expected = 4 + 4 * axes + kind.itemsize * int(np.prod(shape, dtype=np.int64))
-    if len(shape) != axes or len(data) != expected:
-        raise LearningError(f"{path} has {len(data)} bytes, where its head announces {expected}")
-    return np.frombuffer(data, dtype=kind, offset=4 + 4 * axes).reshape(shape)
+    there, expected = 4 + len(lengths) + len(numbers), 4 + 4 * axes + kind.itemsize * count
+    if len(shape) != axes or there != expected:
+        more = " or more" if there > expected else ""
+        raise LearningError(f"{path} has {there} bytes{more}, where its head announces {expected}")
+    return np.frombuffer(numbers, dtype=kind).reshape(shape)
+
+
+def _check_size(path: Path, count: int) -> None:
+    """Refuse an array of so many numbers, all of which become floats, before it is unpacked."""
+    if _FLOAT * count > _LARGEST:
+        raise LearningError(f"{path} is larger than {_LARGEST // 2**20} MiB, unpacked to {count:,} floats")
+    if why := too_much(2 * _FLOAT * count):
+        raise LearningError(f"{path} holds {count:,} numbers, which {why}")
 
 
 def _folder(path: Path) -> list[NDArray[np.generic]]:
@@ -108,6 +123,10 @@ def _archive(path: Path) -> list[NDArray[np.generic]]:
         OSError,
         EOFError,
         MemoryError,
+        RuntimeError,  # encrypted, or packed in a way that zipfile does not know
+        LookupError,
+        SyntaxError,
+        struct.error,
         zipfile.BadZipFile,
         zlib.error,
         AttributeError,
@@ -121,9 +140,14 @@ def _check_archive(path: Path) -> None:
     if not zipfile.is_zipfile(path):
         return  # np.load says what it is instead
     with zipfile.ZipFile(path) as members:
-        size = sum(member.file_size for member in members.infolist())
-    if size > 4 * _LARGEST:
-        raise LearningError(f"{path} is larger than {4 * _LARGEST // 2**20} MiB, unpacked")
+        for name in {f"{name}.npy" for name in _ARRAYS} & set(members.namelist()):
+            with members.open(name) as member:
+                version = np.lib.format.read_magic(member)
+                read_head = (
+                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                )
+                shape, _, kind = read_head(member)
+            _check_size(path, math.prod(shape) * max(1, kind.itemsize // _FLOAT))
 
 
 def _agreeing(

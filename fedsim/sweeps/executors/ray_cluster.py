@@ -68,7 +68,7 @@ def connect(address: str, workers: int | None) -> RayExecutor:
         If there is none at the address.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
+    if colon and port.isdecimal():
         # Ray itself would try for minutes.
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
     here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}

@@ -1,0 +1,64 @@
+"""Ctrl-C is an answer from the first instruction on: exit code 130 and one line."""
+
+import errno
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedsim import __main__
+from fedsim.common.errors import RunError
+from fedsim.common.files import write_text
+from tests.command import fedsim, variables
+from tests.conftest import LIMIT_S
+
+INTERRUPTS = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["fedsim", "metrics"]
+from fedsim.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["fedsim.cli", "typer", "fedsim.cli.sweep", "polars", "numpy"])
+def test_while_modules_are_imported(module: str) -> None:
+    code = INTERRUPTS.replace("MODULE", repr(module))
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=variables({}), capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_the_handler_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("fedsim.cli.main", lambda: None)
+    __main__.main()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_compiled_code_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("fedsim.analysis.metrics.listed", interrupted)
+    done = fedsim("metrics")
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own clean-up failed, too."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(RunError, match=r"page\.html cannot be written: Read-only file system"):
+        write_text(tmp_path / "page.html", "x")

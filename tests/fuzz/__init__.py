@@ -1,0 +1,1 @@
+"""Hostile and damaged files for every command that reads one."""

@@ -1,0 +1,184 @@
+"""Every command that reads a file gets 3,000 damaged ones: it answers with an exit code of ours, never a traceback.
+
+``FEDSIM_FUZZ_CASES=100000 FEDSIM_FUZZ_FROM=3000 pytest tests/fuzz`` is the long campaign; a case is its number, so that
+one that fails is run again with ``FEDSIM_FUZZ_CASES=1 FEDSIM_FUZZ_FROM=NUMBER``.
+"""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from fedsim.ci.lock import LockError, read_lock
+from fedsim.log import journal
+from tests.command import Done, fedsim
+from tests.fuzz.mutations import mutate
+
+FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "3000"))
+CODES = {0, 1, 2, 3, 4, 130}
+MOST_CPU_S, MOST_KIB = 20.0, 3 * 2**19
+SCENARIO = """
+stop: {rounds: 12}
+population:
+  - {name: a, devices: 8, weight: {kind: column, file: p.csv, column: p}, separation: 1}
+  - {name: b, devices: 4, availability: {kind: trace, file: t.csv, base: "2026-01-05T00:00:00Z", repeat: day}}
+server: {cohort: 2}
+learning: {problem: quadratic, optimizers: [fedavg], step_size: 0.1}
+records: {transitions: [1]}
+expect: [rounds.count == 12]
+drift: {figures: [rounds.count], fingerprint: [rounds]}
+"""
+SWEPT = "stop: {rounds: 6}\npopulation: [{devices: 6}]\nserver: {cohort: 2}\n"
+SWEPT += "sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}\n"
+TRACE = "device,start_s,end_s\n" + "".join(f"d{d},{3600 * h},{3600 * h + 3000}\n" for d in range(4) for h in range(24))
+EVENTS = "".join(
+    f"2026-01-0{1 + hour % 5} {hour % 24:02}:00:00\tbattery_charged_o{'ff' if hour % 2 else 'n'}\n"
+    for hour in range(30)
+)
+INTERVALS = '{"a": [[0, 3600], [7200, 9000]], "b": [[100, 200]]}'
+
+
+class Killed(BaseException):
+    """Ends a run wherever it is."""
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Whole files of every kind; charts are left out, since they take longest."""
+    folder = tmp_path_factory.mktemp("kept")
+    texts = {"case.fedsim.yaml": SCENARIO, "sweep.fedsim.yaml": SWEPT, "p.csv": "p\n" + "1.5\n" * 8}
+    for name, text in {**texts, "t.csv": TRACE, "t.tsv": EVENTS, "t.json": INTERVALS}.items():
+        (folder / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
+        case = folder / "case.fedsim.yaml"
+        for asked in (
+            ("run", case, "--out", folder / "run"),
+            ("sweep", folder / "sweep.fedsim.yaml", "--out", folder / "sweep", "--workers", "1"),
+            ("replay", case, "--update", "--workers", "1"),
+        ):
+            done = fedsim(*asked)
+            assert done.returncode == 0, done.stderr
+        keep = journal.Journal.keep
+
+        def keep_once(self: journal.Journal, state: object) -> None:
+            keep(self, state)  # type: ignore[arg-type]
+            raise Killed
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(journal.Journal, "due", lambda _: True)
+            inner.setattr(journal.Journal, "keep", keep_once)
+            with pytest.raises(Killed):
+                fedsim("run", case, "--out", folder / "left")
+        yield folder
+
+
+def scenario(draw: random.Random, folder: Path) -> list[Done]:
+    file = folder / "case.fedsim.yaml"
+    mutate(draw, file if draw.random() < 0.7 else folder / draw.choice(["p.csv", "t.csv"]))
+    return [fedsim(*draw.choice([("validate", file), ("validate", file), ("chain", file), ("metrics", file)]))]
+
+
+def lock(draw: random.Random, folder: Path) -> list[Done]:
+    path = folder / "case.fedsim.lock.json"
+    mutate(draw, path)
+    if draw.random() < 0.01:
+        return [fedsim("replay", folder / "case.fedsim.yaml", "--workers", "1")]
+    try:
+        read_lock(path)
+    except LockError:
+        return [Done(2, "", "")]
+    return [Done(0, "", "")]
+
+
+def finished(draw: random.Random, folder: Path) -> list[Done]:
+    run = folder / "run"
+    changed = draw.choice(sorted(path for path in run.iterdir() if path.is_file()))
+    mutate(draw, changed)
+    asked = [
+        ("report", run, "--format", "md"),
+        ("compare", run, folder / "left"),
+        ("compare", run, run),
+        ("export", run, "--perfetto", folder / "trace.json"),
+        ("run", folder / "case.fedsim.yaml", "--out", run, "--resume"),
+    ]
+    return [fedsim(*draw.choice(asked))]
+
+
+def interrupted(draw: random.Random, folder: Path) -> list[Done]:
+    left = folder / "left"
+    mutate(draw, draw.choice(sorted(path for path in left.rglob("*") if path.is_file())))
+    return [fedsim("run", folder / "case.fedsim.yaml", "--out", left, "--resume")]
+
+
+def sweep(draw: random.Random, folder: Path) -> list[Done]:
+    store = folder / "sweep"
+    mutate(draw, draw.choice([store / "sweep.json", *sorted((store / "runs").glob("*.parquet"))]))
+    points = ("compare", f"{store}@0", f"{store}@1")
+    return [fedsim(*draw.choice([("report", store, "--format", "md"), ("compare", store, store), points]))]
+
+
+def trace(draw: random.Random, folder: Path) -> list[Done]:
+    form = draw.choice(["csv", "tsv", "json"])
+    file = folder / f"t.{form}"
+    mutate(draw, file)
+    if form != "csv":
+        return [fedsim("trace", "import", file, "--out", folder / "new.csv")]
+    base = ("--base", "2026-01-05T00:00:00Z")
+    return [fedsim("trace", draw.choice(["show", "fit"]), file, *base)]
+
+
+KINDS: list[tuple[Callable[[random.Random, Path], list[Done]], int]] = [
+    *((scenario, 6), (lock, 2), (finished, 5), (interrupted, 2), (sweep, 3), (trace, 3)),
+]
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Let the block take no more processor time than a command may."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"took more than {MOST_CPU_S} s")
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
+def test_every_case_has_an_answer(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wrong, answers = [], Counter[tuple[str, int]]()
+    for number in range(FIRST, FIRST + CASES):
+        draw = random.Random(number)
+        (kind,) = draw.choices([each for each, _ in KINDS], [weight for _, weight in KINDS])
+        folder = tmp_path / "case"
+        shutil.copytree(kept, folder)
+        try:
+            with limited(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what the mutations make numbers do is not this test's business
+                for done in kind(draw, folder):
+                    answers[kind.__name__, done.returncode] += 1
+                    if done.returncode not in CODES or "Traceback" in done.stdout + done.stderr:
+                        wrong.append(f"case {number}, {kind.__name__}: {done}")
+        except Exception as error:  # noqa: BLE001  the campaign goes on, and tells all of them
+            wrong.append(f"case {number}, {kind.__name__}: {type(error).__name__}: {error}"[:500])
+        shutil.rmtree(folder)
+    assert not wrong, "\n".join([f"{len(wrong)} of {CASES}", *wrong[:30]])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak <= MOST_KIB
+    print(f"{sum(answers.values())} cases:", dict(sorted(answers.items())))  # noqa: T201
