@@ -170,3 +170,19 @@ def test_noise_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(LearningError, match=r"the noise keeps 8 rows of 1,000 parameters, .* blt keeps one for each"):
         noise().rows(1000)
     noise("independent").rows(1000)
+
+
+def test_a_clip_undoes_debiasing_before_it_touches_fedavg(small: Load) -> None:
+    def biases(*changes: str) -> tuple[float, float]:
+        learning = LEARNING % "debiased_fedavg"
+        problem = (
+            "learning.problem={kind: quadratic, dimension: 3, clusters: 4, cluster_spread: 1.0, curvature_spread: 0.3}"
+        )
+        federation = ["population.0.separation=0", "stop.rounds=1500", "learning.step_size=0.02"]
+        metrics = simulate(small(learning, problem, *federation, "learning.evaluate_every=1500", *changes)).metrics
+        return metrics["learning.fedavg.bias"], metrics["learning.debiased_fedavg.bias"]
+
+    plain, loose, tight = biases(), biases(PRIVATE % (100, "clip")), biases(PRIVATE % (0.05, "clip"))
+    assert loose == pytest.approx(plain, rel=1e-6)
+    assert plain[1] < 0.3 * plain[0]
+    assert tight[1] > 3 * plain[1]
