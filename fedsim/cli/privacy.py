@@ -36,6 +36,9 @@ def privacy(
         int | None, typer.Option(min=1, metavar="B", help="With --from-log: b that was promised.")
     ] = None,
     most: Annotated[int | None, typer.Option(min=1, metavar="K", help="With --from-log: k that was promised.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write n, b, k and the mechanism for another library (JSON).")
+    ] = None,
     override: Overrides = None,
     seed: Seed = None,
     allow_plugins: AllowPlugins = False,
@@ -48,7 +51,7 @@ def privacy(
     if noise is not None and epsilon is not None:
         raise typer.BadParameter("noise gives epsilon, and epsilon noise; give one or the other", param_hint="--noise")
     if from_log is not None:
-        if override or any(each is not None for each in (separation, noise, epsilon, seed)):
+        if override or any(each is not None for each in (separation, noise, epsilon, seed, export)):
             raise typer.BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
         _check_log(from_log, rounds, min_separation, most, allow_plugins, allow_outside, as_json)
         return
@@ -57,18 +60,29 @@ def privacy(
             "--rounds, --min-separation and --most go with --from-log; the scenario enforces its own"
         )
     assert file is not None
-    _promise(load(file, override, seed, allow_plugins, allow_outside), separation, noise, epsilon, as_json)
+    _promise(load(file, override, seed, allow_plugins, allow_outside), separation, noise, epsilon, as_json, export)
 
 
 def _promise(
-    scenario: object, separation: str | None, noise: float | None, epsilon: float | None, as_json: bool
+    scenario: object,
+    separation: str | None,
+    noise: float | None,
+    epsilon: float | None,
+    as_json: bool,
+    export: Path | None,
 ) -> None:
-    from fedsim.experiment.privacy import UNIT, promises
+    from fedsim.common.files import write_text
+    from fedsim.common.json_files import as_json as json_text
+    from fedsim.experiment.privacy import UNIT, exported, promises
     from fedsim.scenario import Scenario
 
     assert isinstance(scenario, Scenario)
     asked = None if separation is None else separations_of(separation, scenario.devices)
     found = promises(scenario, separation=asked, noise=noise, epsilon=epsilon)
+    if export is not None:
+        if len(found) > 1:
+            raise typer.BadParameter("one mechanism is exported; give one separation", param_hint="--export")
+        write_text(export, json_text(exported(scenario, found[0])))
     notes = dict.fromkeys(note for row in found for note in row.caveats)
     if as_json:
         say_json({"results": [row.as_dict() for row in found]})

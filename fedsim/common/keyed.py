@@ -46,6 +46,7 @@ class Purpose(IntEnum):
     REFERENCE = 15
     OWN_SELECTION = 16
     PARTICIPATIONS = 17
+    NOISE = 18
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -66,6 +66,8 @@ def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
 
     path: KeyPath = ("privacy", "mechanism")
     mistakes = [scenario.mistake((*path, *inner), message) for inner, message in check_mechanism(privacy)]
+    if privacy.training != "none":
+        mistakes += _check_private_training(scenario)
     try:
         bounds = enforced(scenario, population)
         if not mistakes and brought(privacy.mechanism.kind):  # the built-in ones have a guarantee, whatever the bounds
@@ -74,6 +76,24 @@ def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
         mistakes += error.mistakes
     except PluginError as error:
         mistakes.append(scenario.mistake(path, str(error)))
+    return mistakes
+
+
+def _check_private_training(scenario: Scenario) -> list[Mistake]:
+    from fedsim.learning.optimizers import OPTIMIZERS
+    from fedsim.learning.private import can_be_private
+
+    if scenario.learning is None:
+        message = "there is no learning, so that no training could clip or add noise"
+        return [scenario.mistake(("privacy", "training"), message)]
+    mistakes = []
+    for index, choice in enumerate(scenario.learning.optimizers):
+        if not OPTIMIZERS.check(choice.kind, {}) and not can_be_private(OPTIMIZERS.find(choice.kind)):
+            message = (
+                f"{choice.kind!r} makes more of the updates than their mean, so that noise on their sum would promise "
+                "nothing; privacy.training knows fedavg, debiased_fedavg and oracle_weighted"
+            )
+            mistakes.append(scenario.mistake(("learning", "optimizers", index), message))
     return mistakes
 
 

@@ -15,7 +15,8 @@ from fedsim.experiment.result import Result
 from fedsim.population import Population, check_feasible
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.enforced import caveats, enforced
-from fedsim.privacy.guarantee import Guarantee, guarantee
+from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
+from fedsim.privacy.mechanisms.blt import Blt
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.privacy import Privacy
@@ -94,6 +95,20 @@ def promises(
             raise ChainError("\n".join(mistake.message for mistake in mistakes))
         rows.append(_row(scenario, changed, privacy))
     return rows
+
+
+def exported(scenario: Scenario, row: Row) -> dict[str, Any]:
+    """Return what another library needs to make the same noise: n, b, k, the first column of C, and the scales.
+
+    For ``blt`` also its buffers: omega as ``output_scale`` and theta as ``buf_decay``.
+    """
+    assert scenario.privacy is not None
+    bounds, mechanism = row.guarantee.bounds, mechanism_of(scenario.privacy)
+    data = row.as_dict() | {"clip": scenario.privacy.clip}
+    data["coefficients"] = np.asarray(mechanism.coefficients(bounds), dtype=np.float64).tolist()
+    if isinstance(mechanism, Blt):
+        data["output_scale"], data["buf_decay"] = (each.tolist() for each in mechanism.parameters(bounds))
+    return data
 
 
 def _asked(scenario: Scenario, noise: float | None, epsilon: float | None) -> Privacy:

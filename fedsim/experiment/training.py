@@ -1,6 +1,6 @@
 """Trains what a scenario asks for over the log of its run, and over its unbiased twin."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -24,8 +24,11 @@ from fedsim.learning import (
     replay_together,
     summarise,
 )
+from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.log import Recorded
 from fedsim.population import Population
+from fedsim.privacy.enforced import enforced
+from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning, OptimizerChoice
 from fedsim.scenario.server import BufferedServer
@@ -73,6 +76,8 @@ def train(
     draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
     frequency = frequencies(log.participations, len(population))
     own = {choice.label: _build(choice, pi, frequency) for choice in learning.optimizers}
+    if (private := _private(scenario, population, replicate)) is not None:
+        own = {name: with_privacy(private, optimizer) for name, optimizer in own.items()}
     buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
     courses = [Course(log.rounds, log.participations, own, draws, buffer)]
     reference = None
@@ -107,6 +112,21 @@ def train(
     known = frequency if pi is None else pi
     metrics |= biases(problem, own, trained[0].ends, known, local_steps=work.steps, step_size=last)
     return table, metrics
+
+
+def _private(scenario: Scenario, population: Population, replicate: int) -> Callable[[Optimizer], Private] | None:
+    """Return what makes an optimizer of a run private; None where training is to be without."""
+    privacy = scenario.privacy
+    if privacy is None or privacy.clip is None or privacy.training == "none":
+        return None
+    noise, clip, server = None, privacy.clip, scenario.server
+    if privacy.training == "noise":
+        promised = guarantee(privacy, enforced(scenario, population))
+        scale = clip * promised.noise_multiplier * promised.sensitivity
+        draws = stream(scenario.seed, replicate, Purpose.NOISE)
+        noise = Noise(mechanism_of(privacy), promised.bounds, scale, draws)
+    divisor = server.buffer if isinstance(server, BufferedServer) else server.cohort
+    return lambda optimizer: Private(optimizer, clip, divisor, noise)
 
 
 def _build(choice: OptimizerChoice, pi: Floats | None, frequency: Floats) -> Optimizer:

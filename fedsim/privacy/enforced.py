@@ -64,7 +64,10 @@ def caveats(scenario: Scenario, population: Population) -> list[str]:
     if brought(server.selection.kind):
         found.append(f"it holds only if the selection law {server.selection.kind!r} does not look at the clients' data")
     found += _of_the_mechanism(scenario, bounds)
-    if scenario.learning is not None:
+    training = "none" if scenario.privacy is None else scenario.privacy.training
+    if training == "clip":
+        found.append("training here clips each update but adds no noise: its losses are those without privacy")
+    if scenario.learning is not None and training == "none":
         found.append(
             "training here neither clips nor adds noise, so its losses are those without privacy; the guarantee is of "
             "a server that clips each update last, after all weighting, and divides their sum by a fixed number"

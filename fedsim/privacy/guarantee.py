@@ -11,6 +11,7 @@ from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, noise_for, rho_of
 from fedsim.privacy.error import error
 from fedsim.privacy.mechanisms import MECHANISMS
+from fedsim.privacy.mechanisms.mechanism import Mechanism
 from fedsim.privacy.sensitivity import sensitivity
 from fedsim.scenario.component import chosen
 from fedsim.scenario.privacy import Privacy
@@ -70,6 +71,17 @@ def check_mechanism(privacy: Privacy) -> Findings:
     return MECHANISMS.check(*chosen(privacy.mechanism))
 
 
+def mechanism_of(privacy: Privacy) -> Mechanism:
+    """Return the mechanism that a scenario names.
+
+    Raises
+    ------
+    PluginError
+        When `check_mechanism` finds a mistake, or the constructor fails.
+    """
+    return MECHANISMS.build(*chosen(privacy.mechanism))
+
+
 def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
     """Return what a scenario's mechanism and noise promise.
 
@@ -79,7 +91,7 @@ def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
         If the mechanism is one's own and incomplete, fails, or has coefficients whose sensitivity is not known.
     """
     kind = privacy.mechanism.kind
-    mechanism = MECHANISMS.build(*chosen(privacy.mechanism))
+    mechanism = mechanism_of(privacy)
     where = f"privacy mechanism {kind!r}"
     with MECHANISMS.blame(where):
         c = np.asarray(mechanism.coefficients(bounds), dtype=np.float64)

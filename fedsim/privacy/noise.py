@@ -33,6 +33,12 @@ def correlated(mechanism: Mechanism, rows: Rows, bounds: ParticipationBounds) ->
     return convolved(inverse(mechanism.coefficients(bounds), bounds.rounds), rows) if own is None else own(rows, bounds)
 
 
+def rows_kept(mechanism: Mechanism, bounds: ParticipationBounds) -> int:
+    """Return how many rows `correlated` keeps: what a mechanism says by its own ``kept``, else all of them."""
+    own: Callable[[ParticipationBounds], int] | None = getattr(mechanism, "kept", None)
+    return bounds.rounds if own is None else own(bounds)
+
+
 def convolved(coefficients: Floats, rows: Rows) -> Iterator[Floats]:
     """Yield sum over j <= t of h_j z_{t-j} for each row z_t, h being the coefficients (n,); O(n d) memory."""
     past: list[Floats] = []

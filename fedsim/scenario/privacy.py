@@ -1,6 +1,6 @@
 """Differential privacy: which mechanism adds how much noise, and what it is to promise."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -23,10 +23,15 @@ class Privacy(Model):
     """At which delta; less than one over the number of clients, or it promises little."""
     clip: Annotated[float, Field(gt=0)] | None = None
     """Norm to which each update is clipped; with it the noise is told in its units too."""
+    training: Literal["none", "clip", "noise"] = "none"
+    """What training does of it; clip: each update is clipped, and their sum divided by the wanted cohort; noise: the
+    mechanism's noise is added to that sum too."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.noise_multiplier is None) == (self.epsilon is None):
             which = "and not both" if self.epsilon is not None else "to say how much noise there is"
             raise ValueError(f"needs noise_multiplier or epsilon, {which}")
+        if self.training != "none" and self.clip is None:
+            raise ValueError(f"training: {self.training} needs clip, the norm to which each update is clipped")
         return self

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -208,3 +209,22 @@ def test_a_cap_that_binds_wants_another_mechanism_than_banded(write: Write, mech
     change[1] = "population.0.participations={most: 18}"
     done = fedsim("privacy", write(CASE), *[part for each in change for part in ("--set", each)])
     assert "binds" not in done.stderr
+
+
+@pytest.mark.parametrize("mechanism", ["banded", "{kind: blt, buffers: 2}"])
+def test_what_is_exported_makes_the_same_noise(write: Write, tmp_path: Path, mechanism: str) -> None:
+    file, out = write(CASE), tmp_path / "mechanism.json"
+    change = ["--set", f"privacy.mechanism={mechanism}", "--set", "privacy.clip=0.5"]
+    (row,) = results(file, *change, "--export", out)
+    found = json.loads(out.read_text())
+    bounds = ParticipationBounds(found["rounds"], found["min_separation"], found["most_participations"])
+    c = np.array(found["coefficients"])
+    assert sensitivity(c, bounds) == found["sensitivity"] == row["sensitivity"]
+    assert found["noise_std"] == pytest.approx(0.5 * 2 * found["sensitivity"])
+    assert ("buf_decay" in found) == ("blt" in mechanism)
+    if "blt" in mechanism:
+        omega, theta = np.array(found["output_scale"]), np.array(found["buf_decay"])
+        assert c[1:] == pytest.approx(omega @ theta[:, None] ** np.arange(len(c) - 1), rel=1e-12)
+    done = fedsim("privacy", file, "--separation", "1,2", "--export", out)
+    assert done.returncode == 2
+    assert "one mechanism is exported; give one separation" in " ".join(done.stderr.split())

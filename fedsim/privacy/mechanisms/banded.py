@@ -56,6 +56,10 @@ class Banded:
         found = minimized(loss, square_root(bands)[1:], [(0.0, 1.0)] * (bands - 1), steps=500)
         return np.concatenate([np.ones(1), found.x])
 
+    def kept(self, bounds: ParticipationBounds) -> int:
+        """Return how many rows are kept: one fewer than there are bands."""
+        return len(self.coefficients(bounds)) - 1
+
     def correlate(self, rows: Rows, bounds: ParticipationBounds) -> Rows:
         """Yield the rows of C^{-1} Z, with a memory of as many rows as there are bands."""
         c = self.coefficients(bounds)

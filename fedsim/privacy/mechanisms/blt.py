@@ -81,6 +81,10 @@ class Blt:
             best = min(tried, key=lambda each: float(each.fun)).x
         return np.concatenate(_meant(best))
 
+    def kept(self, _bounds: ParticipationBounds) -> int:
+        """Return how many rows are kept: one for each buffer."""
+        return self.buffers
+
     def correlate(self, rows: Rows, bounds: ParticipationBounds) -> Rows:
         """Yield the rows of C^{-1} Z, with a memory of one row for each buffer."""
         omega, theta = self.parameters(bounds)

@@ -24,3 +24,7 @@ class Independent:
     def correlate(self, rows: Rows, _bounds: ParticipationBounds) -> Rows:
         """Yield the rows as they are."""
         return rows
+
+    def kept(self, _bounds: ParticipationBounds) -> int:
+        """Return 0: no row is kept."""
+        return 0

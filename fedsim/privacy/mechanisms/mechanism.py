@@ -14,7 +14,8 @@ class Mechanism(Protocol):
     {kind: my_package.my_module:MyMechanism}``, and its constructor is called with the options beside ``kind``.
 
     A method ``correlate(rows, bounds)`` is optional: it takes an iterator over the rows of Z, each of shape (d,), and
-    yields those of C^{-1} Z. Without one, `fedsim.privacy.noise.correlated` does that for any C, and keeps all rows.
+    yields those of C^{-1} Z; ``kept(bounds)`` then says how many rows it keeps. Without one,
+    `fedsim.privacy.noise.correlated` does that for any C, and keeps all rows.
     """
 
     def coefficients(self, bounds: ParticipationBounds, /) -> Floats:

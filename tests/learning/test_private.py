@@ -1,0 +1,188 @@
+"""Training with privacy: what is clipped, by what it is divided, and that the noise is the mechanism's."""
+
+import numpy as np
+import pytest
+
+from fedsim import Scenario, simulate
+from fedsim.common.arrays import Floats
+from fedsim.common.errors import ScenarioError
+from fedsim.common.keyed import Purpose, stream
+from fedsim.experiment.preflight import preflight
+from fedsim.experiment.result import Result
+from fedsim.learning import FedAvg, LearningError
+from fedsim.learning.optimizers.optimizer import Cohort
+from fedsim.learning.private import Noise, Private, with_privacy
+from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.population import build_population
+from fedsim.privacy import MECHANISMS, ParticipationBounds
+from fedsim.privacy.enforced import caveats, enforced
+from fedsim.privacy.guarantee import guarantee
+from fedsim.privacy.mechanisms.sqrt import square_root
+from tests.conftest import Load
+from tests.privacy.test_sensitivity import toeplitz
+
+BOUNDS = ParticipationBounds(8, 3)
+CHANGES = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+
+
+def noise(kind: str = "sqrt", scale: float = 2.0) -> Noise:
+    return Noise(MECHANISMS.build(kind, {}), BOUNDS, scale, stream(5, 0, Purpose.NOISE))
+
+
+def step(optimizer: Private, rounds: list[int]) -> list[Floats]:
+    """Return the steps from the origin in these rounds, in each of which three clients make the same changes."""
+    state, steps = optimizer.init(4, 2), []
+    for number in rounds:
+        state, scales = optimizer.prepare(state, Cohort(number, np.arange(3)))
+        assert scales.tolist() == [1.0, 1.0, 1.0]
+        state, model = optimizer.apply(state, np.zeros(2), Cohort(number, np.arange(3)), CHANGES)
+        steps.append(model)
+    return steps
+
+
+def test_each_change_is_clipped_and_their_sum_divided_by_the_wanted_cohort() -> None:
+    (found,) = step(Private(FedAvg(), 1.0, 5, None), [0])
+    assert found == pytest.approx((np.array([0.6, 0.8]) + np.array([0.3, 0.4])) / 5)
+    (found,) = step(Private(FedAvg(), 100.0, 3, None), [0])
+    assert found == pytest.approx(CHANGES.mean(axis=0))
+
+
+@pytest.mark.parametrize("kind", ["sqrt", "independent", "banded", "blt"])
+def test_each_round_has_its_own_row_of_the_noise(kind: str) -> None:
+    made = noise(kind)
+    z = 2.0 * np.array([made.draws.normals(np.arange(2), t) for t in range(8)])
+    expected = np.linalg.solve(toeplitz(made.mechanism.coefficients(BOUNDS), 8), z)
+    rounds = [0, 1, 4, 7]  # in the others nobody reported
+    steps = step(Private(FedAvg(), 1.0, 5, made), rounds)
+    plain = step(Private(FedAvg(), 1.0, 5, None), rounds)
+    assert np.array(steps) - np.array(plain) == pytest.approx(expected[rounds] / 5, abs=1e-12)
+
+
+def test_the_noise_of_sqrt_is_not_independent() -> None:
+    """What the other test compares with would be so for any C if the matrix were the identity."""
+    assert np.linalg.inv(toeplitz(square_root(8), 8))[1, 0] == pytest.approx(-0.5)
+
+
+def test_a_server_update_sees_what_is_private() -> None:
+    made = with_privacy(lambda each: Private(each, 1.0, 5, None), Composed(FedAvg(), Sgd(0.5)))
+    assert isinstance(made, Composed)
+    assert isinstance(made.optimizer, Private)
+
+
+LEARNING = "learning={problem: {kind: quadratic, dimension: 3}, optimizers: [fedavg, %s], step_size: 0.1}"
+PRIVATE = "privacy={mechanism: sqrt, noise_multiplier: 1, delta: 1e-3, clip: %s, training: %s}"
+
+
+def trained(small: Load, *changes: str) -> Result:
+    return simulate(small(LEARNING % "{kind: fedavg, name: other}", *changes))
+
+
+def losses(result: Result, name: str = "fedavg") -> list[float]:
+    assert result.learning is not None
+    return result.learning.filter(optimizer=name)["loss"].to_list()
+
+
+def test_off_clip_and_noise_are_three_runs_of_one_federation(small: Load) -> None:
+    plain = trained(small)
+    silent = trained(small, PRIVATE % (1, "none"))
+    wide = trained(small, PRIVATE % (1e6, "clip"))
+    clipped = trained(small, PRIVATE % (0.01, "clip"))
+    noisy = trained(small, PRIVATE % (0.01, "noise"))
+    again = trained(small, PRIVATE % (0.01, "noise"))
+    assert losses(silent) == losses(plain)
+    assert losses(wide) == pytest.approx(losses(plain), rel=1e-9)
+    assert losses(clipped)[1] > losses(wide)[1]
+    assert losses(noisy)[-1] != losses(clipped)[-1]
+    assert losses(noisy) == losses(again)
+    assert losses(noisy, "other") == losses(noisy)  # every optimizer of a run has the same noise
+    assert losses(trained(small, PRIVATE % (0.01, "noise"), "seed=1")) != losses(noisy)
+    for result in (silent, clipped, noisy):
+        assert result.participations.equals(plain.participations)
+
+
+def test_the_noise_has_the_size_that_the_ledger_says(small: Load) -> None:
+    """With a vanishing step nothing moves but by noise: its sums have the error that is reported."""
+    changes = ["stop.rounds=60", "population.0.separation=2", LEARNING.replace("0.1}", "1e-12, evaluate_every: 60}")]
+    wide = [
+        "learning.problem={kind: quadratic, dimension: 4000, clusters: 1, cluster_spread: 0.0, spread: 0.0}",
+        PRIVATE % (1.0, "noise"),
+    ]
+    scenario = small(*[each % "{kind: fedavg, name: other}" if "%s" in each else each for each in changes], *wide)
+    assert scenario.privacy is not None
+    promised = guarantee(scenario.privacy, enforced(scenario, build_population(scenario)))
+    private = Private(
+        FedAvg(),
+        1.0,
+        scenario.sync_server.cohort,
+        Noise(
+            MECHANISMS.build("sqrt", {}),
+            promised.bounds,
+            promised.noise_multiplier * promised.sensitivity,
+            stream(scenario.seed, 0, Purpose.NOISE),
+        ),
+    )
+    assert private.noise is not None
+    total = np.sum(list(private.noise.rows(4000)), axis=0)
+    assert total.std() == pytest.approx(promised.error_max, rel=0.05)
+    result = simulate(scenario)
+    assert result.learning is not None
+    loss = result.learning.filter(optimizer="fedavg", round=59)["loss"].item()
+    first = result.learning.filter(optimizer="fedavg", round=-1)["loss"].item()
+    assert loss - first == pytest.approx(0.5 * float(np.square(total / 3).sum()), rel=0.05)
+
+
+def test_a_buffered_server_divides_by_its_buffer(small: Load) -> None:
+    server = "server={mode: buffered, concurrency: 4, buffer: 3, cooldown_from: reported}"
+    plain, wide = trained(small, server), trained(small, server, PRIVATE % (1e6, "clip"))
+    noisy = trained(small, server, PRIVATE % (1e6, "noise"))
+    assert losses(wide) == pytest.approx(losses(plain), rel=1e-9)
+    assert losses(noisy) != losses(wide)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ([PRIVATE % ("null", "noise")], "privacy: training: noise needs clip"),
+        ([PRIVATE % (1, "noise")], "privacy.training: there is no learning"),
+        ([LEARNING % "mifa", PRIVATE % (1, "clip")], r"learning.optimizers\[1\]: 'mifa' makes more of the updates"),
+        ([PRIVATE % (1, "nosie")], "privacy.training: must be"),
+    ],
+)
+def test_what_cannot_be_private(small: Load, changes: list[str], told: str) -> None:
+    with pytest.raises(ScenarioError, match=told):
+        preflight(small(*changes))
+
+
+@pytest.mark.parametrize(
+    ("training", "told"),
+    [("none", "neither clips nor adds noise"), ("clip", "clips each update but adds no noise"), ("noise", None)],
+)
+def test_what_training_does_of_it_is_said(small: Load, training: str, told: str | None) -> None:
+    scenario: Scenario = small(LEARNING % "debiased_fedavg", PRIVATE.replace("1e-3", "1e-2") % (1, training))
+    said = "\n".join(caveats(scenario, build_population(scenario)))
+    assert ("training here" in said) == (told is not None)
+    assert told is None or told in said
+
+
+def test_noise_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsim.learning.private.free_bytes", lambda: 1000)
+    with pytest.raises(LearningError, match=r"the noise keeps 8 rows of 1,000 parameters, .* blt keeps one for each"):
+        noise().rows(1000)
+    noise("independent").rows(1000)
+
+
+def test_a_clip_undoes_debiasing_before_it_touches_fedavg(small: Load) -> None:
+    def biases(*changes: str) -> tuple[float, float]:
+        learning = LEARNING % "debiased_fedavg"
+        problem = (
+            "learning.problem={kind: quadratic, dimension: 3, clusters: 4, cluster_spread: 1.0, curvature_spread: 0.3}"
+        )
+        federation = ["population.0.separation=0", "stop.rounds=1500", "learning.step_size=0.02"]
+        metrics = simulate(small(learning, problem, *federation, "learning.evaluate_every=1500", *changes)).metrics
+        return metrics["learning.fedavg.bias"], metrics["learning.debiased_fedavg.bias"]
+
+    plain, loose, tight = biases(), biases(PRIVATE % (100, "clip")), biases(PRIVATE % (0.05, "clip"))
+    assert loose == pytest.approx(plain, rel=1e-6)
+    assert plain[1] < 0.3 * plain[0]
+    assert tight[1] > 3 * plain[1]
