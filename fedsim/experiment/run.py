@@ -19,7 +19,7 @@ from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
-from fedsim.scenario.server import BufferedServer
+from fedsim.scenario.server import RANDOM_SIZE, BufferedServer
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory.prediction import applicable, convergence_table
 
@@ -34,7 +34,7 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
         groups[population.group_names[group]][population.zone_names[zone]] = int(count)
     server = scenario.server
     places = server.concurrency if isinstance(server, BufferedServer) else None
-    return Setting(server.wanted, scenario.start, groups, places)
+    return Setting(server.wanted, scenario.start, groups, places, server.selection.kind not in RANDOM_SIZE)
 
 
 def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:

@@ -23,12 +23,15 @@ class Setting:
         The groups of the population by name, in order: how many devices live in which time zones.
     concurrency
         Places of a buffered server; None with synchronous rounds.
+    fixed_size
+        Whether a full round selects exactly as many as are wanted; not so with `bernoulli` and `poisson`.
     """
 
     wanted: int
     start: datetime
     groups: Mapping[str, Mapping[str, int]]
     concurrency: int | None = None
+    fixed_size: bool = True
 
 
 @dataclass(frozen=True)
