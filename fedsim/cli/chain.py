@@ -84,7 +84,8 @@ def chain(
 
 
 def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Say in words what was asked beside the stationary law."""
+    """Say in words what was asked beside the stationary law, and what it leaves out."""
+    yield from found["caveats"]
     if "buffered" in found:
         flow = found["buffered"]
         pace = f"{flow['versions_per_hour']:.4g} versions an hour"

@@ -88,7 +88,7 @@ def answer(result: Stationary) -> dict[str, Any]:
         ``separation`` (an integer, or one per client), ``method``, ``clients``, ``cohort``, ``law``, ``pi``
         (sums to 1), ``l1_uniform``, ``tv_uniform``, ``ratio`` (largest over smallest pi, null when that is
         infinite), ``error_bound`` (null for Monte Carlo), ``standard_error`` (null but for Monte Carlo),
-        ``period`` (null unless computed).
+        ``period`` (null unless computed), ``caveats`` (sentences).
     """
     rounds = result.separation
     return {
@@ -104,4 +104,5 @@ def answer(result: Stationary) -> dict[str, Any]:
         "error_bound": result.error_bound,
         "standard_error": None if result.standard_error is None else result.standard_error.tolist(),
         "period": result.period,
+        "caveats": list(result.caveats),
     }
