@@ -22,7 +22,7 @@ def chain(
     ] = None,
     method: Annotated[str, typer.Option(help="auto, closed-form, exact, mean-field or monte-carlo.")] = "auto",
     law: Annotated[
-        str | None, typer.Option(help="Instead of the scenario's selection law; bernoulli is known here too.")
+        str | None, typer.Option(help="Instead of the scenario's selection law; any that theory knows.")
     ] = None,
     target_l1: Annotated[
         float | None, typer.Option(metavar="X", help="Find the smallest R with an L1 distance from uniform <= X.")
@@ -86,7 +86,8 @@ def chain(
 
 
 def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Say in words what was asked beside the stationary law."""
+    """Say in words what was asked beside the stationary law, and what it leaves out."""
+    yield from found["caveats"]
     if "buffered" in found:
         flow = found["buffered"]
         pace = f"{flow['versions_per_hour']:.4g} versions an hour"

@@ -19,7 +19,7 @@ from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
-from fedsim.scenario.server import BufferedServer
+from fedsim.scenario.server import RANDOM_SIZE, BufferedServer
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory.prediction import applicable, convergence_table
 
@@ -40,7 +40,8 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
         from fedsim.privacy.guarantee import guarantee
 
         figures = guarantee(scenario.privacy, enforced(scenario, population)).figures
-    return Setting(server.wanted, scenario.start, groups, places, figures)
+    fixed_size = server.selection.kind not in RANDOM_SIZE
+    return Setting(server.wanted, scenario.start, groups, places, figures, fixed_size)
 
 
 def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:

@@ -295,6 +295,10 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
             raise ValueError(
                 "with shortage: skip and no pause, skipped rounds take no time: give stop.rounds or server.pause"
             )
+        if server.selection.kind == "poisson" and self.stop.rounds is None and server.pause == 0:
+            raise ValueError(
+                "with selection: poisson and no pause, empty rounds take no time: give stop.rounds or server.pause"
+            )
         return self
 
     @classmethod

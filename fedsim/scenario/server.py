@@ -12,7 +12,11 @@ from fedsim.scenario.units import Duration, PositiveDuration
 MOST_CLIENTS = 10_000_000
 MODES = ("sync", "buffered")
 
-SelectionKind = Literal["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]
+SelectionKind = Literal[
+    "midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli", "poisson", "age", "stratified"
+]
+RANDOM_SIZE = ("bernoulli", "poisson")
+"""Laws that choose a random number of clients."""
 
 
 class Selection(Model):
@@ -21,7 +25,9 @@ class Selection(Model):
     kind: SelectionKind
     """midzuno: the paper's law, one client by weight and the rest uniformly; uniform; successive: one by one by weight
     (Plackett-Luce); groups: one block of `cohort` consecutive clients by the block's weight; cyclic: everyone in
-    turn; bernoulli: each client by itself, by weight, so that `cohort` are expected."""
+    turn; bernoulli: each client by itself, by weight, so that `cohort` are expected; poisson: each by itself with the
+    constant probability cohort p_i, so that rounds never wait; age: who was selected longest ago first; stratified:
+    each group its share of the cohort by weight, within it one by one by weight."""
 
 
 SelectionChoice = Annotated[Selection | Component, Kinds(short_kind, SelectionKind)]
@@ -80,12 +86,14 @@ class SyncServer(_Server):
     @property
     def least(self) -> int:
         """Fewest clients with which a round can start."""
+        if self.selection.kind == "poisson":
+            return 0
         return 1 if self.shortage == "proceed" else self.wanted
 
     @property
     def fixed_size(self) -> bool:
         """Whether a cohort has as many clients as are asked for."""
-        return self.selection.kind != "bernoulli"
+        return self.selection.kind not in RANDOM_SIZE
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -141,9 +149,10 @@ class BufferedServer(_Server):
             raise ValueError(
                 "'groups' takes whole groups, and a buffered server fills places one by one as they come free"
             )
-        if selection.kind == "bernoulli":
+        if selection.kind in RANDOM_SIZE:
             raise ValueError(
-                "'bernoulli' chooses a random number of clients, and a buffered server wants one for each free place"
+                f"{selection.kind!r} chooses a random number of clients, and a buffered server wants one for each free "
+                "place"
             )
         return selection
 

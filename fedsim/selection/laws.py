@@ -19,15 +19,19 @@ _BUILT_IN = {
     "groups": "fedsim.selection.groups:Groups",
     "cyclic": "fedsim.selection.cyclic:Cyclic",
     "bernoulli": "fedsim.selection.bernoulli:Bernoulli",
+    "poisson": "fedsim.selection.poisson:Poisson",
+    "age": "fedsim.selection.age:Age",
+    "stratified": "fedsim.selection.stratified:Stratified",
 }
+_KNOWN_TO_THEORY = [name for name in _BUILT_IN if name not in {"age", "stratified"}]
 LAWS: Final = Registry[Law]("a selection law", Law, _BUILT_IN, offered=("weights", "cohort", "streams"))
 
 
 def check_law(choice: Selection | Component) -> Findings:
     """Return every mistake in a scenario's choice of a law, without building it: pairs (path, message)."""
     findings = LAWS.check(*chosen(choice))
-    if not findings and theory_of(choice) not in (None, *_BUILT_IN):
-        known = ", ".join(_BUILT_IN)
+    if not findings and theory_of(choice) not in (None, *_KNOWN_TO_THEORY):
+        known = ", ".join(_KNOWN_TO_THEORY)
         message = f"{choice.kind!r} has the theory {theory_of(choice)!r}; it must be None or one of {known}"
         findings.append((("kind",), message))
     return findings

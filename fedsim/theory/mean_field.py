@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Floats
 from fedsim.theory.question import Question, ask, per_client, reduced
 from fedsim.theory.result import Stationary
+from fedsim.theory.stalls import stall_caveats
 
 _TOLERANCE = 1e-13  # of the logarithm of a mass
 _SWEEPS = 30
@@ -57,13 +58,15 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     and is at most 1, which says nothing. The form was argued and the constants were set by comparison with exact
     results, so it is an estimate and no bound: ``docs/chain.md`` tells how often it was exceeded. Without separation it
     is 0 and the mean field exact for ``midzuno`` and ``bernoulli``. Shortages are not modelled: the answer is for the
-    chain while it does not stall.
+    chain while it does not stall, and where it may, `caveats` of the answer say what a trial showed.
     """
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
     taken = participation(units)
     pi = per_client(question, taken / taken.sum())
-    return Stationary(pi, *question.asked, method="mean-field", error_bound=_error(units, taken))
+    return Stationary(
+        pi, *question.asked, method="mean-field", error_bound=_error(units, taken), caveats=stall_caveats(units)
+    )
 
 
 def participation(units: Question) -> Floats:

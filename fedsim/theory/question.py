@@ -59,6 +59,8 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
         most floor(N / B) - 1, and always-available clients of separations R_i can supply at most sum_i 1 / (1
         + R_i) participations a round.
     """
+    if law == "poisson":
+        raise ChainError("law 'poisson' is answered exactly for any separations, by the method 'closed-form' alone")
     if law not in LAWS:
         raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(LAWS)}")
     shares = normalised(weights)
@@ -67,7 +69,7 @@ def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str 
         raise ChainError(
             f"the cohort is {size}, more than the {shares.size} clients there are: it must be at most {shares.size}"
         )
-    rounds = _separation(separation, shares.size)
+    rounds = separations(separation, shares.size)
     if law == "groups" and shares.size % size:
         raise ChainError(
             f"{shares.size} clients do not divide into groups of {size}: with law 'groups' the number of "
@@ -156,7 +158,8 @@ def largest_separation(clients: int, cohort: int) -> int:
     return clients // cohort - 1
 
 
-def _separation(separation: ArrayLike, clients: int) -> int | Ints:
+def separations(separation: ArrayLike, clients: int) -> int | Ints:
+    """Return one common separation, or (N,) separations, after checking that they are whole numbers from 0 on."""
     try:
         values = np.asarray(separation)
     except (TypeError, ValueError):

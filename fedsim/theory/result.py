@@ -39,6 +39,8 @@ class Stationary:
         How many sets of states the chain can end up in, where the method computes it (``exact``).
     states
         Number of states that were visited, where the method enumerates them (``exact``).
+    caveats
+        What the answer leaves out, in sentences: ``mean-field`` with separations that differ does not see stalls.
     """
 
     pi: Floats
@@ -52,6 +54,7 @@ class Stationary:
     period: int | None = None
     recurrent_classes: int | None = None
     states: int | None = None
+    caveats: tuple[str, ...] = ()
 
     @property
     def clients(self) -> int:

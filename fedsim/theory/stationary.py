@@ -11,6 +11,7 @@ from fedsim.theory.exact import exact
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
 from fedsim.theory.question import ask
+from fedsim.theory.renewals import LAW, renewals
 from fedsim.theory.result import Stationary
 
 METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
@@ -39,7 +40,8 @@ def stationary(
     cohort
         Clients per round, B.
     law
-        ``midzuno``, ``uniform``, ``successive``, ``groups``, ``cyclic`` or ``bernoulli``.
+        ``midzuno``, ``uniform``, ``successive``, ``groups``, ``cyclic``, ``bernoulli`` or
+        ``poisson``, whose closed form takes any separations.
     method
         ``closed-form``, ``exact``, ``mean-field``, ``monte-carlo``, or ``auto``: the closed form where there
         is one; else exact up to 20,000 states; else the mean field if it expects a relative error of at most
@@ -59,6 +61,8 @@ def stationary(
     """
     if method not in METHODS:
         raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
+    if law == LAW and method in {"auto", "closed-form"}:
+        return renewals(weights, separation, cohort)
     if method == "closed-form" or (method == "auto" and has_closed_form(ask(weights, separation, cohort, law))):
         return closed_form(weights, separation, cohort, law)
     if method == "exact":
@@ -84,7 +88,7 @@ def answer(result: Stationary) -> dict[str, Any]:
         ``separation`` (an integer, or one per client), ``method``, ``clients``, ``cohort``, ``law``, ``pi``
         (sums to 1), ``l1_uniform``, ``tv_uniform``, ``ratio`` (largest over smallest pi, null when that is
         infinite), ``error_bound`` (null for Monte Carlo), ``standard_error`` (null but for Monte Carlo),
-        ``period`` (null unless computed).
+        ``period`` (null unless computed), ``caveats`` (sentences).
     """
     rounds = result.separation
     return {
@@ -100,4 +104,5 @@ def answer(result: Stationary) -> dict[str, Any]:
         "error_bound": result.error_bound,
         "standard_error": None if result.standard_error is None else result.standard_error.tolist(),
         "period": result.period,
+        "caveats": list(result.caveats),
     }

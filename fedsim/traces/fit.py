@@ -75,12 +75,12 @@ class Fit:
 
 
 class _Fitted(NamedTuple):
-    """What `Fit` has, and the curve of 24 hours."""
+    """What `Fit` has, the curve of 24 hours, and, for habits, what each condition is to be compared with."""
 
     availability: dict[str, Any]
     curve: Floats
     laws: dict[str, list[FittedLaw]]
-    conditions: dict[str, Misfit]
+    curves: dict[str, Floats]
     notes: list[str]
 
 
@@ -104,6 +104,10 @@ def fit(pattern: Pattern, kind: FitKind) -> Fit:
         found = model(pattern)
     except ValueError as error:
         raise TraceError(f"cannot be fitted by {kind}: {error}") from None
+    conditions = {
+        name: misfit(habits_shares(Habits.model_validate({**found.availability, "require": [name]})), recorded)
+        for name, recorded in found.curves.items()
+    }
     out_of_sample, by_hour = None, np.empty(0)
     try:
         curve, judged = model(_every_other(pattern, 0)).curve, _recorded_curve(_every_other(pattern, 1))
@@ -113,7 +117,7 @@ def fit(pattern: Pattern, kind: FitKind) -> Fit:
     return Fit(
         found.availability,
         misfit(found.curve, _recorded_curve(pattern)),
-        found.conditions,
+        conditions,
         found.laws,
         found.notes,
         out_of_sample,
@@ -196,13 +200,8 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
         notes.append("the habits of being on a network are not estimated; they keep their defaults")
     if "charging" in model:
         notes.append("`spread` of charging, how much persons differ in how often they charge, keeps its default")
-    conditions = {
-        name: misfit(
-            habits_shares(Habits.model_validate({**model, "require": [name]})), hourly_shares(spans, begin, end)
-        )
-        for name, spans in curves.items()
-    }
-    return _Fitted(model, habits_shares(Habits.model_validate(model)), {}, conditions, notes)
+    recorded = {name: hourly_shares(spans, begin, end) for name, spans in curves.items()}
+    return _Fitted(model, habits_shares(Habits.model_validate(model)), {}, recorded, notes)
 
 
 def hourly_shares(spans: Spans, begin: float, end: float) -> Floats:

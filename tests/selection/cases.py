@@ -1,6 +1,6 @@
 """Candidates and requests for a law that is asked by itself."""
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import Population
 from fedsim.scenario.component import Component
-from fedsim.scenario.server import Selection
+from fedsim.scenario.server import Selection, SelectionKind
 from fedsim.selection import Candidates, Law, Request, selection_law
 
 
@@ -52,6 +52,6 @@ def request(number: int, count: int, after: int = -1, everyone: NDArray[np.int64
 
 def law_of(kind: str, weights: NDArray[np.float64], cohort: int, seed: int, **options: Any) -> Law:
     """Return a law by name, with options where it is not built in."""
-    known = kind in {"midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"}
+    known = kind in get_args(SelectionKind)
     choice = Selection.model_validate({"kind": kind}) if known else Component(kind=kind, **options)
     return selection_law(choice, weights, cohort, seed, 0)

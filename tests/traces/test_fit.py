@@ -79,6 +79,7 @@ def test_censored_lengths_count() -> None:
         fit_laws(Lengths(lengths[:3], cuts))
 
 
+@pytest.mark.long
 def test_habits_come_back() -> None:
     """From two weeks of 200 persons: usual times within 20 minutes, chances within a tenth, curves within 6 %."""
     written = {

@@ -47,7 +47,8 @@ class Rounds:
             metrics["rounds.target_share"] = mean(rounds["outcome"] == "target")
             if in_rounds:  # a buffered server's version wants no number of clients, and need not select any
                 waited = pl.col("selected_s").is_null() | (pl.col("selected_s") > pl.col("opened_s"))
-                short = rounds.select(waited | (pl.col("selected") < run.setting.wanted))
+                full = run.setting.wanted if run.setting.fixed_size else 0
+                short = rounds.select(waited | (pl.col("selected") < full))
                 metrics["rounds.shortage_share"] = mean(short.to_series())
                 metrics |= _waits(rounds, run.ended_s)
         started = rounds.filter(pl.col("selected_s").is_not_null()) if in_rounds else rounds

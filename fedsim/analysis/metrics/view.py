@@ -25,6 +25,8 @@ class Setting:
         Places of a buffered server; None with synchronous rounds.
     privacy
         What the scenario's ``privacy`` promises, figures by name; empty without one.
+    fixed_size
+        Whether a full round selects exactly as many as are wanted; not so with `bernoulli` and `poisson`.
     """
 
     wanted: int
@@ -32,6 +34,7 @@ class Setting:
     groups: Mapping[str, Mapping[str, int]]
     concurrency: int | None = None
     privacy: Mapping[str, float] = field(default_factory=dict)
+    fixed_size: bool = True
 
 
 @dataclass(frozen=True)

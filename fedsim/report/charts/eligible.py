@@ -24,6 +24,7 @@ from fedsim.report.charts.marks import (
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, fixed, percent
 from fedsim.report.tables import Table, thinned
+from fedsim.scenario.server import RANDOM_SIZE
 
 RESOLUTION = 1_000
 """Shortages closer to each other than this part of the run are drawn as one."""
@@ -129,8 +130,8 @@ def lacking(run: FinishedRun) -> tuple[Floats, Floats]:
     """
     wanted = run.wanted or 0
     waited = pl.col("selected_s") > pl.col("opened_s")
-    # Bernoulli draws select more or fewer than wanted by their nature.
-    random = run.scenario.server.selection.kind == "bernoulli"
+    # These laws select more or fewer than wanted by their nature.
+    random = run.scenario.server.selection.kind in RANDOM_SIZE
     went_on = pl.col("selected_s").is_not_null() & (pl.col("selected") < (0 if random else wanted))
     nobody = pl.col("selected_s").is_null()
     end = pl.when(went_on | nobody).then(pl.col("closed_s")).otherwise(pl.col("selected_s"))
