@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all style types quick replay reports schema clean
+.PHONY: demo test test-all style types quick replay reports studies schema clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -41,6 +41,15 @@ replay: $(READY)
 reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
 	$(BIN)/python reports/make.py
+	$(BIN)/python reports/two_speeds.py
+	$(BIN)/python reports/claims.py
+
+# What takes many draws: half an hour on one idle core. With names after them, the scripts make some of it.
+studies: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
+	$(BIN)/python reports/draws.py
+	$(BIN)/python reports/networks.py
+	$(BIN)/python reports/claims.py
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json
