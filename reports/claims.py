@@ -108,6 +108,15 @@ def network(kept: Kept) -> str:
     return table(["R", "optimizer", "mean model", "single models", "settled"], rows)
 
 
+def predicted(kept: Kept) -> str:
+    """Return the table of FedAvg's distance from the optimum, as foreseen and as measured."""
+    found = kept["measured"]["quadratic-bias"]["metrics"]
+    names = ("learning.fedavg.bias_predicted", "learning.fedavg.bias")
+    return table(
+        ["R", "computed", "run"], [[r, *(f"{found[r][name]:.3f}" for name in names)] for r in map(str, SEPARATIONS)]
+    )
+
+
 def steps(kept: Kept) -> str:
     """Return the table of biases by step size, at R = 0 on digits."""
     rows = []
@@ -382,6 +391,7 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "speed": speed,
     "draws": draws,
     "network": network,
+    "predicted": predicted,
     "steps": steps,
     "weights": weights,
     "largest-weights": largest_weights,

@@ -42,6 +42,7 @@ def test_every_region_is_in_a_page_and_ends(claims: ModuleType) -> None:
     [
         ("measured", ("debiased-synthetic", "metrics", "4", "learning.fedavg.excess_loss"), "readme"),
         ("measured", ("fedavg-synthetic", "metrics", "19", "learning.fedavg.average_excess_loss"), "claims"),
+        ("measured", ("quadratic-bias", "metrics", "8", "learning.fedavg.bias"), "predicted"),
         ("two-speeds", ("lemma_3", "8", "400"), "claims"),
         ("two-speeds", ("running_l1", "50", "100"), "claims"),
         ("draws", ("digits-draws", "records", 5, "average_loss"), "draws"),
