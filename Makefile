@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all style types quick replay reports schema clean
+.PHONY: demo test test-all style types quick replay reports studies schema clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -31,17 +31,26 @@ quick: $(TEST_READY)
 test-all: style types
 	$(BIN)/pytest -n 2
 
-# Every scenario of the repository: its limits, and that no figure has drifted from its lock file. Needs the same extras
-# as the reports.
+# Every scenario of the repository but those of MNIST, which is not here: its limits, and that no figure has drifted from
+# its lock file. Needs the same extras as the reports.
 replay: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
-	$(BIN)/fedsim replay scenarios --locked
+	find scenarios -name '*.fedsim.yaml' ! -name 'mnist-*' | sort | xargs $(BIN)/fedsim replay --locked
 
 # Needs the extras: scikit-learn's digits, and PyTorch for the network.
 reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
 	$(BIN)/python reports/make.py
 	$(BIN)/fedsim playground --out docs/playground.html
+	$(BIN)/python reports/two_speeds.py
+	$(BIN)/python reports/claims.py
+
+# What takes many draws: half an hour on one idle core. With names after them, the scripts make some of it.
+studies: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
+	$(BIN)/python reports/draws.py
+	$(BIN)/python reports/networks.py
+	$(BIN)/python reports/claims.py
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json

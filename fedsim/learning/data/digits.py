@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning.data.dataset import Samples
 from fedsim.learning.failures import LearningError
@@ -32,7 +33,12 @@ def digits(seed: int) -> Samples:
             "the digits come with scikit-learn, which is not installed; pip install 'fedsim-participation[data]'"
         ) from None
     inputs, targets = load_digits(return_X_y=True)
+    return held_out(np.asarray(inputs, dtype=np.float64) / 16.0, np.asarray(targets, dtype=np.int64), seed)
+
+
+def held_out(inputs: Floats, targets: Ints, seed: int) -> Samples:
+    """Return the samples in an order drawn by the seed, the first fifth of them to test on."""
     order = np.argsort(stream(seed, 0, Purpose.PROBLEM).bits(_ORDER, np.arange(len(targets))))
-    inputs, targets = np.asarray(inputs, dtype=np.float64)[order] / 16.0, np.asarray(targets, dtype=np.int64)[order]
-    held_out = round(TEST_SHARE * len(targets))
-    return Samples(inputs[held_out:], targets[held_out:], inputs[:held_out], targets[:held_out])
+    inputs, targets = inputs[order], targets[order]
+    tested = round(TEST_SHARE * len(targets))
+    return Samples(inputs[tested:], targets[tested:], inputs[:tested], targets[:tested])

@@ -24,7 +24,7 @@ _TYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4"
 _LARGEST: Final = 2**30
 _FLOAT: Final = 8  # bytes of the numbers that all become
 _ARRAYS: Final = ("x_train", "y_train", "x_test", "y_test")
-_IDX: Final = (
+FILES: Final = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
@@ -100,11 +100,11 @@ def _check_size(path: Path, count: int) -> None:
 
 def _folder(path: Path) -> list[NDArray[np.generic]]:
     found = []
-    for name in _IDX:
+    for name in FILES:
         candidates = [path / name, path / f"{name}.gz", path / name.replace("-idx", ".idx")]
         file = next((file for file in candidates if file.is_file()), None)
         if file is None:
-            raise LearningError(f"{path} has no {name} or {name}.gz")
+            raise LearningError(f"{path} has no {name} or {name}.gz; MNIST is the four files {', '.join(FILES)}")
         found.append(read_idx(file))
     return found
 

