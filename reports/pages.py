@@ -27,6 +27,7 @@ from fedsim.report.render import Picture, picture
 from fedsim.report.stamp import scenario_version
 from fedsim.report.sweep_axes import Axis
 from fedsim.report.tables import Table
+from fedsim.sweeps import store
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.sweep import run_sweep
@@ -209,9 +210,8 @@ def sweep_page(scenario: str) -> Document:
         plan = plan_sweep(Scenario.load(HERE.parent / file))
         run_sweep(plan, directory, backend_of("process", 2), provenance=RunProvenance(file))
         # What differs from one making to the next has no place in a page that is kept.
-        meta = json.loads((directory / "sweep.json").read_text(encoding="utf-8"))
-        meta |= {"command": f"fedsim sweep {file}", "wall_time_s": None}
-        (directory / "sweep.json").write_text(json.dumps(meta), encoding="utf-8")
+        meta = store.read_sweep(directory)
+        store.write_sweep(directory, {**meta, "command": f"fedsim sweep {file}", "wall_time_s": None})
         document = document_of(directory)
     write_document(document, HERE / f"{Path(scenario).name}.html")
     return document

@@ -266,8 +266,8 @@ def one_client(directory: Path) -> None:
         directory / "clients.parquet",
         lambda clients: clients.head(1).with_columns(
             pl.lit(1.0).alias("weight"),
-            pl.lit(0).alias("separation"),
-            pl.lit(1).alias("participations"),
+            pl.lit(0, pl.Int64).alias("separation"),
+            pl.lit(1, pl.Int64).alias("participations"),
             pl.lit(1.0).alias("frequency"),
             pl.lit(1.0).alias("pi"),
         ),

@@ -84,8 +84,8 @@ def test_metrics_without_a_finite_value_are_left_out(run_directory: Path) -> Non
 
 
 def test_a_directory_that_cannot_be_written(run_directory: Path) -> None:
-    (run_directory / "figures").write_text("in the way")
-    with pytest.raises(RunError, match="figures cannot be written"):
+    (run_directory / "report.html").mkdir()
+    with pytest.raises(RunError, match=r"report\.html cannot be written"):
         write_report(run_directory)
 
 

@@ -133,5 +133,5 @@ def test_a_closed_journal_holds_no_rows_any_more(small: Load, tmp_path: Path) ->
 def test_a_journal_that_cannot_be_read(tmp_path: Path) -> None:
     for content in (b"PK", b"PK\x03\x04", b"nonsense"):
         (tmp_path / "state.npz").write_bytes(content)
-        with pytest.raises(RunError, match=r"state\.npz cannot be read"):
+        with pytest.raises(RunError, match=r"state\.npz is damaged"):
             Journal(tmp_path)

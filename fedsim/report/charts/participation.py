@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from fedsim.analysis.participation import by_chance
 from fedsim.common.arrays import Floats
+from fedsim.report.bias import bias_of, chance_words
 from fedsim.report.binning import POINTS, Binned, binned, edges
 from fedsim.report.charts.chance import Envelope, around_uniform, in_order
 from fedsim.report.charts.marks import MUTED, SERIES, finish, line, linear, logarithmic, rule, scaled, spans_decades
@@ -62,6 +63,8 @@ class Participation:
         Mean frequency times N of the first tenth of the clients in that order, and of the last.
     measured_l1, chance_l1
         L1 distance of the frequencies from uniform, and the one to be expected by chance alone.
+    compared
+        What the two come to, in words; empty where that is not known.
     """
 
     clients: int
@@ -75,6 +78,7 @@ class Participation:
     tenths: tuple[float, float] = (1.0, 1.0)
     measured_l1: float = 0.0
     chance_l1: float = 0.0
+    compared: str = ""
 
 
 def participation_data(run: FinishedRun) -> Participation | str:
@@ -112,6 +116,7 @@ def participation_data(run: FinishedRun) -> Participation | str:
         tenths=(float(frequency[:tenth].mean()), float(frequency[-tenth:].mean())),
         measured_l1=float(np.abs(frequency - 1).mean()),
         chance_l1=by_chance(taken, clients),
+        compared=chance_words(bias_of(run)),
     )
 
 
@@ -159,7 +164,8 @@ class ParticipationChart:
                 f"{fixed(data.measured_l1)}."
             )
         if data.order == "frequency":
-            notes.append("All clients weigh the same, so they are in the order of their frequency.")
+            ordered = "All clients weigh the same, so they are in the order of their frequency."
+            notes.append(f"{ordered} {data.compared}".strip())
         elif data.order == "theory":
             notes.append("All clients weigh the same, so they are in the order of what theory predicts.")
         if data.measured.size > 1:
