@@ -23,6 +23,7 @@ from pages import REFERENCE, RUNS, STUDIES, SWEEPS, Claim, figure_page, run_page
 from fedsim import Scenario, simulate
 from fedsim.experiment.run_directory import Provenance
 from fedsim.report.document import Document
+from fedsim.report.formatting import number
 from fedsim.report.markdown import escape
 from fedsim.report.page import write_document
 
@@ -74,9 +75,14 @@ def above(found: Mapping[str, float], name: str, what: str = "average_loss") -> 
     return found[f"learning.{name}.{what}"] - found[f"learning.{REFERENCE}.{what}"]
 
 
+def rounded(value: float) -> str:
+    """Write a difference with its sign and two digits: one run knows no more."""
+    return f"{'+' if value >= 0 else '-'}{number(abs(value), 2)}"
+
+
 def listed(results: Results, name: str, what: str = "average_loss") -> str:
     """Write these differences, by separation."""
-    return ", ".join(f"{above(found, name, what):+.5f} (R = {r})" for r, found in results.items())
+    return ", ".join(f"{rounded(above(found, name, what))} (R = {r})" for r, found in results.items())
 
 
 def falls(values: Sequence[float], slack: float = 0.0) -> bool:
@@ -111,14 +117,15 @@ def claims(known: Mapping[str, Results]) -> list[Claim]:
         def fedavg_stays(results: Results) -> tuple[str, str]:
             [found] = results.values()
             ratio = above(found, "fedavg") / max(1e-12, abs(above(found, "debiased_fedavg")))
-            text = (
-                f"above uniform: FedAvg {above(found, 'fedavg'):+.5f}, Debiased {above(found, 'debiased_fedavg'):+.5f}"
-            )
+            ours, theirs = above(found, "debiased_fedavg"), above(found, "fedavg")
+            text = f"above uniform: FedAvg {rounded(theirs)}, Debiased {rounded(ours)}"
             return text, "holds" if ratio > 2 else "does not hold"
 
         def varp_stays(results: Results, tolerance: float = tolerance) -> tuple[str, str]:
             [found] = results.values()
-            text = f"above uniform: FedVARP {above(found, 'fedvarp'):+.5f}, FedAvg {above(found, 'fedavg'):+.5f}"
+            text = (
+                f"above uniform: FedVARP {rounded(above(found, 'fedvarp'))}, FedAvg {rounded(above(found, 'fedavg'))}"
+            )
             return text, "does not reproduce" if above(found, "fedvarp") < tolerance else "holds"
 
         add(f"fedavg-{problem}", f"Larger R, smaller bias of FedAvg ({problem})", smaller_bias)

@@ -88,6 +88,7 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame],
         version=version,
         kind="sweep",
         name=name,
+        finding="; ".join(f"{each.claim}: {each.verdict}" for each in claims) + ".",
         description=scenario.description,
         answer=answer,
         charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names)},
@@ -225,15 +226,16 @@ def write_list(
     shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed]
     pages = {each.name: each for each in figures}
     met = sum(claim.status == "pass" for claim in claims)
-    told = (
-        f"{met} of {len(claims)} claims hold as they were tested, {sum(claim.status == 'warn' for claim in claims)} "
-        f"in part, {sum(claim.status == 'fail' for claim in claims)} not. Made by make reports from the scenarios of "
-        "the repository."
+    partly, missed = (sum(claim.status == status for claim in claims) for status in ("warn", "fail"))
+    told = f"Of {len(claims)} claims that were tested {met} hold, {partly} in part, and {missed} do not."
+    about = (
+        "What the paper (Sun et al., arXiv:2410.01209) claims of participation with a minimum separation R, and what "
+        "was measured, each on one seed; docs/paper-results.md has more seeds. Made by make reports."
     )
     table = [{**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(pages, claim)} for claim in claims]
     context = {"claims": table, "sections": shown}
-    name = "What the paper claims, and what holds"
-    write_document(Document("index", name, told, context=context), HERE / "index.html")
+    document = Document("index", "what the paper claims", told, about, context=context)
+    write_document(document, HERE / "index.html")
 
 
 def _thumbnail(pages: Mapping[str, Document], claim: Claim) -> Picture | None:

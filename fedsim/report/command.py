@@ -60,7 +60,7 @@ def report_directories(
         reports += [] if place is None else [(f"{quote(place.name)}/{PAGE}", document)]
     if form == "html" and out is not None and len(directories) > 1:
         listed = f"{len(directories)} reports, made by fedsim report."
-        index = Document("index", out.resolve().name, listed, context={"sections": [("Reports", reports)]})
+        index = Document("index", out.resolve().name, description=listed, context={"sections": [("Reports", reports)]})
         printed.append(str(write_document(index, out / INDEX)))
     return printed
 

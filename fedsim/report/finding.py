@@ -1,5 +1,6 @@
 """The finding of a run in one sentence that needs no glossary: the title of its page."""
 
+from fedsim.report.answer import STUDENT
 from fedsim.report.bias import Seen, bias_of
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import capitalized, percent, roughly
@@ -29,10 +30,16 @@ def finding(run: FinishedRun) -> str:
     if bias.seen is Seen.NONE:
         return "No bias to be seen: turns are spread as equal chances would spread them."
     if bias.seen is Seen.BIAS:
-        return f"{capitalized(roughly(bias.misplaced))} of all turns go to the wrong devices{_who(run)}."
+        return f"{_share(run, bias.misplaced)} of all turns go to the wrong devices{_who(run)}."
     begin = "Too short to tell how biased" if bias.seen is Seen.UNCLEAR else "Hardly biased"
     misplaced, fair = percent(bias.misplaced), percent(bias.misplaced_by_chance)
     return f"{begin}: {misplaced} of all turns go to the wrong devices, and equal chances would misplace {fair}."
+
+
+def _share(run: FinishedRun, misplaced: float) -> str:
+    """Write the share as a person says it, as far as its interval allows."""
+    margin = STUDENT * run.metrics.get("participation.l1_uniform_se", 0.0) / 2
+    return capitalized(roughly(misplaced, margin))
 
 
 def _who(run: FinishedRun) -> str:

@@ -160,13 +160,18 @@ _FRACTIONS = (
 _NEAR, _NEARER = 0.035, 0.01
 
 
-def roughly(share: float) -> str:
-    """Say a share of one as a person would: ``a third``, ``more than a third``; small ones in per cent."""
+def roughly(share: float, margin: float = 0.0) -> str:
+    """Say a share of one as a person would: ``a third``, ``more than a third``; small ones in per cent.
+
+    So are those of which `margin`, half of their interval, leaves open whether that is so.
+    """
     fraction, words = min(_FRACTIONS, key=lambda each: abs(each[0] - share))
     if abs(fraction - share) > _NEAR or share < 0.08:
-        return percent(share)
+        return percent_within(share, margin)
     if abs(fraction - share) <= _NEARER:
-        return words
+        return words if margin <= _NEAR else percent_within(share, margin)
+    if margin >= abs(fraction - share):
+        return percent_within(share, margin)
     return f"{'more than' if share > fraction else 'nearly'} {words}"
 
 

@@ -1,5 +1,6 @@
 """What was simulated in a sweep: the scenario that its settings have in common, and what they differ in."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 from fedsim.report.answer import BIAS, WHAT, Sentence
@@ -33,7 +34,10 @@ def what_was_simulated(sweep: FinishedSweep) -> Iterator[Sentence]:
     total = f"{settings} with {each} each: {count(len(sweep.runs), 'run')}"
     if axes:
         ways = [f"{axis.name} ({every_value(axis)})" for axis in axes]
-        yield Sentence(f"A setting is a choice of {listing(ways)}. {total}.", WHAT)
+        every = math.prod(axis.size for axis in axes)
+        left = f" of {count(every)} combinations" if len(sweep.points) < every else ""
+        told = total.replace(settings, settings + left, 1)
+        yield Sentence(f"A setting is a choice of {listing(ways)}. {told}.", WHAT)
     else:
         yield Sentence(f"{total}.", WHAT)
     meanings = [text for axis in axes for text in _meanings(axis)]

@@ -8,7 +8,7 @@ from fedsim.report import methods
 from fedsim.report.answer import STUDENT, Tile
 from fedsim.report.bias import Seen, bias_of
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, duration, fixed, number, percent, percent_within
+from fedsim.report.formatting import count, duration, number, percent, percent_within
 from fedsim.report.optimizers import references
 from fedsim.scenario.server import BufferedServer
 
@@ -26,10 +26,10 @@ def _of_bias(run: FinishedRun) -> Iterator[Tile]:
         return
     error = metric("participation.l1_uniform_se")
     margin = None if error is None else STUDENT * error / 2
-    detail = f"by equal chances {percent(bias.misplaced_by_chance)}; L1 {fixed(bias.measured)}"
+    detail = f"equal chances: {percent(bias.misplaced_by_chance)}"
     yield Tile(percent_within(bias.misplaced, margin), "misplaced turns", detail)
     if (theory := metric("participation.l1_uniform_theory")) is not None:
-        yield Tile(percent(theory / 2), "misplaced turns, theory", f"L1 {fixed(theory)}")
+        yield Tile(percent(theory / 2), "misplaced turns, theory")
     if (coverage := metric("participation.coverage")) is not None:
         never = f"{percent(1 - coverage)} never did" if coverage < 1 else ""
         yield Tile(percent(coverage), "of clients took part", never)
@@ -67,4 +67,4 @@ def _of_learning(run: FinishedRun) -> Iterator[Tile]:
         if not paired or name in paired:
             yield Tile(number(loss, 3), f"loss, {name}")
         else:
-            yield Tile(methods.compared(run, name, paired[0]).difference, f"loss above unbiased, {name}")
+            yield Tile(methods.compared(run, name, paired[0]).difference, f"loss against unbiased, {name}")

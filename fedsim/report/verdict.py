@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fedsim.common.files import portable
 from fedsim.report.finished_run import Json
 from fedsim.report.formatting import NOTHING, count, cut, duration, fixed, number, percent
 
@@ -112,7 +113,7 @@ def _condition(entry: Mapping[str, Json]) -> Condition:
         check=check,
         why=_text(entry.get("why")),
         # One that is no place in a file is a whole override.
-        place=cut(_text(entry.get("place")), LONGEST),
+        place=cut(portable(_text(entry.get("place"))), LONGEST),
         figures=tuple((name, value) for name, value in figures if value != NOTHING),
         note=_text(entry.get("note")),
     )

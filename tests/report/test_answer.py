@@ -215,12 +215,12 @@ def test_odd_runs_have_an_answer(run_directory: Path, name: str) -> None:
 
 def test_tiles_show_what_is_known_and_no_digit_more(run: FinishedRun) -> None:
     shown = {tile.label: tile.value for tile in tiles(run)}
-    assert shown["loss above unbiased, fedavg"] == "+0.0253 ± 0.0008"
+    assert shown["loss against unbiased, fedavg"] == "+0.0253 ± 0.0008"
     assert shown["loss, fedavg_uniform"] == "5.29"
     assert shown["misplaced turns, theory"] == "22.9\N{NARROW NO-BREAK SPACE}%"
     (misplaced,) = [tile for tile in tiles(run) if tile.label == "misplaced turns"]
     assert misplaced.value == "23.3 ± 1.0\N{NARROW NO-BREAK SPACE}%"
-    assert misplaced.detail == "by equal chances 8.8\N{NARROW NO-BREAK SPACE}%; L1 0.465"
+    assert misplaced.detail == "equal chances: 8.8\N{NARROW NO-BREAK SPACE}%"
 
 
 def test_learning_table_leaves_out_what_nobody_has(run: FinishedRun) -> None:

@@ -124,3 +124,10 @@ def test_shares_in_words(share: float, words: str) -> None:
 
 def test_only_the_first_letter_is_capitalized() -> None:
     assert (capitalized("a Third"), capitalized("")) == ("A Third", "")
+
+
+def test_a_share_is_a_fraction_only_where_its_interval_leaves_no_doubt() -> None:
+    assert roughly(0.36, 0.01) == "more than a third"
+    assert roughly(0.36, 0.03) == "36 ± 3\N{NARROW NO-BREAK SPACE}%"
+    assert roughly(1 / 3, 0.01) == "a third"
+    assert roughly(1 / 3, 0.2) != "a third"
