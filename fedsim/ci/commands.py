@@ -15,7 +15,15 @@ from fedsim.limits.verdict import Judgement, failed
 from fedsim.scenario.permissions import Permissions
 from fedsim.sweeps.executors import default_workers
 
-_WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "bad": "BAD", "crash": "CRASH", "lock": "LOCK"}
+_WORDS = {
+    "pass": "PASS",
+    "warn": "WARN",
+    "fail": "FAIL",
+    "bad": "BAD",
+    "crash": "CRASH",
+    "lock": "LOCK",
+    "skip": "SKIP",
+}
 
 
 def replay_command(
@@ -81,7 +89,7 @@ def in_github() -> bool:
 def _show(outcome: FileOutcome, *, quiet: bool) -> None:
     found = findings(outcome)
     if not quiet:
-        say(f"{_WORDS[outcome.status]:<5}  {outcome.file}  {_summary(outcome)}")
+        say(f"{outcome.status.upper():<5}  {outcome.file}  {_summary(outcome)}")
         for each in outcome.comparisons if outcome.updated else ():
             name = of_comparison(each, update=True, locked=False).name
             note = f"; {each.note}" if each.note else ""

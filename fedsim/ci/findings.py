@@ -93,7 +93,7 @@ def _of_errors(outcome: FileOutcome) -> Iterator[Finding]:
         match = _PLACED.fullmatch(line)
         prefix = f"{outcome.file}: error: "
         place, text = (match["place"], match["text"]) if match else (str(outcome.file), line.removeprefix(prefix))
-        yield Finding("", "error", place, text)
+        yield Finding("", "note" if outcome.status == "skip" else "error", place, text)
 
 
 def annotations(found: Iterable[Finding]) -> list[str]:

@@ -176,6 +176,8 @@ class ScenarioItem(pytest.Item):
 
         outcome = self.parent.outcome
         found = findings(outcome)
+        if outcome.status == "skip":
+            pytest.skip("\n".join(finding.line for finding in found))
         if outcome.errors:
             raise ExpectationMissedError("\n".join(finding.line for finding in found if finding.level == "error"))
         if self._index >= len(found):

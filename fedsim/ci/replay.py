@@ -19,9 +19,9 @@ from fedsim.scenario.imports import open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 
-Status = Literal["pass", "warn", "fail", "bad", "crash", "lock"]
-EXIT_CODES: Mapping[Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4}
-_GRAVEST_FIRST: tuple[Status, ...] = ("crash", "bad", "fail", "lock", "warn", "pass")
+Status = Literal["pass", "warn", "fail", "bad", "crash", "lock", "skip"]
+EXIT_CODES: Mapping[Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4, "skip": 0}
+_GRAVEST_FIRST: tuple[Status, ...] = ("crash", "bad", "fail", "lock", "warn", "pass", "skip")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class FileOutcome:
         The scenario file.
     status
         ``pass``; ``warn`` (only limits of severity warn were missed); ``fail`` (a limit was missed, or a figure has
-        drifted); ``bad`` (the scenario is wrong); ``crash``; ``lock`` (missing or unused, with ``--locked``).
+        drifted); ``bad`` (the scenario is wrong); ``crash``; ``lock`` (missing or unused, with ``--locked``);
+        ``skip`` (it wants data that this machine does not have, and leaves it to the machine to say where they lie).
     judgements
         Of each condition.
     comparisons
@@ -154,6 +155,7 @@ def replay(
 def measure(job: Job) -> Measured | FileOutcome:
     """Run one replicate; whatever goes wrong is an answer too."""
     from fedsim.experiment.run import simulate
+    from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
 
     began = time.monotonic()
@@ -163,7 +165,8 @@ def measure(job: Job) -> Measured | FileOutcome:
     except ScenarioError as error:
         return FileOutcome(Path(job.file), "bad", errors=tuple(map(str, error.mistakes)))
     except FedsimError as error:
-        return _crashed(job, str(error))
+        absent = isinstance(error, AbsentDataError) or isinstance(error.__cause__, AbsentDataError)
+        return replace(_crashed(job, str(error)), status="skip" if absent else "crash")
     except Exception as error:  # noqa: BLE001 - a user's own optimizer can raise anything, and the others must go on
         return _crashed(job, where(error))
     return Measured(result.metrics, prints, time.monotonic() - began)
@@ -205,7 +208,7 @@ def conclude(
 
 
 def gravest(statuses: set[Status]) -> Status:
-    """Return the status that decides: crash, bad, fail, lock, warn, pass, in that order."""
+    """Return the status that decides: crash, bad, fail, lock, warn, pass, skip."""
     return next((status for status in _GRAVEST_FIRST if status in statuses), "pass")
 
 

@@ -14,6 +14,10 @@ class LearningError(FedsimError):
     """A problem or an optimizer that cannot be built, or that fails while the log is replayed."""
 
 
+class AbsentDataError(LearningError):
+    """Data that the scenario leaves to the machine to have, and it does not say where they lie."""
+
+
 @contextmanager
 def blame(where: str) -> Iterator[None]:
     """Turn any exception of the block into a `LearningError` whose message begins with `where`."""

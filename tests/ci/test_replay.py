@@ -290,3 +290,13 @@ def test_run_checks_limits_too(tmp_path: Path) -> None:
     assert ":5:46: error: participation.l1_chain < 0.02: observed" in done.stderr
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["verdict"] == verdict
     assert fedsim(*command, "--set", "expect=[]").returncode == 0
+
+
+def test_what_wants_data_that_are_not_here_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDSIM_MNIST", raising=False)
+    file, junit = Path("scenarios/paper/mnist-fedavg.fedsim.yaml"), tmp_path / "junit.xml"
+    done = replay(file, "--locked", "--junit", junit, cwd=Path.cwd())
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"SKIP   {file}  problem 'torch': MNIST is wanted")
+    assert "set FEDSIM_MNIST to the folder" in done.stderr
+    assert 'skipped="1"' in junit.read_text()

@@ -16,7 +16,7 @@ from fedsim.learning.data.digits import digits
 from fedsim.learning.data.files import FILES, archive, mnist
 from fedsim.learning.data.mnist_sample import mnist_sample
 from fedsim.learning.data.partition import dirichlet, iid, shards
-from fedsim.learning.failures import LearningError
+from fedsim.learning.failures import AbsentDataError, LearningError
 
 MNIST_FOLDER: Final = "FEDSIM_MNIST"
 """Environment variable that names the folder of MNIST for scenarios that give no path."""
@@ -131,7 +131,7 @@ def _mnist_path(data: Mnist, folder: Path) -> Path:
         return folder / data.path
     named = os.environ.get(MNIST_FOLDER)
     if not named:
-        raise LearningError(f"MNIST is wanted, and nobody says where it lies; {_MNIST_HELP}")
+        raise AbsentDataError(f"MNIST is wanted, and nobody says where it lies; {_MNIST_HELP}")
     return Path(named).expanduser()
 
 
