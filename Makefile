@@ -39,11 +39,12 @@ replay: $(READY)
 
 # Needs the extras: scikit-learn's digits, and PyTorch for the network.
 reports: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch,test]'
 	$(BIN)/python reports/make.py
 	$(BIN)/fedsim playground --out docs/playground.html
 	$(BIN)/python reports/two_speeds.py
 	$(BIN)/python reports/claims.py
+	$(BIN)/python reports/screenshots.py
 
 # What takes many draws: half an hour on one idle core. With names after them, the scripts make some of it.
 studies: $(READY)
