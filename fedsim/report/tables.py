@@ -168,7 +168,7 @@ def learning_table(run: FinishedRun) -> Table | None:
         return [run.metrics.get(f"learning.{name}.{what}") for name in names]
 
     columns = {
-        "Converged": tuple(_converged(value) for value in figures("converged")),
+        "Loss converged": tuple(_converged(value) for value in figures("converged")),
         "Loss": together(figures("loss")),
         "Excess loss": together(figures("excess_loss"), digits=4),
         "Gradient norm": together(figures("grad_norm"), digits=4),

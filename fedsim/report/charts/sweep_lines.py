@@ -9,13 +9,14 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
+from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
 from fedsim.report.finished_sweep import Estimates, FinishedSweep, estimates
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.sweep_axes import Axis, axis_of, followed
-from fedsim.report.sweep_figures import Told
+from fedsim.report.sweep_figures import L1, Told
 from fedsim.report.tables import Table, thinned
 
 LINES = len(SERIES)
@@ -73,6 +74,8 @@ class Lines:
         The lines.
     omitted
         Lines left out.
+    most
+        The largest value that there can be, where the least is 0; intervals go no further. None where there is none.
     """
 
     metric: str
@@ -80,6 +83,7 @@ class Lines:
     along: Axis
     lines: tuple[Line, ...]
     omitted: int
+    most: float | None = None
 
 
 def line_data(
@@ -117,8 +121,10 @@ def line_chart(sweep: FinishedSweep, told: Told, name: str, title: str, theory: 
         )
         for line in data.lines
     )
+    known = describe(told.metric)
+    most = told.scale if known is not None and known.unit == "share" else 2 * told.scale if told.metric == L1 else None
     note = f"Points are means over the seeds of {told.metric}{bands}."
-    return lines_chart(replace(data, metric=told.short, lines=scaled), name, title, [note])
+    return lines_chart(replace(data, metric=told.short, lines=scaled, most=most), name, title, [note])
 
 
 def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Chart:
@@ -161,10 +167,16 @@ def draw_lines(data: Lines, axes: Axes) -> None:
     for index, line in enumerate(data.lines):
         color = series_color(index)
         known = np.isfinite(line.half)
-        low, high = line.mean - line.half, line.mean + line.half
+        low, high = band(line, data.most)
         axes.fill_between(line.x, low, high, where=known.tolist(), color=color, alpha=0.18, linewidth=0)
         axes.errorbar(
-            line.x[known], line.mean[known], yerr=line.half[known], linestyle="", color=color, capsize=2.5, linewidth=1
+            line.x[known],
+            line.mean[known],
+            yerr=np.stack([line.mean - low, high - line.mean])[:, known],
+            linestyle="",
+            color=color,
+            capsize=2.5,
+            linewidth=1,
         )
         (drawn,) = axes.plot(line.x, line.mean, color=color, marker="o", markersize=4.2)
         entries.append((drawn, line.name or "measured"))
@@ -177,6 +189,12 @@ def draw_lines(data: Lines, axes: Axes) -> None:
     label_axes(axes, along, shortened(f"{data.metric} ({data.unit})" if data.unit else data.metric))
     if len(entries) > 1:
         legend(axes, entries)
+
+
+def band(line: Line, most: float | None) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals; a share is from 0 to 1, and so are they."""
+    low, high = line.mean - line.half, line.mean + line.half
+    return (low, high) if most is None else (np.maximum(low, 0.0), np.minimum(high, most))
 
 
 def _scale(data: Lines, axes: Axes) -> None:
