@@ -57,15 +57,14 @@ class Provenance:
 
     def command(self, verb: str = "run", *more: str) -> str:
         """Return the command that does this to the scenario again, wherever its file lies; nothing, if it has none."""
-        return self._command(verb, portable(self.file), *more) if self.file else ""
+        return shlex.join(["fedsim", verb, portable(self.file), *more, *self._options()]) if self.file else ""
 
     def command_here(self, *more: str) -> str:
         """Return the command that runs the scenario again on this machine."""
-        return self._command("run", self.file, *more)
+        return shlex.join(["fedsim", "run", self.file, *self._options(), *more])
 
-    def _command(self, verb: str, file: str, *more: str) -> str:
-        options = [*override_options(self.overrides, self.seed), *self.permissions.words, *more]
-        return shlex.join(["fedsim", verb, file, *options])
+    def _options(self) -> list[str]:
+        return [*override_options(self.overrides, self.seed), *self.permissions.words]
 
 
 def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: Collection[str] = ()) -> None:

@@ -84,9 +84,9 @@ def serious(page: Any) -> list[str]:
 
 
 def check_figures(page: Any) -> None:
-    """Every picture has a name and a description, and its data beside it."""
+    """Every picture that is not hidden has a name and a description, and its data beside it."""
     alternatives = page.evaluate(
-        """[...document.querySelectorAll('svg')].map(svg => [
+        """[...document.querySelectorAll('svg')].filter(svg => !svg.closest('[aria-hidden=true]')).map(svg => [
              svg.getAttribute('role'), svg.getAttribute('aria-label'), svg.querySelector('title')?.textContent,
              document.getElementById(svg.getAttribute('aria-describedby'))?.textContent,
              svg.closest('figure')?.querySelectorAll('details table tbody tr').length,

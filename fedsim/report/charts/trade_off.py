@@ -195,7 +195,7 @@ def draw_trade_off(data: TradeOff, axes: Axes) -> None:
             textcoords="offset points",
             ha="right" if right else "left",
             color=MUTED,
-            fontsize=8,
+            fontsize=8.2,
         )
     linear(axes, "x")
     linear(axes, "y")
