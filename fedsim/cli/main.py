@@ -152,8 +152,7 @@ def validate(
     allow_outside: AllowOutside = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
-    from fedsim.experiment.cautions import of_separation
-    from fedsim.experiment.preflight import preflight, privacy_notes, trace_notes
+    from fedsim.experiment.preflight import notes_of, preflight, trace_notes
 
     mistakes: list[Mistake] = []
     for file in files:
@@ -164,11 +163,7 @@ def validate(
         except ScenarioError as error:
             mistakes += error.mistakes
         else:
-            for note in [
-                *trace_notes(scenario),
-                *privacy_notes(scenario, population),
-                *of_separation(scenario, population.separation, population.cooldown_s),
-            ]:
+            for note in [*trace_notes(scenario), *notes_of(scenario, population)]:
                 complain(f"{file}: note: {note}")
             say(f"{file}: ok")
     if mistakes:

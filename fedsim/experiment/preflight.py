@@ -9,6 +9,7 @@ from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, brought
 from fedsim.experiment.budget import check_budget
+from fedsim.experiment.cautions import of_separation
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
@@ -97,7 +98,13 @@ def _check_private_training(scenario: Scenario) -> list[Mistake]:
     return mistakes
 
 
-def privacy_notes(scenario: Scenario, population: Population) -> list[str]:
+def notes_of(scenario: Scenario, population: Population) -> list[str]:
+    """Say what a person should know of a scenario before it is run: of its privacy, its separations and cool-downs."""
+    cautions = of_separation(scenario, population.separation, population.cooldown_s)
+    return [*_privacy_notes(scenario, population), *cautions]
+
+
+def _privacy_notes(scenario: Scenario, population: Population) -> list[str]:
     """Say what the guarantee of a scenario with ``privacy`` does not cover."""
     if scenario.privacy is None:
         return []

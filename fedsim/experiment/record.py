@@ -11,9 +11,8 @@ from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.locked import sole_writer
 from fedsim.common.progress import Report, silent
-from fedsim.experiment.cautions import of_separation
 from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, open_finished
-from fedsim.experiment.preflight import preflight, privacy_notes
+from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.experiment.presentation import write_report
 from fedsim.experiment.run import evaluate, telling
 from fedsim.experiment.run_directory import (
@@ -92,8 +91,7 @@ def record(
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", metrics)
     population = preflight(scenario)
-    cautions = of_separation(scenario, population.separation, population.cooldown_s)
-    for note in [*privacy_notes(scenario, population), *cautions]:
+    for note in notes_of(scenario, population):
         tell(f"note: {note}")
     with sole_writer(directory, "run"):
         return _record(scenario, population, directory, provenance, resume, report, tell)

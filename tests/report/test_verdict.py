@@ -84,6 +84,6 @@ def test_a_long_list_is_capped_and_says_so() -> None:
 
 
 def test_a_place_is_named_so_that_it_can_be_found_elsewhere() -> None:
-    shown = verdict([entry(place="/home/somebody/work/a.fedsim.yaml:12:5")])
+    shown = verdict([entry(place="/elsewhere/a.fedsim.yaml:12:5")])
     assert shown is not None
     assert shown.attention[0].place == "a.fedsim.yaml:12:5"
