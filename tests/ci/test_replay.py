@@ -292,7 +292,9 @@ def test_run_checks_limits_too(tmp_path: Path) -> None:
     assert fedsim(*command, "--set", "expect=[]").returncode == 0
 
 
+@pytest.mark.extras
 def test_what_wants_data_that_are_not_here_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
     monkeypatch.delenv("FEDSIM_MNIST", raising=False)
     file, junit = Path("scenarios/paper/mnist-fedavg.fedsim.yaml"), tmp_path / "junit.xml"
     done = replay(file, "--locked", "--junit", junit, cwd=Path.cwd())
