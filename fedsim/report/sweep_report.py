@@ -32,7 +32,7 @@ from fedsim.report.sweep_choice import Choice, choice, finding, sentences
 from fedsim.report.sweep_figures import BIAS_TOLD, L1, L1_THEORY, PACE, PACE_TOLD, difference, misplaced, told_of
 from fedsim.report.sweep_limits import limit_table, limits_of, sweep_verdict
 from fedsim.report.sweep_setting import misplaced_means, what_was_simulated
-from fedsim.report.sweep_words import chance, trust, way
+from fedsim.report.sweep_words import chance, extremes, trust, way
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import differs, interval
 
@@ -135,9 +135,10 @@ def sweep_charts(
     if along is None or along.size < 2:
         one = "There is one setting: nothing goes along a sweep. Its figures are in the tables."
         return {"bias": (Absent("distance", "Bias along the sweep", one),), "trends": ()}
-    title = f"Bias along {along.name}"
     scattered = paces_differ(found) and np.isfinite(found.bias).any()
-    bias = trade_off.trade_off_chart(found) if scattered else _drawn(sweep, L1, "distance", title, L1_THEORY)
+    bias = (
+        trade_off.trade_off_chart(found) if scattered else _drawn(sweep, L1, "distance", "Misplaced turns", L1_THEORY)
+    )
     shown = {L1, PACE} if scattered else {L1}
     tornado = effects.effects_chart(sweep, found.told, found.values)
     return {
@@ -152,7 +153,7 @@ def sweep_charts(
 
 def _drawn(sweep: FinishedSweep, metric: str, name: str, title: str, theory: str | None) -> Chart | Absent:
     """Draw a metric along the sweep: as lines, or as a map where there would be too many of them."""
-    lines = line_data(sweep, metric)
+    lines, title = line_data(sweep, metric), extremes(sweep, told_of(metric), title) or title
     over = map_chart(sweep, metric, f"map-{_slug(metric)}", title) if lines is not None and lines.omitted else None
     return over or line_chart(sweep, told_of(metric), name, title, theory)
 
