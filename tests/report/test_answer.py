@@ -42,7 +42,7 @@ def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
     assert words(run).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
         "Over 400 rounds with separation R = 8 (who takes part rests for 8 rounds), all 100 clients took part. "
         "Each round selects 5 clients, its cohort. "
-        "A client took part 20 times on average and 44 at most; nobody was left out. "
+        "A client took part (was selected) 20 times on average and 44 at most; nobody was left out. "
         "For all to take part equally, 23.1 ± 1.0 % of the turns (a turn is one participation of one client; ± is "
         "a 95 % interval) would have to go to other clients, where equal chances for everybody would misplace 8.8 %. "
         "Theory, which computes what weights, cohort and separation alone do in the long run, says 22.9 %. "
@@ -145,7 +145,10 @@ def test_waiting_is_a_cost_and_a_tile(run: FinishedRun) -> None:
 
 def test_device_time_is_in_device_hours(run: FinishedRun) -> None:
     text = words(with_metrics(run, sessions__device_hours=2800.0, sessions__wasted_share=0.014))
-    assert "Devices spent 2,800 device-hours in sessions, 1.4\N{NARROW NO-BREAK SPACE}% of that in vain." in text
+    assert (
+        "Devices spent 2,800 device-hours in sessions, 1.4\N{NARROW NO-BREAK SPACE}% of that in vain (without a report that was taken)."
+        in text
+    )
 
 
 def test_who_was_left_out_stands_beside_chance(run: FinishedRun) -> None:
