@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all style types quick replay reports studies schema clean
+.PHONY: demo test test-all style types quick replay reports studies schema dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -55,6 +55,11 @@ studies: $(READY)
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json
+
+# Wheel and source archive; FEDSIM_HOME=https://HOST/OWNER/fedsim says where the links of the README lead.
+dist: $(VENV)/pyvenv.cfg
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir dist .
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedsim needs Python 3.11 or newer; try: make PYTHON=python3.12")'

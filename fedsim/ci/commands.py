@@ -34,9 +34,10 @@ def replay_command(
     junit: Path | None,
     workers: int | None,
     as_json: bool,
+    quiet: bool,
     permissions: Permissions,
 ) -> int:
-    """Replay scenario files, print a line for each, and return the exit code.
+    """Replay scenario files, print a line for each (if `quiet`, for those that do not pass); return the exit code.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def replay_command(
         with closing(outcomes):
             for outcome in outcomes:
                 done.append(outcome)
-                _show(outcome, quiet=as_json)
+                _show(outcome, quiet=as_json or (quiet and outcome.status == "pass"))
     finally:
         if junit is not None:
             write_junit(junit, done)
@@ -66,11 +67,12 @@ def replay_command(
     return exit_code
 
 
-def show_verdict(judgements: Sequence[Judgement], file: str) -> int:
-    """Tell a person what became of the limits of one run, and return the exit code."""
+def show_verdict(judgements: Sequence[Judgement], file: str, *, quiet: bool = False) -> int:
+    """Tell a person what became of the limits of one run (if `quiet`, of those not kept); return the exit code."""
     found = [of_judgement(judgement, file) for judgement in judgements]
     for finding in found:
-        complain(finding.line)
+        if not (quiet and finding.level == "pass"):
+            complain(finding.line)
     if in_github():
         annotate(annotations(found))
     return EXIT_CODES["fail" if failed(judgements) else "pass"]

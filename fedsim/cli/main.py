@@ -19,6 +19,7 @@ from fedsim.cli.options import (
     Figures,
     Json,
     Overrides,
+    Quiet,
     ScenarioFile,
     Seed,
     Width,
@@ -31,7 +32,7 @@ from fedsim.cli.privacy import privacy
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
-from fedsim.common.messages import complain, say, say_json
+from fedsim.common.messages import complain, keep_quiet, say, say_json
 from fedsim.common.stderr import never_wait_on_stderr
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 app = typer.Typer(
     help="Simulate who takes part, and when, in cross-device federated learning, and what that does to the model.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -60,7 +60,7 @@ def main() -> NoReturn:
     gc.set_threshold(50_000, 20, 100)  # imports and charts make many objects that stay, and little that is in cycles
     atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="fedsim", standalone_mode=False)
     except typer.Exit as stop:  # what a command asked for
         sys.exit(stop.exit_code)
     except ScenarioError as error:
@@ -150,6 +150,7 @@ def validate(
     override: Overrides = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.experiment.preflight import notes_of, preflight, trace_notes
@@ -163,6 +164,8 @@ def validate(
         except ScenarioError as error:
             mistakes += error.mistakes
         else:
+            if quiet:
+                continue
             for note in [*trace_notes(scenario), *notes_of(scenario, population)]:
                 complain(f"{file}: note: {note}")
             say(f"{file}: ok")
@@ -218,7 +221,12 @@ def metrics(
 def run(
     file: ScenarioFile,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Run directory to write; by default runs/NAME.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Run directory to write; by default runs/NAME, and with --set, --seed or --engine runs/NAME-HASH, "
+            "a folder for each change.",
+        ),
     ] = None,
     override: Overrides = None,
     seed: Seed = None,
@@ -227,6 +235,7 @@ def run(
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.json_files import finite
@@ -241,13 +250,14 @@ def run(
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = load(file, overrides, seed, allow_plugins, allow_outside)
     _check_charts(scenario)
+    hear = keep_quiet if quiet else complain
     for note in trace_notes(scenario):
-        complain(f"note: {note}")
+        hear(f"note: {note}")
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
-        with on_stderr() as report:
-            done = record(scenario, directory, provenance, resume=resume, report=report, tell=complain)
+        with on_stderr(quiet=quiet) as report:
+            done = record(scenario, directory, provenance, resume=resume, report=report, tell=hear)
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command_here('--out', str(directory), '--resume')}")
         raise
@@ -258,16 +268,16 @@ def run(
         say_json({**shown, "verdict": judged})
     else:
         for words, figure in key_figures(done.metrics):
-            complain(f"{words:<42} {figure:>12}")
+            hear(f"{words:<42} {figure:>12}")
         for caution in of_figures(scenario, done.metrics):
-            complain(f"note: {caution}")
-        complain(f"Report: {done.page}")
+            hear(f"note: {caution}")
+        hear(f"Report: {done.page}")
         say(str(directory))
     if not verdict:
         raise typer.Exit
     from fedsim.ci.commands import show_verdict
 
-    raise typer.Exit(show_verdict(verdict, str(file)))
+    raise typer.Exit(show_verdict(verdict, str(file), quiet=quiet))
 
 
 @app.command()
@@ -284,6 +294,7 @@ def replay(
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
     from fedsim.ci.commands import replay_command
@@ -292,7 +303,7 @@ def replay(
         raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
     may = permitted(allow_plugins, allow_outside)
     code = replay_command(
-        paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json, permissions=may
+        paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json, quiet=quiet, permissions=may
     )
     raise typer.Exit(code)
 

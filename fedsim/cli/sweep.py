@@ -16,12 +16,13 @@ from fedsim.cli.options import (
     Figures,
     Json,
     Overrides,
+    Quiet,
     ScenarioFile,
     Width,
     asked_style,
     load,
 )
-from fedsim.common.messages import complain, say, say_json
+from fedsim.common.messages import complain, keep_quiet, say, say_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,6 +119,7 @@ def sweep(
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.progress import on_stderr
@@ -131,7 +133,7 @@ def sweep(
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     try:
-        with on_stderr() as progress:
+        with on_stderr(quiet=quiet) as progress:
             swept = run_sweep(
                 planned, directory, backend, retries=retries, provenance=provenance, report=progress, tell=complain
             )
@@ -156,14 +158,16 @@ def sweep(
             }
         )
     else:
-        _show(directory)
-        _choose(directory)
+        if not quiet:
+            _show(directory)
+            _choose(directory)
+        hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
-        complain(
+        hear(
             f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
             f"{len(swept.crashed)} crashed; {_duration(swept.seconds)}"
         )
-        if page is not None:
+        if page is not None and not quiet:
             complain(f"Report: {page}")
         say(str(directory))
     if swept.crashed:
