@@ -85,7 +85,7 @@ def in_this_process(command: str, folder: Path) -> Done:
 
 
 SHOWING = [page for page in PAGES if commands(page)]
-IN_A_SHELL_ALONE = ("docs/report.md", "docs/sweeps.md", "docs/traces.md")
+IN_A_SHELL_ALONE = ("docs/privacy.md", "docs/report.md", "docs/sweeps.md", "docs/traces.md")
 """Pages with the longest commands; the tests of reports, sweeps and traces show the same in small."""
 
 
