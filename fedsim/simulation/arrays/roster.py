@@ -3,7 +3,7 @@
 import numpy as np
 import simpy
 
-from fedsim.availability.population import PopulationAvailability
+from fedsim.availability.shocks import Availability
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.waiting import ready_at
@@ -31,7 +31,7 @@ class ArrayRoster:
         When the run is stopped; nobody looks further ahead.
     """
 
-    def __init__(self, clock: Clock, availability: PopulationAvailability, block: int, horizon_s: float) -> None:
+    def __init__(self, clock: Clock, availability: Availability, block: int, horizon_s: float) -> None:
         self._clock, self._availability, self._block, self._horizon_s = clock, availability, block, horizon_s
         self._group, self._groups = availability.cell, int(availability.cell.max()) + 1
         self._clients = len(availability.cell)
