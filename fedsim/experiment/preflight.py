@@ -5,11 +5,12 @@ import math
 from fedsim.analysis.metrics.own import check_own
 from fedsim.availability import open_models
 from fedsim.availability.cells import cells
+from fedsim.availability.shocks import check_shocks, describe
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, brought
 from fedsim.experiment.budget import check_budget
-from fedsim.experiment.cautions import of_separation
+from fedsim.experiment.cautions import of_separation, of_shocks
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
@@ -37,6 +38,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
         raise ScenarioError([*error.mistakes, *mistakes]) from None
+    mistakes = [*check_shocks(scenario, population), *mistakes]
     mistakes = [*check_feasible(scenario, population), *_check_privacy(scenario, population), *mistakes]
     if scenario.engine == "process" and len(population) > MOST_PROCESSES:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
@@ -103,7 +105,7 @@ def _check_private_training(scenario: Scenario) -> list[Mistake]:
 def notes_of(scenario: Scenario, population: Population) -> list[str]:
     """Say what a person should know of a scenario before it is run: of its privacy, its separations and cool-downs."""
     cautions = of_separation(scenario, population.separation, population.cooldown_s)
-    return [*_privacy_notes(scenario, population), *cautions]
+    return [*_privacy_notes(scenario, population), *describe(scenario), *of_shocks(scenario), *cautions]
 
 
 def _privacy_notes(scenario: Scenario, population: Population) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from fedsim.experiment.cautions import drawn_together, of_chance, of_separation
+from fedsim.experiment.cautions import drawn_together, of_chance, of_separation, of_shocks
 from fedsim.report import methods
 from fedsim.report.bias import ROUNDING, Bias, Seen, bias_of
 from fedsim.report.finished_run import FinishedRun
@@ -244,7 +244,7 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     taken, together = int(counts.sum()), drawn_together(run.scenario)
     short = list(of_chance(bias.measured, int(counts.to_numpy().max(initial=0)), taken, len(counts), together))
     meant = of_separation(run.scenario, run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy())
-    for text in (*short, *meant):
+    for text in (*short, *of_shocks(run.scenario), *meant):
         yield Sentence(f"{capitalized(text)}.", TRUST, warns=True)
     apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
     if noise is not None and not short:

@@ -108,11 +108,28 @@ def rests(devices: int) -> st.SearchStrategy[Any]:
     return st.sampled_from(sources)
 
 
+def shocks() -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Shocks of every kind, so frequent that short runs meet them, and some that end on whole minutes."""
+    minutes = {"begin": "2026-01-05T00:05:00Z", "end": "2026-01-05T00:09:00Z"}
+    kinds: list[dict[str, Any]] = [
+        {"of": "zone", "share": 0.5, "every": "4m", "length": {"kind": "lognormal", "median": "2m", "sigma": 1.5}},
+        {"of": "group", "down": 0.3, "correlation": 0.4, "length": {"kind": "exponential", "mean": "90s"}},
+        {"of": "server", "every": "5m", "length": "40s"},
+        {"of": "server", "windows": [minutes]},
+        {"windows": [minutes, {"begin": "2026-01-05T02:00", "end": "2026-01-05T03:00"}], "share": 0.7},
+        {"days": ["2026-01-05", "2026-03-29"], "share": 0.2},
+        {"windows": [{"begin": "2026-01-05T00:04:00Z"}], "share": 0.3, "groups": ["first"]},
+        {"windows": [{"begin": "2026-01-05T00:03:00Z"}], "recovery": {"kind": "exponential", "mean": "3m"}},
+    ]
+    return st.lists(st.sampled_from(kinds), max_size=3, unique_by=str)
+
+
 @st.composite
 def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> dict[str, Any]:
     """Scenarios of `tests.scenarios` in which the devices live by every kind of availability, all over the world."""
     data: dict[str, Any] = draw(scenarios() if of is None else of).model_dump(mode="json")
     data["start"] = draw(st.sampled_from(STARTS))
+    data["shocks"] = draw(st.one_of(st.just([]), shocks()))
     for group in data["population"]:
         group["time_zone"] = draw(time_zones(group["devices"]))
         if draw(st.integers(0, 3)):
@@ -177,6 +194,24 @@ def test_coincidences(scenario: Scenario, traces: Path) -> None:
     """Constant session lengths, so that ends, cool-downs, deadlines, gauges and the stop fall on one instant."""
     data = scenario.model_dump(mode="json")
     data["server"]["patience"] = "1h"  # what waits longest takes longest
+    check(data, traces)
+
+
+@settings(max_examples=10)
+@given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
+def test_shocks(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
+    """What takes devices and the server out comes at the same instants in both engines, and is over there too."""
+    data = scenario.model_dump(mode="json") | {"shocks": befall}
+    data["server"]["patience"] = "1h"
+    check(data, traces)
+
+
+@pytest.mark.long
+@settings(max_examples=60)
+@given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
+def test_shocks_many_times(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
+    data = scenario.model_dump(mode="json") | {"shocks": befall}
+    data["server"]["patience"] = "1h"
     check(data, traces)
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from fedsim.availability.cells import Cells
+from fedsim.availability.shocks import availability_of, server_outages
 from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays
@@ -50,10 +51,9 @@ class ProcessWorld:
         self._caps = Caps(population.most)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
-        draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-        intervals = DeviceIntervals(
-            devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration
-        )
+        self.outages = server_outages(scenario, replicate)
+        horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
+        intervals = DeviceIntervals(devices, availability_of(scenario, devices, replicate), clock.now, horizon_s)
         with _uncollected():
             for client in range(len(population)):
                 clock.process(device(clock, self.roster, client, intervals.of(client), self._drop_out))
