@@ -21,10 +21,10 @@ import polars as pl
 from pages import REFERENCE, RUNS, STUDIES, SWEEPS, Claim, figure_page, run_page, sweep_page, write_list
 
 from fedsim import Scenario, simulate
+from fedsim.common.markdown import escape
 from fedsim.experiment.run_directory import Provenance
 from fedsim.report.document import Document
 from fedsim.report.formatting import number
-from fedsim.report.markdown import escape
 from fedsim.report.page import write_document
 
 HERE = Path(__file__).parent

@@ -290,6 +290,15 @@ def replay(
         bool, typer.Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
     ] = False,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append the results as Markdown, e.g. to $GITHUB_STEP_SUMMARY.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep the first run of each file in DIR, with its report; by default none is."
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
     ] = None,
@@ -305,7 +314,16 @@ def replay(
         raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
     may = permitted(allow_plugins, allow_outside)
     code = replay_command(
-        paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json, quiet=quiet, permissions=may
+        paths,
+        update=update,
+        locked=locked,
+        junit=junit,
+        summary=summary,
+        keep=out,
+        workers=workers,
+        as_json=as_json,
+        quiet=quiet,
+        permissions=may,
     )
     raise typer.Exit(code)
 
