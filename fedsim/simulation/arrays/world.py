@@ -79,12 +79,12 @@ class ArrayWorld:
 
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        last = {"last_selected": np.array(self.selector.last_selected), **self._caps.state()}
+        last = {**self.selector.state(), **self._caps.state()}
         return {**last, **within("roster", self.roster.state()), **within("beyond", self._beyond.state())}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
-        self.selector.last_selected = int(state["last_selected"])
+        self.selector.restore(state)
         self._caps.restore(state)
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))

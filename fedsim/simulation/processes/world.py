@@ -107,7 +107,7 @@ class ProcessWorld:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
         late = [(client, each.number, each.row, each.ends_s) for client, each in self._sessions.items()]
         return {
-            "last_selected": np.array(self.selector.last_selected),
+            **self.selector.state(),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
             "resting": np.array(list(self.roster.resting.items()), dtype=np.float64).reshape(-1, 2),
             "sessions": np.array(late, dtype=np.float64).reshape(-1, 4),
@@ -116,7 +116,7 @@ class ProcessWorld:
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
-        self.selector.last_selected = int(state["last_selected"])
+        self.selector.restore(state)
         self._caps.restore(state)
         for client in self._caps.spent().tolist():
             self.roster.retire(client)
