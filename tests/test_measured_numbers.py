@@ -38,6 +38,21 @@ def test_every_region_is_in_a_page_and_ends(claims: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "settings"),
+    [
+        ("docs/paper-results.md", {"0.02"}),
+        ("docs/studies.md", {"4.565", "4.65"}),
+        ("reports/README.md", set()),
+    ],
+)
+def test_what_is_measured_is_written_by_the_script(claims: ModuleType, page: str, settings: set[str]) -> None:
+    """Beside what is written between the marks, decimal numbers are settings: a step size, a target, an optimum."""
+    text = claims.REGION.sub("", Path(page).read_text(encoding="utf-8"))
+    prose = re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
+    assert set(re.findall(r"(?<![\w.:-])\d+\.\d+(?!\w)", prose)) <= settings
+
+
+@pytest.mark.parametrize(
     ("store", "where", "region"),
     [
         ("draws", ("synthetic-long-participations", "records", 5, "average_loss"), "readme"),
