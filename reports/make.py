@@ -8,6 +8,7 @@ The runs are kept in ``runs/reports``; with ``--redraw`` pages are made from the
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 
 import polars as pl
 from claims import written
+from learning_claims import experiments, foreseen
 from measurements import load
 from pages import REFERENCE, RUNS, STUDIES, SWEEPS, Claim, figure_page, run_page, sweep_page, write_list
 
@@ -196,8 +198,22 @@ def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, floa
     return written("\n".join(lines) + "\n", load())
 
 
-def figures(names: Sequence[str]) -> tuple[list[Document], list[Claim]]:
-    """Make the learning figures of these names, and the table of claims; return them and all claims that are known."""
+def overall(kept: Mapping[str, Any]) -> list[Claim]:
+    """Return the claims of the list of all reports: those that a figure shows, as they come out over many draws."""
+    found = []
+    for row in (*experiments(kept), foreseen(kept)):
+        figure = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", row.source)
+        if figure is None:
+            continue
+        agreed = row.verdict == "yes" or row.verdict.startswith("yes:")
+        status = "pass" if agreed else "fail" if row.verdict.startswith("**no**") else "warn"
+        verdict = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", row.verdict).replace("**", "")
+        found.append(Claim(row.claim, figure[1], f"{row.measured} ({row.over})", verdict, status))
+    return found
+
+
+def figures(names: Sequence[str]) -> list[Document]:
+    """Make the learning figures of these names, and the table of claims; return the figures."""
     store = HERE / "measured.json"
     kept: dict[str, Any] = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
     made = []
@@ -217,7 +233,7 @@ def figures(names: Sequence[str]) -> tuple[list[Document], list[Claim]]:
         if name in kept
     }
     (HERE / "README.md").write_text(readme(known, {name: kept[name]["seconds"] for name in known}), encoding="utf-8")
-    return made, claims(known)
+    return made
 
 
 def main(names: Sequence[str], *, redraw: bool = False) -> None:
@@ -236,9 +252,9 @@ def main(names: Sequence[str], *, redraw: bool = False) -> None:
             done.result()
     studies = [run_page(each) for each in STUDIES if asked(each)] + [sweep_page(each) for each in SWEEPS if asked(each)]
     chain = [run_page(each) for each in RUNS if asked(each)]
-    learned, claimed = figures([name for name in FIGURES if asked(name)])
+    learned = figures([name for name in FIGURES if asked(name)])
     if not names:
-        write_list(claimed, learned, chain, studies)
+        write_list(overall(load()), learned, chain, studies)
 
 
 if __name__ == "__main__":

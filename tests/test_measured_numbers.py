@@ -152,6 +152,18 @@ def test_a_network_decides_what_both_metrics_tell() -> None:
     assert "in 0 of 10" in verdict(runs(-1.0, -2.0))
 
 
+def test_the_list_of_reports_tells_what_many_draws_say(claims: ModuleType, kept: Any) -> None:
+    """FedVARP's bias is the one claim that fails; a claim with a reservation holds in part; each has a page."""
+    found = {each.claim: each for each in import_module("make").overall(kept)}
+    assert {name for name, each in found.items() if each.status == "fail"} == {
+        "Figure 3c: at R = 8 FedVARP stays biased"
+    }
+    assert found["Figure 3a, images: and faster for larger R"].status == "warn"
+    assert found["Figure 3b, images: larger R, smaller bias of FedAvg"].status == "pass"
+    assert not any("**" in each.verdict or "](" in each.verdict for each in found.values())
+    assert all(Path("reports", f"{each.figure}.html").exists() for each in found.values())
+
+
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told(claims: ModuleType) -> None:
     studies = import_module("studies")
     scripts = [import_module(name) for name in ("draws", "networks", "what_ifs")]
