@@ -70,7 +70,6 @@ STUDIES = {
     "weights-r0": Study(0, 0.02, 1000, WEIGHTS),
     "methods-r8": Study(8, 0.02, 1000, METHODS),
     "regularised-r8": Study(8, 0.02, 6000, METHODS, l2=0.03, rests=True),
-    "regularised-r0": Study(0, 0.01, 6000, METHODS, l2=0.03, rests=True),
 }
 
 
