@@ -42,17 +42,20 @@ reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch,test]'
 	$(BIN)/python reports/make.py
 	$(BIN)/fedsim playground --out docs/playground.html
-	$(BIN)/python reports/two_speeds.py
+	$(BIN)/python reports/studies.py rates two-speeds
 	$(BIN)/python reports/validation.py
-	$(BIN)/python reports/claims.py
 	$(BIN)/python reports/screenshots.py
 
-# What takes many draws: half an hour on one idle core. With names after them, the scripts make some of it.
+# What takes many draws and seeds: the numbers that the documentation quotes. `make studies rates drop-outs` runs these two,
+# `make studies STUDIES=--list` lists all.
+STUDIES ?= $(if $(filter studies,$(firstword $(MAKECMDGOALS))),$(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)))
+ifeq (studies,$(firstword $(MAKECMDGOALS)))
+$(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)):
+	@:
+endif
 studies: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
-	$(BIN)/python reports/draws.py
-	$(BIN)/python reports/networks.py
-	$(BIN)/python reports/claims.py
+	$(BIN)/python reports/studies.py $(STUDIES)
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json

@@ -248,10 +248,14 @@ def write_list(
     pages = {each.name: each for each in figures}
     met = sum(claim.status == "pass" for claim in claims)
     partly, missed = (sum(claim.status == status for claim in claims) for status in ("warn", "fail"))
-    told = f"Of {len(claims)} claims that were tested {met} hold, {partly} in part, and {missed} do not."
+    told = (
+        f"Of {len(claims)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
+        f"{'does' if missed == 1 else 'do'} not."
+    )
     about = (
         "What the paper (Sun et al., arXiv:2410.01209) claims of participation with a minimum separation R, and what "
-        "was measured, each on one seed; docs/paper-results.md has more seeds. Made by make reports."
+        "was measured over many draws; a page shows one run of each. docs/paper-results.md has every statement of the "
+        "paper. Made by make reports."
     )
     table = [{**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(pages, claim)} for claim in claims]
     context = {"claims": table, "sections": shown}
