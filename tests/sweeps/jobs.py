@@ -7,6 +7,8 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from fedsim.scenario import Scenario
+from fedsim.sweeps.pilot import Estimate
 from fedsim.sweeps.store import write_run
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
@@ -35,6 +37,20 @@ def fails(task: Task) -> RunOutcome:
     if task.scenario.seed == 0:
         return RunOutcome("out of luck")
     return RunOutcome("a bad idea", final=True) if task.scenario.seed == 1 else work(task)
+
+
+def pilot_dies(scenario: Scenario, _budget_s: float) -> Estimate:
+    """Kill the process at the first point; say something of the others."""
+    if scenario.server.wanted == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Estimate(2.0, 1.0, 3.0)
+
+
+def pilot_hangs(scenario: Scenario, _budget_s: float) -> Estimate:
+    """Never answer at the first point; say something of the others."""
+    if scenario.server.wanted == 1:
+        time.sleep(1000)
+    return Estimate(2.0, 1.0, 3.0)
 
 
 def writes_elsewhere(_task: Task) -> RunOutcome:
