@@ -18,7 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pages import REFERENCE, RUNS, STUDIES, SWEEPS, Claim, figure_page, run_page, sweep_page, write_list
+from pages import (
+    KEPT_SWEEPS,
+    REFERENCE,
+    RUNS,
+    STUDIES,
+    SWEEPS,
+    Claim,
+    figure_page,
+    kept_sweep_page,
+    run_page,
+    sweep_page,
+    write_list,
+)
 
 from fedsim import Scenario, simulate
 from fedsim.experiment.run_directory import Provenance
@@ -175,7 +187,7 @@ def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, floa
         for each in claims(known)
     ]
     lines += ["", "| report | what it is about |", "| --- | --- |"]
-    for each in (*RUNS, *STUDIES, *SWEEPS):
+    for each in (*RUNS, *STUDIES, *SWEEPS, *KEPT_SWEEPS):
         about = " ".join(Scenario.load(HERE.parent / "scenarios" / f"{each}.fedsim.yaml").description.split())
         lines.append(f"| [{Path(each).name}]({Path(each).name}.html) | {escape(about)} |")
     lines += ["", "| figure | slowest run, seconds |", "| --- | --- |"]
@@ -222,6 +234,7 @@ def main(names: Sequence[str], *, redraw: bool = False) -> None:
         ]:
             done.result()
     studies = [run_page(each) for each in STUDIES if asked(each)] + [sweep_page(each) for each in SWEEPS if asked(each)]
+    studies += [kept_sweep_page(each) for each in KEPT_SWEEPS if asked(each)]
     chain = [run_page(each) for each in RUNS if asked(each)]
     learned, claimed = figures([name for name in FIGURES if asked(name)])
     if not names:
