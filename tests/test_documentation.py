@@ -31,6 +31,7 @@ def test_package_docstring() -> None:
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")
 PLACES = [*PAGES, *sorted(Path("benchmarks").glob("*.md")), *sorted(Path("reports").glob("*.md"))]
+PLACES += sorted(Path("examples").glob("*/README.md"))
 
 
 @pytest.mark.parametrize("page", PLACES, ids=str)
