@@ -43,6 +43,7 @@ reports: $(READY)
 	$(BIN)/python reports/make.py
 	$(BIN)/fedsim playground --out docs/playground.html
 	$(BIN)/python reports/two_speeds.py
+	$(BIN)/python reports/validation.py
 	$(BIN)/python reports/claims.py
 	$(BIN)/python reports/screenshots.py
 

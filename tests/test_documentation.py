@@ -54,7 +54,7 @@ def in_this_process(command: str, folder: Path) -> tuple[int, str]:
 
 
 SHOWING = [page for page in PAGES if "```console" in page.read_text(encoding="utf-8")]
-IN_A_SHELL_ALONE = ("docs/report.md", "docs/sweeps.md", "docs/traces.md")
+IN_A_SHELL_ALONE = ("docs/privacy.md", "docs/report.md", "docs/sweeps.md", "docs/traces.md")
 """Pages with the longest commands; the tests of reports, sweeps and traces show the same in small."""
 
 

@@ -38,7 +38,7 @@ from fedsim.common.stderr import never_wait_on_stderr
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
 
-Template = Literal["phones", "paper", "buffered", "trace"]
+Template = Literal["phones", "paper", "buffered", "privacy", "trace"]
 
 BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 
@@ -118,7 +118,8 @@ def init(
         Template,
         typer.Option(
             help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
-            "buffered: a server without rounds. trace: recorded devices."
+            "buffered: a server without rounds. privacy: which separation serves a private federation best. trace: "
+            "recorded devices."
         ),
     ] = "phones",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
@@ -141,7 +142,8 @@ def init(
     for file, text in written.items():
         write_text(file, text)
     say(str(path))
-    complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim run {shlex.quote(str(path))}")
+    command = "sweep" if template == "privacy" else "run"
+    complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim {command} {shlex.quote(str(path))}")
 
 
 @app.command()
