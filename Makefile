@@ -51,6 +51,7 @@ reports: $(READY)
 studies: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
 	$(BIN)/python reports/draws.py
+	$(BIN)/python reports/scaling.py
 	$(BIN)/python reports/networks.py
 	$(BIN)/python reports/claims.py
 

@@ -12,6 +12,7 @@ import typer
 from fedsim.cli.options import Json
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.messages import complain, say, say_json
+from fedsim.common.yaml_text import as_yaml
 
 if TYPE_CHECKING:
     from fedsim.availability.trace import Pattern, Trace
@@ -199,7 +200,7 @@ def fit(
             say(f"# {name}, log-likelihood per length held out (less one per parameter): {tried}")
         for note in found.notes:
             say(f"# {note}")
-        say(_as_yaml({"availability": found.availability}))
+        say(as_yaml({"availability": found.availability}))
 
 
 def _laid_out(
@@ -301,15 +302,3 @@ def _columns(text: str | None) -> dict[str, str] | None:
             raise typer.BadParameter(message, param_hint="--columns")
         named[_one_of(role, ROLES, "--columns")] = name
     return named
-
-
-def _as_yaml(data: Any) -> str:
-    from io import StringIO
-
-    from ruamel.yaml import YAML
-
-    yaml, text = YAML(), StringIO()
-    yaml.default_flow_style = None
-    yaml.width = 1000
-    yaml.dump(data, text)
-    return text.getvalue().rstrip("\n")
