@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 _KEPT = (
     "while cohorts are not small, these are kept but for chance: shares of groups, outcomes and time available, L1, "
-    "gaps, coverage, rounds per day; divided are counts of sessions and device-hours; extremes and the spread over seeds "
-    "are not kept (docs/scaling.md has measurements)"
+    "gaps, coverage, rounds per day; divided are counts of sessions and device-hours; extremes and the spread over "
+    "seeds are not kept (docs/scaling.md has measurements)"
 )
 
 
