@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
-from fedsim.availability.population import PopulationAvailability
+from fedsim.availability.shocks import Availability
 from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.waiting import ready_at
@@ -36,7 +36,7 @@ class ArrayRoster:
         When the run is stopped; nobody looks further ahead.
     """
 
-    def __init__(self, clock: Clock, availability: PopulationAvailability, block: int, horizon_s: float) -> None:
+    def __init__(self, clock: Clock, availability: Availability, block: int, horizon_s: float) -> None:
         self._clock, self._availability, self._block, self._horizon_s = clock, availability, block, horizon_s
         self._group, self._groups = availability.cell, int(availability.cell.max()) + 1
         self._clients = len(availability.cell)
