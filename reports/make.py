@@ -25,10 +25,10 @@ from measurements import load
 from pages import REFERENCE, RUNS, STUDIES, SWEEPS, Claim, figure_page, run_page, sweep_page, write_list
 
 from fedsim import Scenario, simulate
+from fedsim.common.markdown import escape
 from fedsim.experiment.run_directory import Provenance
 from fedsim.report.document import Document
 from fedsim.report.formatting import number
-from fedsim.report.markdown import escape
 from fedsim.report.page import write_document
 
 HERE = Path(__file__).parent

@@ -101,6 +101,22 @@ class Descending(Problem, Protocol):
 
 
 @runtime_checkable
+class Affine(Problem, Protocol):
+    """A problem whose local work is affine in the model, so that all steps of a client can be taken at once."""
+
+    def affine(self, clients: Ints, step_sizes: Floats, steps: int, /) -> tuple[Floats, Floats]:
+        """Return m and c of Delta_i(x) = -m_i (x - c_i), coordinate by coordinate, shape (M, d) each.
+
+        Parameters
+        ----------
+        clients, step_sizes
+            Who trains, and with which alpha s_i, shape (M,) each.
+        steps
+            K.
+        """
+
+
+@runtime_checkable
 class Solved(Problem, Protocol):
     """A problem whose optimum is known, and where every optimizer comes to rest."""
 
