@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from fedsim.availability.cells import Cells
-from fedsim.availability.population import population_availability
+from fedsim.availability.shocks import availability_of, server_outages
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, Columns, part_of, within
@@ -38,8 +38,8 @@ class ArrayWorld:
         replicate: int,
     ) -> None:
         self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
-        draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-        self._devices = population_availability(devices.models, devices.places, devices.of_client, draws)
+        self._devices = availability_of(scenario, devices, replicate)
+        self.outages = server_outages(scenario, replicate)
         self._horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
         self.roster = ArrayRoster(clock, self._devices, scenario.server.block, self._horizon_s)
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
@@ -67,11 +67,15 @@ class ArrayWorld:
         else:
             reported = round_.ends.outcome == CODES["reported"]
             self.cool_down(cohort[reported], number, round_.ends.at_s[reported])
-        ends, rows = round_.ends, row + np.arange(len(cohort))
-        inside = ends.at_s <= self._horizon_s
-        if inside.any():
-            self.recorder.end(number, rows[inside], ends.at_s[inside], ends.outcome[inside])
-        if not inside.all():
+        ends = round_.ends
+        if not len(cohort):
+            pass
+        elif ends.at_s.max() <= self._horizon_s:
+            self.recorder.end(number, range(row, row + len(cohort)), ends.at_s, ends.outcome)
+        else:
+            inside, rows = ends.at_s <= self._horizon_s, row + np.arange(len(cohort))
+            if inside.any():
+                self.recorder.end(number, rows[inside], ends.at_s[inside], ends.outcome[inside])
             rows, at_s, outcome = rows[~inside], ends.at_s[~inside], ends.outcome[~inside]
             self._beyond.add(len(rows), number=number, row=rows, at_s=at_s, outcome=outcome)
         self._round = round_
@@ -79,12 +83,12 @@ class ArrayWorld:
 
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        last = {"last_selected": np.array(self.selector.last_selected), **self._caps.state()}
+        last = {**self.selector.state(), **self._caps.state()}
         return {**last, **within("roster", self.roster.state()), **within("beyond", self._beyond.state())}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
-        self.selector.last_selected = int(state["last_selected"])
+        self.selector.restore(state)
         self._caps.restore(state)
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))
