@@ -16,13 +16,14 @@ from fedsim.cli.options import (
     Figures,
     Json,
     Overrides,
+    Quiet,
     ScenarioFile,
     Width,
     asked_style,
     load,
 )
 from fedsim.cli.scaled import write_scaled
-from fedsim.common.messages import complain, say, say_json
+from fedsim.common.messages import complain, keep_quiet, say, say_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from fedsim.sweeps.compare import Comparison
 
 CRASHED = 3
+_RETRIES = 2
 _ROWS = 30
 """Settings in the table of a sweep at most."""
 
@@ -68,46 +70,63 @@ def plan(
     allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
-    """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
-    if scale is not None:
-        write_scaled(load(file, override, seed, allow_plugins, allow_outside), scale, file, out)
-        return
+from fedsim.cli.scaled import write_scaled
+from fedsim.common.messages import complain, keep_quiet, say, say_json
     from fedsim.sweeps.executors import default_workers
-    from fedsim.sweeps.plan import estimate_seconds
+    from fedsim.sweeps.pilot import Estimate, together
+    from fedsim.sweeps.plan import estimates
     from fedsim.sweeps.store import complete
 
     planned, directory = _planned(load(file, override, seed, allow_plugins, allow_outside), override, out)
-    seconds = estimate_seconds(planned)
+    with on_stderr() as progress:
+        found = estimates(planned, progress)
     there = complete(directory)
     at_once = workers or default_workers()
     to_do = [run for run in planned.runs if run.run_id not in there]
-    known = [each for run in to_do if (each := seconds[run.point]) is not None]
-    total = sum(known) if len(known) == len(to_do) else None
+    total = together([found[run.point] for run in to_do])
+    side_by_side = min(at_once, max(1, len(to_do)))
+
+    def figures(estimate: Estimate | None, share: float = 1.0) -> dict[str, Any]:
+        if estimate is None:
+            return {"estimated_s": None, "estimated_range_s": None}
+        return {
+            "estimated_s": estimate.seconds * share,
+            "estimated_range_s": [estimate.low * share, estimate.high * share],
+        }
+
     about = {
         "name": planned.scenario.name,
         "directory": str(directory),
         "points": [
-            {"point": point.index, "values": point.values, "estimated_s": seconds[point.index]}
-            for point in planned.points
+            {"point": point.index, "values": point.values, **figures(found[point.index])} for point in planned.points
         ],
         "seeds": planned.seeds,
         "runs": [
-            {**vars(run), "estimated_s": seconds[run.point], "status": "complete" if run.run_id in there else "missing"}
+            {**vars(run), **figures(found[run.point]), "status": "complete" if run.run_id in there else "missing"}
             for run in planned.runs
         ],
         "workers": at_once,
-        "estimated_cpu_s": total,
-        "estimated_s": None if total is None else total / min(at_once, max(1, len(to_do))),
+        "estimated_cpu_s": None if total is None else total.seconds,
+        **figures(total, 1.0 / side_by_side),
     }
     if as_json:
         say_json(about)
         return
-    say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'status':<8}  values")
+    say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'range':>17}  {'status':<8}  values")
     for run in about["runs"]:
-        took = "?" if run["estimated_s"] is None else f"{run['estimated_s']:.2f}"
+        took, between = "?", "?"
+        if run["estimated_s"] is not None:
+            low, high = run["estimated_range_s"]
+            took, between = f"{run['estimated_s']:.2f}", f"{low:.2f} to {high:.2f}"
         values = _values(planned.points[run["point"]].values)
-        say(f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {run['status']:<8}  {values}")
-    time = "unknown" if total is None else f"about {_duration(about['estimated_s'])} with {at_once} workers"
+        say(
+            f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {between:>17}  "
+            f"{run['status']:<8}  {values}"
+        )
+    time = "unknown"
+    if total is not None:
+        low, high = (_duration(end) for end in about["estimated_range_s"])
+        time = f"about {_duration(about['estimated_s'])} ({low} to {high}) with {at_once} workers"
     complain(
         f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
         f"{_count(len(planned.runs), 'run')}, {len(to_do)} of them to do; estimated time: {time}"
@@ -123,7 +142,13 @@ def sweep(
         str, typer.Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
     ] = "process",
     workers: Workers = None,
-    retries: Annotated[int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")] = 2,
+    retries: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")
+    ] = _RETRIES,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Of a run; by default 20 times what is planned for it, at least 10 min."),
+    ] = None,
     compact: Annotated[bool, typer.Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the page of the sweep, report.html, at the end.")
@@ -131,6 +156,7 @@ def sweep(
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.progress import on_stderr
@@ -139,14 +165,23 @@ def sweep(
     from fedsim.sweeps.executors import backend_of
     from fedsim.sweeps.sweep import run_sweep
 
+    limit_s = _limit(timeout)
     backend = backend_of(executor, workers)
     scenario = load(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     try:
-        with on_stderr() as progress:
+        with on_stderr(quiet=quiet) as progress:
             swept = run_sweep(
-                planned, directory, backend, retries=retries, provenance=provenance, report=progress, tell=complain
+                planned,
+                directory,
+                backend,
+                retries=retries,
+                timeout=limit_s,
+                options=_how(executor, workers, retries, timeout),
+                provenance=provenance,
+                report=progress,
+                tell=complain,
             )
     except KeyboardInterrupt:
         there = store.complete(directory)
@@ -169,14 +204,16 @@ def sweep(
             }
         )
     else:
-        _show(directory)
-        _choose(directory)
+        if not quiet:
+            _show(directory)
+            _choose(directory)
+        hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
-        complain(
+        hear(
             f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
             f"{len(swept.crashed)} crashed; {_duration(swept.seconds)}"
         )
-        if page is not None:
+        if page is not None and not quiet:
             complain(f"Report: {page}")
         say(str(directory))
     if swept.crashed:
@@ -258,6 +295,29 @@ def _tell(found: "Comparison") -> None:
             say(_plain(sentence.text))
     for sentence in misses(found):
         say(_plain(sentence.text))
+
+
+def _limit(timeout: str | None) -> float | None:
+    from fedsim.scenario.units import parse_duration
+
+    try:
+        seconds = None if timeout is None else parse_duration(timeout)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--timeout") from None
+    if seconds is not None and seconds <= 0:
+        raise typer.BadParameter("must be longer than nothing", param_hint="--timeout")
+    return seconds
+
+
+def _how(executor: str, workers: int | None, retries: int, timeout: str | None) -> list[str]:
+    """Return the options that say how and where runs are done, but for those that are as they are by default."""
+    given = {
+        "--executor": executor if executor != "process" else None,
+        "--workers": workers,
+        "--retries": retries if retries != _RETRIES else None,
+        "--timeout": timeout,
+    }
+    return [word for name, value in given.items() if value is not None for word in (name, str(value))]
 
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:

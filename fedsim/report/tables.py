@@ -169,7 +169,7 @@ def learning_table(run: FinishedRun) -> Table | None:
 
     columns = {
         "Loss converged": tuple(_converged(value) for value in figures("converged")),
-        "Loss": together(figures("loss")),
+        "Loss": together(figures("loss"), digits=4),
         "Excess loss": together(figures("excess_loss"), digits=4),
         "Gradient norm": together(figures("grad_norm"), digits=4),
         "Drift": tuple(percent(value) for value in figures("drift")),

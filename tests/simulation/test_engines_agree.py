@@ -1,6 +1,7 @@
 """The two engines write identical tables: random scenarios over every feature, and cases that are easily missed."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from tests.scenarios import buffered_scenarios, scenarios
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
 # Around changes of the clocks, and in a week without any.
 STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z", "2026-04-04T06:00:00.25Z"]
+
+MANY = int(os.environ.get("FEDSIM_MANY", "120"))
+"""Examples of each long test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` runs more."""
 
 
 @pytest.fixture(scope="session")
@@ -224,7 +228,7 @@ def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> 
 
 
 @pytest.mark.long
-@settings(max_examples=250)
+@settings(max_examples=MANY)
 @given(
     data=st.one_of(worlds(buffered_scenarios()), buffered_scenarios().map(lambda case: case.model_dump(mode="json")))
 )
@@ -233,14 +237,14 @@ def test_both_engines_write_the_same_tables_of_a_buffered_server_many_times(data
 
 
 @pytest.mark.long
-@settings(max_examples=250)
+@settings(max_examples=MANY)
 @given(data=worlds())
 def test_both_engines_write_the_same_tables_many_times(data: dict[str, Any], traces: Path) -> None:
     check(data, traces)
 
 
 @pytest.mark.long
-@settings(max_examples=200)
+@settings(max_examples=MANY)
 @given(scenario=scenarios())
 def test_coincidences_many_times(scenario: Scenario, traces: Path) -> None:
     check(scenario.model_dump(mode="json"), traces)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Mask, Spells, together
+from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
@@ -67,7 +67,7 @@ class Standing:
         self.number[places], self.on[places], self.end[places] = now.number, now.on, now.end
 
 
-class RenewalBatch:
+class RenewalBatch(Batch):
     """Devices with one pair of laws.
 
     Parameters
@@ -93,7 +93,7 @@ class RenewalBatch:
     def at(self, clients: Clients, instant: float) -> Mask:
         """Follow each device up to the instant."""
         places = self._places(clients)
-        behind = np.flatnonzero(self._standing.end[places] <= instant)
+        behind = (self._standing.end[places] <= instant).nonzero()[0]
         if len(behind):
             late = places[behind]
             self._standing.put(late, self._advanced(clients[behind], self._standing.of(late), instant))
@@ -146,7 +146,7 @@ class RenewalBatch:
 
     def _advanced(self, clients: Clients, now: Standing, instant: float | Floats) -> Standing:
         """Go on, length by length, until every device's state ends after the instant."""
-        behind = np.flatnonzero(now.end <= instant)
+        behind = (now.end <= instant).nonzero()[0]
         while len(behind):
             number = now.number[behind] + 1
             u = self._draws.uniforms(clients[behind], number)

@@ -10,7 +10,7 @@ from fedsim.availability.cells import Cells
 from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.availability.shocks.layers import outages_of
 from fedsim.availability.shocks.outages import Outages, without
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Bits, Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario import Scenario
 
@@ -39,6 +39,10 @@ class ShockedAvailability:
     def followed(self) -> Mask:
         """(N,) whose batch follows them from instant to instant."""
         return self.lives.followed
+
+    def possible(self, instant: float) -> Bits | None:
+        """Return the devices that may be available at an instant, shocks left aside; None where all may."""
+        return self.lives.possible(instant)
 
     def at(self, clients: Clients, instant: float) -> Mask:
         """Say of each client whether it is available."""
