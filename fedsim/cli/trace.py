@@ -44,7 +44,13 @@ def import_(
     sources: Annotated[
         list[Path], typer.Argument(metavar="IN...", help="CSV, Parquet, JSON or text files, or a folder of text files.")
     ],
-    out: Annotated[Path, typer.Option(metavar="OUT", help="The trace to write: *.parquet or *.csv.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT",
+            help="The trace to write: *.parquet or *.csv. Only a table that needs no import goes without.",
+        ),
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="auto, table, json, tsv or pickle.")] = "auto",
     base: Base = None,
     columns: Annotated[
@@ -75,12 +81,18 @@ def import_(
     cleaning = Cleaning(
         *_part(since, until), _duration(join_gaps, "--join-gaps") or 0.0, _duration(min_length, "--min-length") or 0.0
     )
-    if out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
+    if out is not None and out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
         raise typer.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
     with _mistakes():
         instant = None if base is None else _instant(base)
         imported = import_trace(sources, chosen, instant, rule, columns=named, cleaning=cleaning)
-    write_trace(out, imported.trace)
+    as_it_is = imported.plain and cleaning == Cleaning()
+    if out is None:
+        if not as_it_is:
+            raise typer.BadParameter(f"name the trace to write, such as {sources[0].stem}.parquet", param_hint="--out")
+        out = sources[0]
+    else:
+        write_trace(out, imported.trace)
     report = imported.trace.report
     stated = format_instant(imported.base) if imported.base is not None else None
     if as_json:
@@ -94,8 +106,8 @@ def import_(
             f"{source}: {imported.stray:,} interval{'s have' if imported.stray > 1 else ' has'} a time far from all "
             "others; scenarios leave them out, unless their `since` or `until` says otherwise"
         )
-    if imported.plain and cleaning == Cleaning():
-        complain(f"{source}: has the form that scenarios read, so that it can be used as it is")
+    if as_it_is:
+        complain(f"{source}: has the form that scenarios read, so that it can be used as it is, without any import")
     complain(f"Use it: availability: {{kind: trace, file: {out.name}, base: {stated or 'THE INSTANT OF SECOND 0'}}}")
     say(str(out))
 
