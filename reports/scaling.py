@@ -93,7 +93,7 @@ def written(text: str, measured: Measured) -> str:
 
 def main() -> None:
     """Measure, unless only writing is asked for, and write."""
-    if sys.argv[1:] != ["--write"]:
+    if "--write" not in sys.argv[1:]:
         STORE.write_text(json.dumps(measure(), indent=1) + "\n", "utf-8")
     PAGE.write_text(written(PAGE.read_text("utf-8"), load()), "utf-8")
 
