@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
@@ -18,6 +19,7 @@ from fedsim.report.answer import Sentence
 from fedsim.report.binning import binned, edges
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import Curve, Curves, Loss
+from fedsim.report.charts.marks import scaled
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import Document
 from fedsim.report.formatting import number
@@ -91,7 +93,7 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame],
         finding="; ".join(f"{each.claim}: {each.verdict}" for each in claims) + ".",
         description=scenario.description,
         answer=answer,
-        charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names)},
+        charts={"bias": _bias(results, names), "trends": _losses(names, tables)},
         context={
             "ranked": None,
             "groups": None,
@@ -129,10 +131,11 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
             for r in separations
         ]
         rows = np.arange(len(separations))
-        lines.append(Line(name, rows, separations, np.array(above), np.full(len(rows), np.nan)))
-    data = Lines("average loss above uniform", "", _along(separations), tuple(lines), 0)
+        lines.append(Line(name, rows, separations, np.abs(above), np.full(len(rows), np.nan)))
+    data = Lines("average loss, distance from uniform", "", _along(separations), tuple(lines), 0, logarithmic=True)
     note = (
-        "The loss of the mean model over the last half of the rounds, less that of FedAvg under uniform participation."
+        "The loss of the mean model over the last half of the rounds, and how far it is from that of FedAvg under "
+        "uniform participation, above it or below; signs are in the table of figures."
     )
     return (lines_chart(data, "excess", "What bias is left", (note,)), *_predicted(results, separations))
 
@@ -156,8 +159,25 @@ def _predicted(results: Results, separations: Floats) -> tuple[Chart, ...]:
     return (lines_chart(data, "predicted", "Where FedAvg ends, predicted and measured", (note,)),)
 
 
-def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart:
-    """Draw the loss of one optimizer by rounds, a line for each separation, beside uniform participation."""
+def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[Chart, ...]:
+    """Draw the losses by rounds, a chart for each optimizer and all over the same span, with a line for each R."""
+    kind, shown = Loss(), {name: _curves(name, tables) for name in names}
+    ends = np.concatenate([curve.points.mean for curves in shown.values() for curve in curves.shown])
+    span = (float(ends.min()), float(ends.max()))
+    return tuple(
+        Chart(
+            name=f"loss-{name}",
+            title=f"{name}, {kind.finding(curves)[0].lower()}{kind.finding(curves)[1:]}",
+            description=kind.description(curves),
+            notes=(f"Of {name}; charts of the other optimizers have the same axis.", *kind.notes(curves)),
+            table=kind.table(curves),
+            draw=partial(_draw_losses, kind, curves, span),
+        )
+        for name, curves in shown.items()
+    )
+
+
+def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> Curves:
     own = [(f"R = {r}", table.filter(optimizer=name), False) for r, table in sorted(tables.items())]
     own.append(("FedAvg, uniform", tables[min(tables)].filter(optimizer=REFERENCE), True))
     data = []
@@ -166,15 +186,16 @@ def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart:
         x = (kept["round"].to_numpy() + 1).astype(np.float64)
         points = binned(x, kept["loss"].to_numpy(), edges(len(kept)))
         data.append(Curve(label, reference, color, points, len(table) - len(kept), None))
-    kind, curves = Loss(), Curves(tuple(data), "rounds")
-    return Chart(
-        name=f"loss-{name}",
-        title=f"Loss of {name}",
-        description=kind.description(curves),
-        notes=tuple(kind.notes(curves)),
-        table=kind.table(curves),
-        draw=partial(kind.draw, curves),
-    )
+    return Curves(tuple(data), "rounds")
+
+
+def _draw_losses(kind: Loss, curves: Curves, span: tuple[float, float], axes: Axes) -> None:
+    kind.draw(curves, axes)
+    low, high = span
+    apart = 0.04 * (high - low)
+    far = low > 0 and high > 4 * low
+    scaled(axes, "y", far)
+    axes.set_ylim(*((low / 1.1, high * 1.1) if far else (low - apart, high + apart)))
 
 
 def _table(results: Results) -> Table:
@@ -227,10 +248,14 @@ def write_list(
     pages = {each.name: each for each in figures}
     met = sum(claim.status == "pass" for claim in claims)
     partly, missed = (sum(claim.status == status for claim in claims) for status in ("warn", "fail"))
-    told = f"Of {len(claims)} claims that were tested {met} hold, {partly} in part, and {missed} do not."
+    told = (
+        f"Of {len(claims)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
+        f"{'does' if missed == 1 else 'do'} not."
+    )
     about = (
         "What the paper (Sun et al., arXiv:2410.01209) claims of participation with a minimum separation R, and what "
-        "was measured, each on one seed; docs/paper-results.md has more seeds. Made by make reports."
+        "was measured over many draws; a page shows one run of each. docs/paper-results.md has every statement of the "
+        "paper. Made by make reports."
     )
     table = [{**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(pages, claim)} for claim in claims]
     context = {"claims": table, "sections": shown}

@@ -1,5 +1,6 @@
 """Files that are whole or absent: written under a temporary name in the same folder, then renamed."""
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,19 @@ def portable(path: str) -> str:
         return path
     top = next((folder for folder in whole.parents if (folder / ".git").exists()), whole.parent)
     return whole.relative_to(top).as_posix()
+
+
+def hash_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of the files in a folder, as hexadecimal digits; None where there is none."""
+    digest = hashlib.sha256()
+    files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if not file.is_file():
+            return None
+        with file.open("rb") as opened:
+            while block := opened.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -17,6 +17,7 @@ from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.enforced import caveats, enforced
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
 from fedsim.privacy.mechanisms.blt import Blt
+from fedsim.privacy.promise import broken
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.privacy import Privacy
@@ -202,17 +203,4 @@ def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> 
     else:
         bounds = replace(enforced(run.scenario, preflight(run.scenario, run.replicate)), **given)
     seen = contributions(run.participations, len(run.clients))
-    broken = []
-    if seen.last_round >= bounds.rounds:
-        broken.append(f"round {seen.last_round:,} took reports, and {bounds.rounds:,} rounds were promised")
-    apart = seen.least_separation
-    if apart is not None and apart < bounds.min_separation:
-        broken.append(
-            f"client {seen.least_client} contributed in round {seen.least_round - apart:,} and again in round "
-            f"{seen.least_round:,}: {apart:,} apart, and b = {bounds.min_separation:,} was promised"
-        )
-    if seen.most > bounds.participations:
-        broken.append(
-            f"client {seen.most_client} contributed {seen.most:,} times, and k = {bounds.participations:,} was promised"
-        )
-    return Check(bounds, seen.last_round + 1, seen, broken)
+    return Check(bounds, seen.last_round + 1, seen, broken(bounds, seen))

@@ -30,6 +30,7 @@ from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
+from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import (
     ClientTimeSource,
     ConstantTime,
@@ -174,6 +175,9 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """The groups of devices."""
     server: Server
     """How the server selects clients and takes their reports: in rounds, or by a buffer."""
+    shocks: Annotated[list[Shock], Field(max_length=1_000)] = Field(default_factory=list)
+    """What takes many devices out at once, or the server down, beside the life of each device; nothing, where it is not
+    given."""
     learning: Learning | None = None
     """What is trained over the log; nothing, where it is not given."""
     privacy: Privacy | None = None
@@ -213,11 +217,17 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
             group if group.name else group.model_copy(update={"name": f"group-{index}" if several else "everyone"})
             for index, group in enumerate(groups, start=1)
         ]
-        seen: set[str] = set()
-        for group in named:
-            if group.name in seen:
-                raise ValueError(f"two groups are called {group.name!r}: give one a name of its own")
-            seen.add(group.name)
+        _apart("groups", [group.name for group in named])
+        return named
+
+    @field_validator("shocks")
+    @classmethod
+    def _shocks_named(cls, shocks: list[Shock]) -> list[Shock]:
+        named = [
+            shock if shock.name else shock.model_copy(update={"name": f"shock-{index}"})
+            for index, shock in enumerate(shocks, start=1)
+        ]
+        _apart("shocks", [shock.name for shock in named])
         return named
 
     _document: Document = PrivateAttr(default_factory=Document)
@@ -226,7 +236,7 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is empty in nearly every scenario."""
         dumped: dict[str, Any] = handler(self)
-        unused = {"question", "metrics", "charts", "decide", "privacy"}
+        unused = {"question", "metrics", "charts", "decide", "privacy", "shocks"}
         return {key: value for key, value in dumped.items() if value or key not in unused}
 
     @property
@@ -237,7 +247,13 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     @property
     def always_available(self) -> bool:
         """Whether every device is available at every instant."""
-        return all(group.availability.kind == "always" for group in self.population)
+        return not self.absences
+
+    @property
+    def absences(self) -> str:
+        """What keeps devices from being always available, as sentences call it: empty where nothing does."""
+        habits = any(group.availability.kind != "always" for group in self.population)
+        return " and ".join([*["availability"] * habits, *["shocks"] * bool(self.shocks)])
 
     @property
     def sync_server(self) -> SyncServer:
@@ -410,6 +426,15 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def mistake(self, path: KeyPath, message: str) -> Mistake:
         """Say what is wrong at `path`, with its place in the file that the scenario was read from."""
         return Mistake(self._document.place(path), path, message)
+
+
+def _apart(what: str, names: Sequence[str]) -> None:
+    """Raise an error if two have the same name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"two {what} are called {name!r}: give one a name of its own")
+        seen.add(name)
 
 
 def scenario_schema() -> dict[str, Any]:

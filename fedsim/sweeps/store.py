@@ -72,6 +72,11 @@ def run_file(folder: Path, run_id: str) -> Path:
     return folder / RUNS / f"{run_id}.parquet"
 
 
+def mark_of(folder: Path, run_id: str) -> Path:
+    """Return the file that is there while a worker is at a run."""
+    return folder / RUNS / f".{run_id}.begun.partial"
+
+
 def write_run(folder: Path, run_id: str, seed: int, metrics: Mapping[str, float]) -> None:
     """Write the results of a run at once: one row for each metric, null where it is not finite."""
     values = finite(metrics)

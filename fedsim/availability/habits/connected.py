@@ -22,6 +22,7 @@ from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Network
 
 _SINCE = 16  # added to the ordinals of days that are remembered, so that 0 stands for never
+_MET = 1  # in the place of a day: the person is known, and no day yet
 
 
 class Connected:
@@ -35,14 +36,21 @@ class Connected:
         One more than the largest index of a client.
     draws
         The stream for availability.
+
+    Attributes
+    ----------
+    home, work
+        (clients,) whether each person who has been met has a network there.
+    persons
+        (clients, 2) how much later each leaves home, and is back, than is usual: seconds.
     """
 
     def __init__(self, network: Network, clients: int, draws: Stream) -> None:
         self._network, self._draws = network, draws
         self._day = np.zeros(clients, dtype=np.int32)
-        self._home = np.zeros(clients, dtype=np.bool_)
-        self._work = np.zeros(clients, dtype=np.bool_)
-        self._persons = np.zeros((clients, 2))
+        self.home = np.zeros(clients, dtype=np.bool_)
+        self.work = np.zeros(clients, dtype=np.bool_)
+        self.persons = np.zeros((clients, 2))
         self._changes = np.zeros((clients, 4))  # leaves home, is back, comes to work, leaves work
 
     def spell(self, clients: Clients, instant: float, clock: Civil) -> tuple[Floats, Floats]:
@@ -54,7 +62,7 @@ class Connected:
         stale = clients[self._day[clients] != today + _SINCE]
         if len(stale):
             self._work_out(stale, today, clock)
-        return _spells(clients, self._home, self._work, self._changes, instant, midnight)
+        return _spells(clients, self.home, self.work, self._changes, instant, midnight)
 
     def horizon(self, instant: float, clock: Civil) -> float:
         """Return the instant before which everything is known; later than the present one."""
@@ -64,7 +72,7 @@ class Connected:
     def _work_out(self, clients: Clients, day: int, clock: Civil) -> None:
         """Write down one local day."""
         network = self._network
-        self._meet(clients[self._day[clients] == 0])
+        self.meet(clients)
         self._day[clients] = day + _SINCE
         days = np.array([day])
         weekend = weekends(days)
@@ -72,19 +80,21 @@ class Connected:
         midnight = clock.midnight(days)
         begin = float(clock.instant(midnight)[0])
         who, u, v = _draw(clients, np.uint64(self._draws.key), _keys(day), usual.chance, begin, self._changes)
-        persons = self._persons.take(who, axis=0)
+        persons = self.persons.take(who, axis=0)
         leaves = persons[:, 0] + network.between_days * deviations(u)
         returns = persons[:, 1] + network.between_days * deviations(v)
         self._changes[who] = np.stack(outing_times(network, weekend, midnight, leaves, returns, clock), axis=1)
 
-    def _meet(self, clients: Clients) -> None:
-        """Write down what belongs to the persons who are met for the first time."""
+    def meet(self, clients: Clients) -> None:
+        """Write down what belongs to the persons, of those who are met for the first time."""
+        clients = clients[self._day[clients] == 0]
         if not len(clients):
             return
+        self._day[clients] = _MET
         network, draws = self._network, self._draws
-        self._home[clients], self._work[clients] = access(network, clients, draws)
-        self._persons[clients, 0] = network.between_persons * deviation(Draw.LEAVE_OF_PERSON, clients, 0, draws)
-        self._persons[clients, 1] = network.between_persons * deviation(Draw.BACK_OF_PERSON, clients, 0, draws)
+        self.home[clients], self.work[clients] = access(network, clients, draws)
+        self.persons[clients, 0] = network.between_persons * deviation(Draw.LEAVE_OF_PERSON, clients, 0, draws)
+        self.persons[clients, 1] = network.between_persons * deviation(Draw.BACK_OF_PERSON, clients, 0, draws)
 
 
 @lru_cache(maxsize=64)
