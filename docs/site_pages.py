@@ -1,8 +1,7 @@
 """What the site is made of: the files of the repository under their own names, so that every link between them holds.
 
-A hook of MkDocs (``mkdocs.yml``). Pages are README.md, the changelog and the Markdown of docs, benchmarks, examples and
-reports; beside them the pages of reports, pictures, and whatever else a page links to. The reference is made of
-docstrings.
+A hook of MkDocs (``mkdocs.yml``). Pages are README.md, the changelog and the Markdown of the folders below; beside them
+the pages of reports, pictures, and whatever else a page links to. The reference is made of docstrings.
 """
 
 import os
@@ -15,6 +14,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)\s]*)?\)")
+FOLDERS = ("docs", "benchmarks", "reports", "examples")
+"""Folders whose Markdown is shown."""
 GALLERY = "reports/gallery.html"
 """Where reports/index.html is: the name belongs to the page made of reports/README.md."""
 REFERENCE = "docs/reference.md"
@@ -22,7 +23,7 @@ GUIDES = {
     "Describe a federation": ("scenario-file", "availability", "traces", "buffered-server", "simultaneous-events"),
     "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci"),
     "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
-    "Extend": ("api", "extending", "untrusted-files"),
+    "Extend": ("api", "notebooks", "extending", "untrusted-files"),
 }
 BACKGROUND = ("studies", "paper-results", "closed-form", "design", "releasing")
 ROOMS = {
@@ -37,11 +38,7 @@ ROOMS = {
 def pages() -> list[Path]:
     """Return the Markdown files of the site, relative to the repository."""
     found = [ROOT / "README.md", ROOT / "CHANGELOG.md"]
-    found += [
-        file
-        for folder in ("docs", "benchmarks", "examples", "reports")
-        for file in sorted((ROOT / folder).rglob("*.md"))
-    ]
+    found += [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.md"))]
     return [file.relative_to(ROOT) for file in found]
 
 
@@ -58,12 +55,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     rest = sorted(file.stem for file in (ROOT / "docs").glob("*.md") if file.stem not in listed)
     guides = [{title: [f"docs/{name}.md" for name in names]} for title, names in GUIDES.items()]
     questions = sorted((ROOT / "docs/questions").glob("*.md"), key=lambda file: (file.name != "README.md", file.name))
+    examples = [file.as_posix() for file in pages() if file.parts[0] == "examples"]
     config.nav = [
         {"Home": "README.md"},
         {"Questions": [file.relative_to(ROOT).as_posix() for file in questions]},
         {"Guide": [*guides, *(f"docs/{name}.md" for name in rest)]},
-        {"Examples": [file.as_posix() for file in pages() if file.parts[0] == "examples"]},
         {"Reference": REFERENCE},
+        *([{"Examples": examples}] if examples else []),
         {"Gallery": "reports/README.md"},
         {"Background": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
     ]

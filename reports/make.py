@@ -22,7 +22,19 @@ import polars as pl
 from claims import written
 from learning_claims import experiments, foreseen
 from measurements import load
-from pages import REFERENCE, RUNS, STUDIES, SWEEPS, Claim, figure_page, run_page, sweep_page, write_list
+from pages import (
+    KEPT_SWEEPS,
+    REFERENCE,
+    RUNS,
+    STUDIES,
+    SWEEPS,
+    Claim,
+    figure_page,
+    kept_sweep_page,
+    run_page,
+    sweep_page,
+    write_list,
+)
 
 from fedsim import Scenario, simulate
 from fedsim.common.markdown import escape
@@ -190,7 +202,7 @@ def readme(known: Mapping[str, Results], seconds: Mapping[str, Mapping[str, floa
         "| report | what it is about |",
         "| --- | --- |",
     ]
-    for each in (*RUNS, *STUDIES, *SWEEPS):
+    for each in (*RUNS, *STUDIES, *SWEEPS, *KEPT_SWEEPS):
         about = " ".join(Scenario.load(HERE.parent / "scenarios" / f"{each}.fedsim.yaml").description.split())
         lines.append(f"| [{Path(each).name}]({Path(each).name}.html) | {escape(about)} |")
     lines += ["", "| figure | slowest run, seconds |", "| --- | --- |"]
@@ -251,6 +263,7 @@ def main(names: Sequence[str], *, redraw: bool = False) -> None:
         ]:
             done.result()
     studies = [run_page(each) for each in STUDIES if asked(each)] + [sweep_page(each) for each in SWEEPS if asked(each)]
+    studies += [kept_sweep_page(each) for each in KEPT_SWEEPS if asked(each)]
     chain = [run_page(each) for each in RUNS if asked(each)]
     learned = figures([name for name in FIGURES if asked(name)])
     if not names:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,7 @@ SHOWN = ("loss", "average_loss", "excess_loss", "grad_norm", "accuracy", "bias",
 RUNS = ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence")
 STUDIES = ("studies/night-charging", "studies/three-continents", "studies/mixed-separation")
 SWEEPS = ("studies/separation-sweep",)
+KEPT_SWEEPS = ("studies/which-separation",)
 
 Results = Mapping[int, Mapping[str, float]]
 
@@ -237,6 +239,36 @@ def sweep_page(scenario: str) -> Document:
         document = document_of(directory)
     write_document(document, HERE / f"{Path(scenario).name}.html")
     return document
+
+
+def kept_sweep_page(scenario: str) -> Document:
+    """Write the report of a sweep that takes long, from the results in ``reports/sweeps``; run what they lack.
+
+    They are used as they are where the scenario says all that it said when they were made. A key that scenarios have
+    had since, and that this one leaves at its default, makes no difference.
+    """
+    file, directory = f"scenarios/{scenario}.fedsim.yaml", HERE / "sweeps" / Path(scenario).name
+    loaded = Scenario.load(HERE.parent / file)
+    now, stored = loaded.model_dump(mode="json"), store.read_sweep(directory) if directory.exists() else None
+    if stored is None or not said_before(stored["scenario"], now):
+        run_sweep(plan_sweep(loaded), directory, backend_of("process", 2), provenance=RunProvenance(file))
+        store.compact(directory)
+    meta = store.read_sweep(directory)
+    own = {"command": f"fedsim sweep {file}", "scenario_file": file, "overrides": [], "wall_time_s": None}
+    store.write_sweep(directory, {**meta, **own, "scenario": now, "description": loaded.description})
+    document = document_of(directory)
+    write_document(document, HERE / f"{Path(scenario).name}.html")
+    return document
+
+
+def said_before(stored: Any, now: Any) -> bool:
+    """Tell whether all that a part of a stored scenario says is what it says now; words for people make no run."""
+    if isinstance(stored, dict) and isinstance(now, dict):
+        words = {"description", "question", "decide", "expect"}
+        return all(key in now and said_before(each, now[key]) for key, each in stored.items() if key not in words)
+    if isinstance(stored, list) and isinstance(now, list):
+        return len(stored) == len(now) and all(map(said_before, stored, now))
+    return bool(stored == now)
 
 
 def write_list(

@@ -108,3 +108,11 @@ def test_a_page_without_a_console_names_commands_and_options_that_are_there() ->
             asked = {word.partition("=")[0] for word in words[at:] if word.startswith("-")}
             assert at > 0 or asked, f"{page}: `{text}` is no command"
             assert asked <= options, f"{page}: `{text}` has options that are not there: {asked - options}"
+
+
+@pytest.mark.parametrize("page", PLACES, ids=str)
+def test_every_table_has_a_head(page: Path) -> None:
+    """An empty line within a table ends it, and the rows after it are shown as text."""
+    lines = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE).splitlines()
+    heads = [at for at, line in enumerate(lines) if line.startswith("|") and not lines[at - 1].startswith("|")]
+    assert [lines[at] for at in heads if not re.fullmatch(r"\|(?: ?:?-+:? ?\|)+", lines[at + 1])] == []

@@ -29,6 +29,7 @@ from fedsim.cli.options import (
 )
 from fedsim.cli.playground import playground
 from fedsim.cli.privacy import privacy
+from fedsim.cli.solve import solve
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")
-for command in (chain, playground, privacy, plan, sweep, compare):
+for command in (chain, playground, privacy, solve, plan, sweep, compare):
     app.command()(command)
 
 

@@ -22,6 +22,7 @@ from fedsim.cli.options import (
     asked_style,
     load,
 )
+from fedsim.cli.scaled import write_scaled
 from fedsim.common.messages import complain, keep_quiet, say, say_json
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; 
 Workers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")
 ]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="1/K",
+        help="Instead write the scenario with a K-th of the devices and the cohort to --out (a file), and say which "
+        "figures that keeps.",
+    ),
+]
 _SHOWN = (
     "participation.l1_uniform",
     "rounds.count",
@@ -56,47 +65,71 @@ def plan(
     seed: Seed = None,
     out: Out = None,
     workers: Workers = None,
+    scale: Scale = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
-    """List the runs of a sweep and how long they are likely to take, without running it."""
+    """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
+    if scale is not None:
+        write_scaled(load(file, override, seed, allow_plugins, allow_outside), scale, file, out)
+        return
+    from fedsim.common.progress import on_stderr
     from fedsim.sweeps.executors import default_workers
-    from fedsim.sweeps.plan import estimate_seconds
+    from fedsim.sweeps.pilot import Estimate, together
+    from fedsim.sweeps.plan import estimates
     from fedsim.sweeps.store import complete
 
     planned, directory = _planned(load(file, override, seed, allow_plugins, allow_outside), override, out)
-    seconds = estimate_seconds(planned)
+    with on_stderr() as progress:
+        found = estimates(planned, progress)
     there = complete(directory)
     at_once = workers or default_workers()
     to_do = [run for run in planned.runs if run.run_id not in there]
-    known = [each for run in to_do if (each := seconds[run.point]) is not None]
-    total = sum(known) if len(known) == len(to_do) else None
+    total = together([found[run.point] for run in to_do])
+    side_by_side = min(at_once, max(1, len(to_do)))
+
+    def figures(estimate: Estimate | None, share: float = 1.0) -> dict[str, Any]:
+        if estimate is None:
+            return {"estimated_s": None, "estimated_range_s": None}
+        return {
+            "estimated_s": estimate.seconds * share,
+            "estimated_range_s": [estimate.low * share, estimate.high * share],
+        }
+
     about = {
         "name": planned.scenario.name,
         "directory": str(directory),
         "points": [
-            {"point": point.index, "values": point.values, "estimated_s": seconds[point.index]}
-            for point in planned.points
+            {"point": point.index, "values": point.values, **figures(found[point.index])} for point in planned.points
         ],
         "seeds": planned.seeds,
         "runs": [
-            {**vars(run), "estimated_s": seconds[run.point], "status": "complete" if run.run_id in there else "missing"}
+            {**vars(run), **figures(found[run.point]), "status": "complete" if run.run_id in there else "missing"}
             for run in planned.runs
         ],
         "workers": at_once,
-        "estimated_cpu_s": total,
-        "estimated_s": None if total is None else total / min(at_once, max(1, len(to_do))),
+        "estimated_cpu_s": None if total is None else total.seconds,
+        **figures(total, 1.0 / side_by_side),
     }
     if as_json:
         say_json(about)
         return
-    say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'status':<8}  values")
+    say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'range':>17}  {'status':<8}  values")
     for run in about["runs"]:
-        took = "?" if run["estimated_s"] is None else f"{run['estimated_s']:.2f}"
+        took, between = "?", "?"
+        if run["estimated_s"] is not None:
+            low, high = run["estimated_range_s"]
+            took, between = f"{run['estimated_s']:.2f}", f"{low:.2f} to {high:.2f}"
         values = _values(planned.points[run["point"]].values)
-        say(f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {run['status']:<8}  {values}")
-    time = "unknown" if total is None else f"about {_duration(about['estimated_s'])} with {at_once} workers"
+        say(
+            f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {between:>17}  "
+            f"{run['status']:<8}  {values}"
+        )
+    time = "unknown"
+    if total is not None:
+        low, high = (_duration(end) for end in about["estimated_range_s"])
+        time = f"about {_duration(about['estimated_s'])} ({low} to {high}) with {at_once} workers"
     complain(
         f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
         f"{_count(len(planned.runs), 'run')}, {len(to_do)} of them to do; estimated time: {time}"

@@ -21,7 +21,7 @@ from fedsim.common.arrays import Floats
 GOLDEN, FIRST_FACTOR, SECOND_FACTOR = (
     np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
-_WORD = 0xFFFFFFFFFFFFFFFF
+_GOLDEN, _WORD = int(GOLDEN), 0xFFFFFFFFFFFFFFFF
 TWO_TO_MINUS_53 = 2.0**-53
 _KEPT = 1 << 17  # indices, from 0 on, whose parts of the key are kept: a megabyte
 
@@ -63,13 +63,24 @@ def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return word
 
 
+def _mixed(word: int) -> NDArray[np.uint64]:
+    """Do the same to one number, which costs less than arrays of one: (1,)."""
+    word = ((word ^ word >> 30) * int(FIRST_FACTOR)) & _WORD
+    word = ((word ^ word >> 27) * int(SECOND_FACTOR)) & _WORD
+    return np.array((word ^ word >> 31,), dtype=np.uint64)
+
+
 def _words(values: ArrayLike) -> NDArray[np.uint64]:
+    if isinstance(values, np.ndarray) and values.ndim and values.dtype == np.int64:
+        return values.view(np.uint64)
     # At least one axis: numpy warns when a scalar wraps around, and is silent for arrays.
     return np.atleast_1d(np.asarray(values)).astype(np.uint64)
 
 
 def mixed_index(index: ArrayLike) -> NDArray[np.uint64]:
     """Return the index's part of the key."""
+    if type(index) is int:
+        return _mixed(index + _GOLDEN & _WORD)
     return _mix(_words(index) + GOLDEN)
 
 
@@ -80,7 +91,10 @@ def _first_indices() -> NDArray[np.uint64]:
 
 def to_uniforms(key: NDArray[np.uint64]) -> Floats:
     """Return the draws in (0, 1) at keys, each the exclusive or of a client's and an index's part."""
-    return ((_mix(key) >> np.uint64(11)).astype(np.float64) + 0.5) * TWO_TO_MINUS_53
+    draws: Floats = (_mix(key) >> np.uint64(11)).astype(np.float64)
+    draws += 0.5
+    draws *= TWO_TO_MINUS_53
+    return draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,8 @@ class Stream:
 
     def of_clients(self, client: ArrayLike) -> NDArray[np.uint64]:
         """Return the client's part of the key; `to_uniforms` takes it combined with that of the index."""
+        if type(client) is int:
+            return _mixed(client * _GOLDEN + self.key & _WORD)
         return _mix(_words(client) * GOLDEN + np.uint64(self.key))
 
     def uniforms(self, client: ArrayLike, index: ArrayLike) -> Floats:

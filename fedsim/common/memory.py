@@ -20,6 +20,19 @@ def free_bytes() -> int | None:
     return min(known, default=None)
 
 
+def limit_this_process(share: float) -> None:
+    """Let this process take no more than a share of what is free beside what it has, where the system can see to it."""
+    try:
+        import resource
+
+        free, pages = free_bytes(), int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if free is not None and soft == resource.RLIM_INFINITY:
+            resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + int(share * free), hard))
+    except (ImportError, OSError, ValueError):
+        pass
+
+
 def _of_machine() -> int | None:
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():

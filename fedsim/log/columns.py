@@ -1,5 +1,6 @@
 """Columns that grow at their end and are taken away from their beginning."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ class Columns:
 
     Parameters
     ----------
+    usual
+        What stands in the rows of some columns until it is put there.
     kinds
         Name and numpy type of each column.
     """
 
-    def __init__(self, **kinds: str) -> None:
-        self._arrays: Arrays = {name: np.empty(64, dtype=kind) for name, kind in kinds.items()}
+    def __init__(self, usual: Mapping[str, Any] | None = None, **kinds: str) -> None:
+        self._usual = usual or {}
+        self._arrays: Arrays = {name: self._longer(name, 64, np.dtype(kind)) for name, kind in kinds.items()}
         self.first = 0
         """Number of the first row that is held."""
         self.end = 0
@@ -32,20 +36,26 @@ class Columns:
         return self.end - self.first
 
     def add(self, count: int, **values: ArrayLike) -> int:
-        """Append rows, a value or an array for every column, and return the number of the first."""
+        """Append rows, and return the number of the first: a value or an array for every column without a usual one."""
         held = self.waiting
-        for name, array in self._arrays.items():
-            if held + count > len(array):
-                longer = np.empty(max(2 * len(array), held + count), dtype=array.dtype)
-                longer[:held] = array[:held]
-                self._arrays[name] = longer
-            self._arrays[name][held : held + count] = values[name]
+        if held + count > len(next(iter(self._arrays.values()))):
+            for name, array in self._arrays.items():
+                self._arrays[name] = self._longer(name, max(2 * len(array), held + count), array.dtype)
+                self._arrays[name][:held] = array[:held]
+        for name, value in values.items():
+            self._arrays[name][held : held + count] = value
         self.end += count
         return self.end - count
 
-    def put(self, rows: int | Ints, name: str, values: ArrayLike) -> None:
+    def _longer(self, name: str, length: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        return np.full(length, self._usual[name], dtype=kind) if name in self._usual else np.empty(length, dtype=kind)
+
+    def put(self, rows: int | range | Ints, name: str, values: ArrayLike) -> None:
         """Set values of one column in rows by their numbers."""
-        self._arrays[name][rows - self.first] = values
+        if isinstance(rows, range):
+            self._arrays[name][rows.start - self.first : rows.stop - self.first] = values
+        else:
+            self._arrays[name][rows - self.first] = values
 
     def count(self, row: int, name: str, more: int) -> None:
         """Add to the number that stands in one row of a column."""
@@ -74,8 +84,10 @@ class Columns:
         """Remove the rows before the one numbered `until`, and return them."""
         count, held = until - self.first, self.waiting
         taken = {name: array[:count].copy() for name, array in self._arrays.items()}
-        for array in self._arrays.values():
+        for name, array in self._arrays.items():
             array[: held - count] = array[count:held]
+            if name in self._usual:
+                array[held - count : held] = self._usual[name]
         self.first = until
         return taken
 

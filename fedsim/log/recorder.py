@@ -17,6 +17,7 @@ RUNNING = 0
 CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
 _NAMES = pl.Series(["", *SESSION_OUTCOMES], dtype=pl.String)
 _TALLIED = {CODES[outcome]: outcome for outcome in ("reported", "dropped", "late")}
+_CODES_TALLIED = max(_TALLIED) + 1
 _NOBODY = dict.fromkeys(("selected", *_TALLIED.values()), 0)
 _SETTLE = 1 << 16  # rows that are passed on together
 
@@ -46,11 +47,14 @@ class Recorder:
         self._spool = spool
         self._counted = counted
         self._last_round = np.full(clients, -1, dtype=np.int32)
-        self._staleness = -1 if staleness is None else staleness
         counts = dict.fromkeys(_NOBODY, "i8")
-        self._rounds = Columns(opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8", **counts)
+        usual = {"selected_s": math.nan, "closed_s": math.nan, "outcome": "", "eligible": -1, **_NOBODY}
+        self._rounds = Columns(
+            usual, opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8", **counts
+        )
+        usual = {"ended_s": math.nan, "outcome": RUNNING, "staleness": -1 if staleness is None else staleness}
         numbers = dict.fromkeys(("round", "client", "position", "gap", "staleness"), "i8")
-        self._rows = Columns(selected_s="f8", ended_s="f8", outcome="i1", **numbers)
+        self._rows = Columns(usual, selected_s="f8", ended_s="f8", outcome="i1", **numbers)
         self._gauges: list[tuple[float, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
         self.closed = 0
@@ -68,8 +72,7 @@ class Recorder:
 
     def open_round(self, opened_s: float) -> None:
         """Begin the next round's row."""
-        nan = math.nan
-        self._rounds.add(1, opened_s=opened_s, selected_s=nan, closed_s=nan, outcome="", eligible=-1, **_NOBODY)
+        self._rounds.add(1, opened_s=opened_s)
 
     def select(self, number: int, clients: Ints, selected_s: float, eligible: int | None = None) -> int:
         """Begin the participations' rows of a selection in the open round and return the index of the first."""
@@ -89,13 +92,10 @@ class Recorder:
             client=clients,
             position=np.arange(already, already + count),
             selected_s=selected_s,
-            ended_s=math.nan,
-            outcome=RUNNING,
             gap=np.where(last >= 0, number - last, -1),
-            staleness=self._staleness,
         )
 
-    def end(self, number: int, rows: int | Ints, ended_s: ArrayLike, outcome: ArrayLike) -> None:
+    def end(self, number: int, rows: int | range | Ints, ended_s: ArrayLike, outcome: ArrayLike) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
         self._rows.put(rows, "ended_s", ended_s)
         self._rows.put(rows, "outcome", outcome)
@@ -106,10 +106,11 @@ class Recorder:
             return
         count = 1 if isinstance(rows, int) else len(rows)
         self._no_longer_running(number, count)
-        counts = np.bincount(np.broadcast_to(outcome, count), minlength=max(_TALLIED) + 1)
+        outcomes = outcome if isinstance(outcome, np.ndarray) else np.full(count, outcome)
+        counts = np.bincount(outcomes, minlength=_CODES_TALLIED).tolist()
         for code, name in _TALLIED.items():
             if counts[code]:
-                self._rounds.count(number, name, int(counts[code]))
+                self._rounds.count(number, name, counts[code])
 
     def end_in_version(
         self, version: int, row: int, ended_s: float, outcome: int, staleness: int | None = None

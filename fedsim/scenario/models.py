@@ -408,20 +408,36 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     def __repr__(self) -> str:
+        return f"<Scenario {shown(self.name)}: {self._size()}>"
+
+    def _size(self) -> str:
         groups, server, stop = len(self.population), self.server, self.stop
         ends = [] if stop.rounds is None else [f"{stop.rounds:,} rounds"]
         ends += [] if stop.duration is None else [format_duration(stop.duration)]
         size = f"{self.devices:,} devices in {groups:,} group{'s' if groups > 1 else ''}"
         cohort = f"{server.mode} server, {server.wanted:,} selected at a time"
-        return f"<Scenario {shown(self.name)}: {size}, {cohort}, {' or '.join(ends)}>"
+        return f"{size}, {cohort}, {' or '.join(ends)}"
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Show the scenario in a notebook: what it is about, and what it sets."""
+        from fedsim.scenario.summary import summary_html
+
+        notes = [text for text in (self.question, self.description) if text]
+        return summary_html(f"{self.name}: {self._size()}", notes, self.model_dump(mode="json", exclude_unset=True))
 
     def _as_document(self) -> Document:
         """Return what was written; for a scenario that was made in Python, what would have been."""
         own = self._document
         written = self.model_dump(mode="json", exclude_unset=True) if own.data is None else own.data
         return replace(own, data=written)
+
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """What was written, as plain data: files that are extended are merged, defaults left out."""
+        written: dict[str, Any] = copy.deepcopy(self._as_document().data)
+        return written
 
     def mistake(self, path: KeyPath, message: str) -> Mistake:
         """Say what is wrong at `path`, with its place in the file that the scenario was read from."""

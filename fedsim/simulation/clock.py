@@ -44,6 +44,12 @@ class Clock(simpy.Environment):
         event._ok, event._value = True, None
         self.schedule(event, EventPriority(turn))
 
+    def forget(self) -> None:
+        """Let go of all that is due: the simulation is over, and what waits for it would keep it in memory."""
+        for *_, event in self._queue:
+            event.callbacks = []
+        self._queue.clear()
+
 
 def in_words(seconds: float) -> str:
     """Return an instant or a length of time as messages show it, to the millisecond."""

@@ -1,6 +1,7 @@
 """Runs a simulation: one server process on one SimPy clock, with the devices as one of the engines keeps them."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import simpy
@@ -23,7 +24,15 @@ from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.server import serve, stop_now
 
 Progress = Callable[[int, float], None]
-"""Called now and then with the number of rounds closed and the simulated time in seconds."""
+"""Called now and then with the number of rounds closed and the simulated time in seconds.
+
+It may raise `Enough`.
+"""
+
+
+class Enough(Exception):  # noqa: N818  what is raised is no error
+    """Ends a simulation where it stands, as if the duration of its run were over."""
+
 
 FEW_DEVICES = 2_000
 """Up to so many devices `engine: auto` gives each a process of its own."""
@@ -41,7 +50,7 @@ def simulate_log(
     replicate
         Key of this repetition; the same seed and replicate give the same log.
     progress
-        Called at the opening of each round, every few hundred events, and at the end.
+        Called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
 
     Raises
     ------
@@ -86,23 +95,32 @@ def simulate_into(
 
     run = BufferedRun(world, server) if isinstance(server, BufferedServer) else None
     number = 0 if state is None else int(state["number"])
-    serving = clock.process(serve(world, opening, number) if run is None else run.serve())
+    steps = serve(world, opening, number) if run is None else run.serve()
+    serving = clock.process(steps)
     records = scenario.records
     if records.gauges is not None:
         clock.process(gauge(world, devices.of_client, records.gauges, records.gauge_sample))
     stopping = None if scenario.stop.duration is None else clock.at(scenario.stop.duration, Turn.STOP)
-    _run_until(world, serving if stopping is None else serving | stopping, progress)
-    if stopping is not None and clock.now >= (scenario.stop.duration or 0.0):
-        # The last round may have closed at the very instant of the stop: let that instant run its course.
-        while not stopping.processed:
-            clock.step()
+    try:
+        _run_until(world, serving if stopping is None else serving | stopping, progress)
+    except Enough:
         stop_now(world) if run is None else run.stop_now()
-    elif run is None:
-        # Sessions that are late may still be on their way: let them end.
-        world.finish()
+    else:
+        if stopping is not None and clock.now >= (scenario.stop.duration or 0.0):
+            # The last round may have closed at the very instant of the stop: let that instant run its course.
+            while not stopping.processed:
+                clock.step()
+            stop_now(world) if run is None else run.stop_now()
+        elif run is None:
+            # Sessions that are late may still be on their way: let them end.
+            world.finish()
+    # What still waits holds the world, which holds the clock: without this they would keep each other in memory.
+    steps.close()
+    clock.forget()
     recorder.settle()
     if progress is not None:
-        progress(recorder.closed, clock.now)
+        with suppress(Enough):
+            progress(recorder.closed, clock.now)
     return clock.now
 
 

@@ -30,6 +30,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
         If a round waits for clients that can never be eligible, or longer than the server's patience.
     """
     clock, server, stop = world.clock, world.scenario.sync_server, world.scenario.stop
+    wanted, least = server.wanted, server.least
     yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
     while (stop.rounds is None or number < stop.rounds) and (stop.duration is None or clock.now < stop.duration):
         # 0. A server that is down opens no round.
@@ -41,10 +42,10 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
         world.roster.open_round(number)
         world.recorder.open_round(clock.now)
         # 2. Gather: enough eligible clients, or what the scenario says of a shortage.
-        trial = world.selector.try_select(number, number, server.wanted)
-        if trial.ready < server.least and server.shortage != "skip":
+        trial = world.selector.try_select(number, number, wanted)
+        if trial.ready < least and server.shortage != "skip":
             trial = yield from _gather(world, number)
-        if trial.ready < server.least:
+        if trial.ready < least:
             world.recorder.close_round(clock.now, "skipped")
         else:
             # 3. Select a cohort and start its sessions.

@@ -1,16 +1,24 @@
 """What a sweep is going to run: its runs by name, and how long they are likely to take."""
 
 import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
 
-from fedsim.common.errors import FedsimError
+from fedsim.common.progress import Report, silent
 from fedsim.scenario import Scenario
+from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
+from fedsim.sweeps.pilot import Estimate, pilot, warm_up
 from fedsim.sweeps.points import Point, points_of, seeds_of
 
-MOST_PILOTS = 40
-_ALL_PILOTS_S = 12.0
-_FIRST_ROUNDS = 8
+_MOST_PILOTS = 40
+_MOST_S, _ALL_S = 3.0, 15.0
+"""Processor seconds for the rounds of a pilot, and of all of them together, before they are stretched to a day."""
+_PATIENCE_S, _LONGEST_S = 100.0, 120.0
+"""Seconds by which another pilot must be likely to have ended to be begun, and that one may take."""
+_QUICK = 100_000
+"""Up to so many devices a round more is no matter."""
 
 
 @dataclass(frozen=True)
@@ -57,56 +65,54 @@ def plan_sweep(scenario: Scenario) -> Plan:
     return Plan(scenario, points, seeds, runs)
 
 
-def estimate_seconds(plan: Plan) -> list[float | None]:
+def estimates(plan: Plan, report: Report = silent) -> list[Estimate | None]:
     """Return how long a run of each point is likely to take on this machine, alone on a processor.
 
-    The first rounds of up to 40 points are run and extrapolated; each of the others is taken to be like the nearest of
-    these. Good to a factor of about two: what a day brings, the first rounds may not show. None where they fail.
+    The beginnings of up to 40 runs are tried one after the other, in a process of their own that ends with them, and
+    as far as they end within 100 s; each of the other points is taken to be like the nearest of these.
+    None where a run fails, or has said nothing for two minutes.
+
+    Parameters
+    ----------
+    plan
+        Whose points are tried.
+    report
+        Told how many have been tried.
     """
-    chosen = _spread(len(plan.points), MOST_PILOTS)
-    budget_s = min(0.5, _ALL_PILOTS_S / len(chosen))
-    if plan.points:
-        _seconds(plan.points[0].scenario, 1)  # what is imported once is not the runs' own time
-    measured = {index: _pilot(plan.points[index].with_seed(plan.seeds[0]), budget_s) for index in chosen}
-    return [measured[min(chosen, key=lambda known: abs(known - point.index))] for point in plan.points]
+    waiting = deque(_outside_in(_spread(len(plan.points), _MOST_PILOTS)))
+    among, budget_s = len(waiting), min(_MOST_S, _ALL_S / max(1, len(waiting)))
+    found: dict[int, Estimate | None] = {}
+    began, longest_s = time.monotonic(), 0.0
+    while waiting and (not found or time.monotonic() - began + longest_s < _PATIENCE_S):
+        pilots = LocalProcesses(1)
+        with (
+            suppress(TimeoutError),
+            leaving_no_process(partial(pilots.shutdown, wait=False, cancel_futures=True)),
+        ):
+            first = plan.points[waiting[0]].with_seed(plan.seeds[0])
+            if first.devices <= _QUICK:
+                with suppress(WorkerLostError):
+                    pilots.submit(warm_up, first).result(_LONGEST_S)
+            while waiting and (not found or time.monotonic() - began + longest_s < _PATIENCE_S):
+                since = time.monotonic()
+                report("trying", len(found) / among, f"{len(found)} of {among} points")
+                index = waiting.popleft()
+                found[index] = None
+                with suppress(WorkerLostError):
+                    trial = pilots.submit(pilot, plan.points[index].with_seed(plan.seeds[0]), budget_s)
+                    found[index] = trial.result(_LONGEST_S)
+                longest_s = max(longest_s, time.monotonic() - since)
+            pilots.shutdown()
+    report("trying", 1.0, f"{len(found)} of {among} points")
+    return [found[min(found, key=lambda known: abs(known - point.index))] for point in plan.points]
+
+
+def _outside_in(indices: list[int]) -> list[int]:
+    """Order indices so that the first few of them are spread over all."""
+    digits = len(indices).bit_length()
+    return [indices[at] for at in sorted(range(len(indices)), key=lambda at: int(f"{at:0{digits}b}"[::-1], 2))]
 
 
 def _spread(size: int, most: int) -> list[int]:
     """Return at most `most` of the numbers below `size`, evenly spread, both ends among them."""
     return [round(index * (size - 1) / max(1, min(size, most) - 1)) for index in range(min(size, most))]
-
-
-def _pilot(scenario: Scenario, budget_s: float) -> float | None:
-    """Extrapolate the time of a run from the times of two short ones: a fixed part, and one that grows with it."""
-    before: tuple[float, float] | None = None
-    for number in count():
-        measured = _seconds(scenario, _FIRST_ROUNDS * 3**number)
-        if measured is None:
-            return None
-        share, seconds = measured
-        if share >= 1:
-            return seconds
-        if before is not None and seconds > budget_s:
-            slope = (seconds - before[1]) / (share - before[0]) if share > before[0] else seconds / share
-            return seconds + max(0.0, slope) * (1 - share)
-        before = share, seconds
-    return None
-
-
-def _seconds(scenario: Scenario, rounds: int) -> tuple[float, float] | None:
-    """Run the first rounds; return which share of the whole they are and the seconds they took, or None on failure."""
-    from fedsim.experiment.run import simulate
-
-    stop = scenario.stop
-    last = stop.rounds is not None and stop.rounds <= rounds
-    short = scenario.model_copy(update={"stop": stop if last else stop.model_copy(update={"rounds": rounds})})
-    began = time.perf_counter()
-    try:
-        result = simulate(short)
-    except (FedsimError, ArithmeticError, MemoryError):
-        return None
-    seconds = time.perf_counter() - began
-    of_rounds = min(1.0, rounds / stop.rounds) if stop.rounds is not None else 0.0
-    of_time = min(1.0, result.simulated_s / stop.duration) if stop.duration is not None else 0.0
-    whole = last or len(result.rounds) < rounds
-    return (1.0 if whole else max(of_rounds, of_time, 1e-9)), seconds

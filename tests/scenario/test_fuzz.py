@@ -6,6 +6,7 @@ import resource
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -145,6 +146,7 @@ def test_a_mutated_file_gets_an_answer(
     further = {0: "run", 1: "plan", 2: "chain", 3: "chain", 4: "chain"}.get(dice)
     if code or further is None or Scenario.load(path).devices > MOST_RUN:
         return
+    monkeypatch.setattr("fedsim.sweeps.plan.LocalProcesses", ThreadPoolExecutor)  # where memory has its limit, too
     out = ["--out", tmp_path / "out"] if further != "chain" else []
     code, said = answer(monkeypatch, further, path, *BRIEFLY, *out)
     event(f"{further}: {code}")

@@ -7,6 +7,8 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from fedsim.scenario import Scenario
+from fedsim.sweeps.pilot import Estimate
 from fedsim.sweeps.store import mark_of, write_run
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
@@ -51,6 +53,20 @@ def stands_still(task: Task) -> RunOutcome:
         mark_of(Path(task.folder), task.run_id).touch()
         os.kill(os.getpid(), signal.SIGSTOP)
     return work(task)
+
+
+def pilot_dies(scenario: Scenario, _budget_s: float) -> Estimate:
+    """Kill the process at the first point; say something of the others."""
+    if scenario.server.wanted == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Estimate(2.0, 1.0, 3.0)
+
+
+def pilot_hangs(scenario: Scenario, _budget_s: float) -> Estimate:
+    """Never answer at the first point; say something of the others."""
+    if scenario.server.wanted == 1:
+        time.sleep(1000)
+    return Estimate(2.0, 1.0, 3.0)
 
 
 def writes_elsewhere(_task: Task) -> RunOutcome:

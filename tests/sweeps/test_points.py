@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.experiment.run import simulate
 from fedsim.scenario import Scenario
-from fedsim.sweeps.plan import estimate_seconds, plan_sweep
+from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.points import points_of, seeds_of
 from tests.conftest import SMALL, Load, Write
 
@@ -96,19 +96,6 @@ def test_every_point_sees_the_same_worlds(small: Load) -> None:
     for run in plan.runs:
         available[run.point, run.seed] = simulate(plan.scenario_of(run)).gauges["available"].to_list()
     assert available[0, 0] == available[1, 0] != available[0, 1] == available[1, 1]
-
-
-@pytest.mark.parametrize("stop", ["{rounds: 3}", "{rounds: 2000}", "{duration: 6h}", "{rounds: 2000, duration: 1h}"])
-def test_estimates_are_given_for_every_way_to_stop(small: Load, stop: str) -> None:
-    plan = plan_sweep(small(f"stop={stop}", "sweep={grid: {server.cohort: [1, 2]}}"))
-    assert all(seconds is not None and seconds > 0 for seconds in estimate_seconds(plan))
-
-
-def test_a_run_that_will_fail_has_no_estimate(small: Load) -> None:
-    plan = plan_sweep(
-        small("population=[{devices: 6, separation: [1, 1, 1, 4, 4, 4]}]", "server={cohort: 2, selection: cyclic}")
-    )
-    assert estimate_seconds(plan) == [None]
 
 
 def test_every_module_of_ones_own_is_part_of_what_a_run_is(

@@ -93,7 +93,7 @@ class RenewalBatch(Batch):
     def at(self, clients: Clients, instant: float) -> Mask:
         """Follow each device up to the instant."""
         places = self._places(clients)
-        behind = np.flatnonzero(self._standing.end[places] <= instant)
+        behind = (self._standing.end[places] <= instant).nonzero()[0]
         if len(behind):
             late = places[behind]
             self._standing.put(late, self._advanced(clients[behind], self._standing.of(late), instant))
@@ -146,7 +146,7 @@ class RenewalBatch(Batch):
 
     def _advanced(self, clients: Clients, now: Standing, instant: float | Floats) -> Standing:
         """Go on, length by length, until every device's state ends after the instant."""
-        behind = np.flatnonzero(now.end <= instant)
+        behind = (now.end <= instant).nonzero()[0]
         while len(behind):
             number = now.number[behind] + 1
             u = self._draws.uniforms(clients[behind], number)

@@ -42,8 +42,11 @@ class ArrayRound:
     ) -> None:
         now = clock.now
         dropped = device_ends <= own_ends
-        ends = np.minimum(own_ends, device_ends)
-        reports = np.sort(own_ends[~dropped])
+        if some_drop := bool(dropped.any()):
+            ends = np.minimum(own_ends, device_ends)
+            reports = np.sort(own_ends[~dropped])
+        else:
+            ends, reports = own_ends, np.sort(own_ends)
         enough = reports[target - 1] if len(reports) >= target > 0 else np.inf
         close_s = min(float(enough), float(ends.max(initial=now)))
         until_s = np.inf if deadline is None else now + deadline
@@ -51,11 +54,13 @@ class ArrayRound:
         self._clock, self._target, self._all_ends = clock, target, ends
         self._reports = reports
         self.may_close = clock.at(close_s, Turn.SERVER) if close_s <= until_s else simpy.Event(clock)
-        outcome = np.where(dropped, CODES["dropped"], CODES["reported"]).astype(np.int8)
+        outcome = np.full(len(ends), CODES["reported"], dtype=np.int8)
+        if some_drop:
+            outcome[dropped] = CODES["dropped"]
         if close_s <= until_s:
-            cut = ends > close_s
-            outcome[cut] = CODES["aborted"]
-            ends = np.where(cut, close_s, ends)
+            if (cut := ends > close_s).any():
+                outcome[cut] = CODES["aborted"]
+                ends = np.where(cut, close_s, ends)
         else:
             outcome[(ends > until_s) & ~dropped] = CODES["late"]
         self.ends = Ends(ends, outcome)
@@ -68,7 +73,7 @@ class ArrayRound:
     @property
     def outcome(self) -> str:
         """How the round closes, if it closes now."""
-        if np.searchsorted(self._reports, self._clock.now, side="right") >= self._target > 0:
+        if self._reports.searchsorted(self._clock.now, side="right") >= self._target > 0:
             return "target"
         return "deadline" if self.running else "exhausted"
 

@@ -67,11 +67,15 @@ class ArrayWorld:
         else:
             reported = round_.ends.outcome == CODES["reported"]
             self.cool_down(cohort[reported], number, round_.ends.at_s[reported])
-        ends, rows = round_.ends, row + np.arange(len(cohort))
-        inside = ends.at_s <= self._horizon_s
-        if inside.any():
-            self.recorder.end(number, rows[inside], ends.at_s[inside], ends.outcome[inside])
-        if not inside.all():
+        ends = round_.ends
+        if not len(cohort):
+            pass
+        elif ends.at_s.max() <= self._horizon_s:
+            self.recorder.end(number, range(row, row + len(cohort)), ends.at_s, ends.outcome)
+        else:
+            inside, rows = ends.at_s <= self._horizon_s, row + np.arange(len(cohort))
+            if inside.any():
+                self.recorder.end(number, rows[inside], ends.at_s[inside], ends.outcome[inside])
             rows, at_s, outcome = rows[~inside], ends.at_s[~inside], ends.outcome[~inside]
             self._beyond.add(len(rows), number=number, row=rows, at_s=at_s, outcome=outcome)
         self._round = round_

@@ -35,16 +35,26 @@ def session_lengths(scenario: Scenario, population: Population, draws: Stream) -
         for each in scenario.population
     ]
 
+    equally_fast = bool((population.speed == 1.0).all())
+
+    def in_group(index: int, clients: Ints, number: int) -> Floats:
+        total = np.zeros(len(clients))
+        for phase, law in enumerate(laws[index]):
+            if isinstance(law, Constant):
+                total += law.value
+            else:
+                total += law.draw(draws.uniforms(clients, _PHASES * number + phase))
+        return total
+
     def lengths(clients: Ints, number: int) -> Floats:
-        total, group = np.zeros(len(clients)), population.group[clients]
-        for index in np.unique(group):
-            here = group == index
-            for phase, law in enumerate(laws[index]):
-                if isinstance(law, Constant):
-                    total[here] += law.value
-                else:
-                    total[here] += law.draw(draws.uniforms(clients[here], _PHASES * number + phase))
-        return total / population.speed[clients]
+        if len(laws) == 1:
+            total = in_group(0, clients, number)
+        else:
+            total, group = np.empty(len(clients)), population.group[clients]
+            for index in np.unique(group).tolist():
+                here = group == index
+                total[here] = in_group(index, clients[here], number)
+        return total if equally_fast else total / population.speed[clients]
 
     return lengths
 

@@ -1,0 +1,172 @@
+"""How long a run is likely to take: a pilot, which is the beginning of the run, and what follows from it."""
+
+import gc
+import multiprocessing
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats
+from fedsim.common.errors import FedsimError
+from fedsim.common.memory import SHARE, limit_this_process
+from fedsim.experiment.budget import check_log
+from fedsim.experiment.preflight import preflight
+from fedsim.experiment.run import evaluate, simulate
+from fedsim.log import Log
+from fedsim.population import Population
+from fedsim.scenario import Scenario
+from fedsim.scenario.models import Stop
+from fedsim.simulation import Enough, simulate_log
+
+_DAY_S = 86_400.0
+_FEWEST_ROUNDS = 4
+_WHOLE_DAY = 3.0  # times its budget a pilot may take to see a whole day
+_FIRST_ROUNDS, _STEP = 4, 4  # of the log that are evaluated, and how many times more then
+# By what a run that was done whole, one tried for a day or by rounds, and one of which less was seen may be off.
+_NOISE, _SEEN, _UNSEEN = 1.25, 1.5, 2.5
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Processor seconds that a run is likely to take, and between which they are likely to lie."""
+
+    seconds: float
+    low: float
+    high: float
+
+
+def together(estimates: Iterable[Estimate | None]) -> Estimate | None:
+    """Return the sum of estimates; None where one is unknown."""
+    known = list(estimates)
+    if None in known:
+        return None
+    return Estimate(*(sum(getattr(each, name) for each in known) for name in ("seconds", "low", "high")))
+
+
+def pilot(scenario: Scenario, budget_s: float) -> Estimate | None:
+    """Try the beginning of a run, and extrapolate the processor time of this process to the whole.
+
+    Parameters
+    ----------
+    scenario
+        What is to be run.
+    budget_s
+        Processor seconds for its rounds, beside what making the population and evaluating a log takes. To see a whole
+        day, up to three times as many, or as many as it took to begin.
+
+    Returns
+    -------
+    The estimate, for a run of a sweep: without the start of the process and without a page. None where the run fails.
+    """
+    if multiprocessing.parent_process() is not None:
+        limit_this_process(SHARE)
+    try:
+        return _pilot(scenario, budget_s)
+    except (FedsimError, ArithmeticError, MemoryError):
+        return None
+    finally:
+        gc.collect()  # nothing of it is to be there beside the next one
+
+
+def warm_up(scenario: Scenario) -> None:
+    """Do one round of a run, so that what is imported and compiled once is not counted as the runs' own time."""
+    with suppress(FedsimError, ArithmeticError, MemoryError):
+        simulate(scenario.model_copy(update={"stop": scenario.stop.model_copy(update={"rounds": 1})}))
+
+
+def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
+    began, daily = time.process_time(), _daily(scenario)
+    population = preflight(scenario)
+    check_log(scenario)
+    seen: list[tuple[float, float, float]] = []  # rounds, simulated time, processor time
+
+    def look(rounds: int, now_s: float) -> None:
+        now = time.process_time()
+        if not seen or rounds > seen[-1][0]:
+            seen.append((rounds, now_s, now))
+        if rounds <= 1:  # what is worked out when devices are first asked about is no pace
+            return
+        first, begun_s, begun = seen[min(1, len(seen) - 1)]
+        spent, longest_s = now - begun, max(_WHOLE_DAY * budget_s, begun - began)
+        if spent < budget_s or (rounds - first < _FEWEST_ROUNDS and spent < longest_s):
+            return
+        if not daily or now_s - begun_s >= _DAY_S or spent >= longest_s:
+            raise Enough
+
+    log = simulate_log(scenario, population, 0, look)
+    simulated = time.process_time() - began
+    whole = len(log.rounds) >= (scenario.stop.rounds or np.inf) or log.ended_s >= (scenario.stop.duration or np.inf)
+    fixed, of_a_round = _evaluation(scenario, population, log, budget_s)
+    rounds = len(log.rounds)
+    if whole:
+        seconds = simulated + fixed + of_a_round * rounds
+        return Estimate(seconds, seconds / _NOISE, seconds * _NOISE)
+    points = np.array(seen[1:] if len(seen) > 2 else seen, dtype=np.float64)
+    place, day = _window(points[:, 1])
+    guesses = []
+    for since in (place, 0):
+        more_s, more_rounds = _rest(points[since], points[-1], scenario.stop)
+        guesses.append(simulated + more_s + fixed + of_a_round * (rounds + more_rounds))
+    off = _UNSEEN if daily and not day else _SEEN
+    return Estimate(guesses[0], min(guesses) / off, max(guesses) * off)
+
+
+def _daily(scenario: Scenario) -> bool:
+    """Say whether it may make a difference which hour of the day a round meets."""
+    return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
+
+
+def _window(instants: Floats) -> tuple[int, bool]:
+    """Return from which place on the pace is taken, and whether that is one of whole days: the first one is left out.
+
+    Before there has been a whole day it is the second half of the pilot, in which nobody is new any more.
+    """
+    days = int((instants[-1] - instants[0]) // _DAY_S)
+    if not days:
+        return (len(instants) - 1) // 2, False
+    since = instants[-1] - max(1, days - 1) * _DAY_S
+    return max(0, int(np.searchsorted(instants, since, side="right")) - 1), True
+
+
+def _rest(since: NDArray[np.float64], last: NDArray[np.float64], stop: Stop) -> tuple[float, float]:
+    """Return processor seconds and rounds until the stop, at the pace between two points of a pilot."""
+    rounds, simulated_s, seconds = (last - since).tolist()
+    times = [np.inf]
+    if stop.rounds is not None and rounds > 0:
+        times.append(max(0.0, stop.rounds - last[0]) / rounds)
+    if stop.duration is not None and simulated_s > 0:
+        times.append(max(0.0, stop.duration - last[1]) / simulated_s)
+    more = min(times)
+    return (more * seconds, more * rounds) if np.isfinite(more) else (0.0, 0.0)
+
+
+def _evaluation(scenario: Scenario, population: Population, log: Log, budget_s: float) -> tuple[float, float]:
+    """Return seconds that measuring (and training on) a log takes at all, and seconds for each of its rounds."""
+    rounds = len(log.rounds)
+    # Training may take long for each round, and is tried on more and more of them; metrics do not, and where there are
+    # more clients than participations it is the clients that take time.
+    few = scenario.learning is None and len(log.participations) < len(population)
+    number = rounds if few else min(_FIRST_ROUNDS, rounds)
+    first = seconds = _evaluated(scenario, population, log, number)
+    while number < rounds and seconds - first < budget_s:
+        number = rounds if scenario.learning is None else min(rounds, _STEP * number)
+        seconds = _evaluated(scenario, population, log, number)
+    slope = max(0.0, seconds - first) / max(1, number - _FIRST_ROUNDS)
+    return max(0.0, seconds - slope * number), slope
+
+
+def _evaluated(scenario: Scenario, population: Population, log: Log, rounds: int) -> float:
+    """Measure the first rounds of a log, and train on them; return processor seconds."""
+    whole = rounds == len(log.rounds)
+    ended_s = log.ended_s if whole else float(log.rounds["closed_s"][rounds - 1])
+    participations = log.participations.filter(pl.col("round") < rounds)
+    stop = scenario.stop.model_copy(update={"rounds": max(1, rounds)})
+    began = time.process_time()
+    short = Log(log.rounds.head(rounds), participations, log.gauges, ended_s)
+    evaluate(scenario.model_copy(update={"stop": stop}), population, short)
+    return time.process_time() - began
