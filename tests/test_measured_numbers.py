@@ -186,7 +186,7 @@ def test_one_run_of_the_sample_decides_only_when_it_has_settled(
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told(claims: ModuleType) -> None:
     studies = import_module("studies")
     scripts = [import_module(name) for name in ("draws", "networks", "what_ifs")]
-    assert len(studies.STUDIES) == 2 + sum(len(script.STUDIES) for script in scripts)
+    assert len(studies.STUDIES) == 5 + sum(len(script.STUDIES) for script in scripts)
     with pytest.raises(SystemExit, match="there is no study nonsense; there are: rates, two-speeds, digits-part"):
         studies.main(["nonsense"])
 
