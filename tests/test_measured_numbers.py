@@ -167,7 +167,7 @@ def test_the_list_of_reports_tells_what_many_draws_say(claims: ModuleType, kept:
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told(claims: ModuleType) -> None:
     studies = import_module("studies")
     scripts = [import_module(name) for name in ("draws", "networks", "what_ifs")]
-    assert len(studies.STUDIES) == 2 + sum(len(script.STUDIES) for script in scripts)
+    assert len(studies.STUDIES) == 3 + sum(len(script.STUDIES) for script in scripts)
     with pytest.raises(SystemExit, match="there is no study nonsense; there are: rates, two-speeds, digits-part"):
         studies.main(["nonsense"])
 

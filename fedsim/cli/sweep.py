@@ -70,8 +70,11 @@ def plan(
     allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
-from fedsim.cli.scaled import write_scaled
-from fedsim.common.messages import complain, keep_quiet, say, say_json
+    """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
+    if scale is not None:
+        write_scaled(load(file, override, seed, allow_plugins, allow_outside), scale, file, out)
+        return
+    from fedsim.common.progress import on_stderr
     from fedsim.sweeps.executors import default_workers
     from fedsim.sweeps.pilot import Estimate, together
     from fedsim.sweeps.plan import estimates
