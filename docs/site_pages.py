@@ -29,7 +29,7 @@ GUIDES = {
         "simultaneous-events",
     ),
     "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci", "scaling"),
-    "Learning and privacy": ("learning", "privacy", "schedules"),
+    "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
     "Extend": ("api", "notebooks", "extending", "untrusted-files"),
 }
 BACKGROUND = ("studies", "paper-results", "validation", "closed-form", "design", "releasing")

@@ -8,20 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import claims
+import clipping
 import draws
 import networks
 import rates
 import scaling
 import two_speeds
 import what_ifs
+import which_separation
 
 STUDIES: Mapping[str, Callable[[], None]] = {
     "rates": rates.main,
     "two-speeds": two_speeds.main,
     **{f"{problem}-{over}": partial(draws.main, [f"{problem}-{over}"]) for problem, over in draws.STUDIES},
     **{name: partial(networks.main, [name]) for name in networks.STUDIES},
-    "scaling": scaling.main,
     **{name: partial(what_ifs.main, [name]) for name in what_ifs.STUDIES},
+    "scaling": scaling.main,
+    "clipping": clipping.main,
+    "which-separation": which_separation.main,
 }
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -93,6 +94,23 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays as one uncompressed ``.npz`` file at once."""
     with _whole(path) as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; what is not there is fine.
+
+    Raises
+    ------
+    RunError
+        If it cannot be removed.
+    """
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"{path} cannot be removed: {error.strerror or error}") from None
 
 
 @contextmanager

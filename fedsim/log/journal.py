@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import join_tables, write_arrays, write_table
+from fedsim.common.files import join_tables, remove, write_arrays, write_table
 from fedsim.log.columns import Arrays
 from fedsim.log.tables import StoredLog
 
@@ -99,7 +99,7 @@ class Journal:
         self._hashes = [_hash(directory / f"{name}.parquet") for name in TABLES]
         self._write({"ended_s": np.array(ended_s)})
         for path in parts:
-            path.unlink()
+            remove(path)
 
     def check_tables(self, directory: Path) -> None:
         """See that the tables in a directory are those that `close` has put there.

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from fedsim.sweeps.executors.local import LocalProcesses
-from fedsim.sweeps.plan import Plan, PlannedRun, estimate_seconds
+from fedsim.sweeps.plan import Plan, PlannedRun, estimates
 
 LEAST_S, TIMES, OTHERWISE_S = 600.0, 20.0, 24 * 3600.0
 """At least so long, so many times as long as is planned for the point; and so long where that cannot be told."""
-_PILOT_S = 120.0
 
 
 def default_limit(plan: Plan) -> Callable[[PlannedRun], float]:
@@ -17,21 +15,8 @@ def default_limit(plan: Plan) -> Callable[[PlannedRun], float]:
 
     def limit_s(run: PlannedRun) -> float:
         if run.point not in known:
-            estimate = _estimate(replace(plan, points=[plan.points[run.point]]))
-            known[run.point] = OTHERWISE_S if estimate is None else max(LEAST_S, TIMES * estimate)
+            (estimate,) = estimates(replace(plan, points=[plan.points[run.point]]))
+            known[run.point] = OTHERWISE_S if estimate is None else max(LEAST_S, TIMES * estimate.seconds)
         return known[run.point]
 
     return limit_s
-
-
-def _estimate(plan: Plan) -> float | None:
-    """Estimate the seconds of a run of the only point of a plan, in a process of its own: what hangs may hang there."""
-    pilot = LocalProcesses(1)
-    future = pilot.submit(estimate_seconds, plan)
-    try:
-        return future.result(_PILOT_S)[0]
-    except Exception:  # noqa: BLE001  no estimate is an answer, too
-        pilot.stop(future)
-        return None
-    finally:
-        pilot.shutdown(wait=False, cancel_futures=True)

@@ -163,7 +163,7 @@ def run_sweep(
 
         watch = Watch(
             begun=lambda run: store.mark_of(folder, run.run_id).exists(),
-            forget=lambda run: store.mark_of(folder, run.run_id).unlink(missing_ok=True),
+            forget=lambda run: store.take_mark(folder, run.run_id),
             limit_s=default_limit(plan) if timeout is None else lambda _: timeout,
             soonest_s=LEAST_S if timeout is None else 0.0,
             tell=tell,
