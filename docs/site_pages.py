@@ -20,12 +20,19 @@ GALLERY = "reports/gallery.html"
 """Where reports/index.html is: the name belongs to the page made of reports/README.md."""
 REFERENCE = "docs/reference.md"
 GUIDES = {
-    "Describe a federation": ("scenario-file", "availability", "traces", "buffered-server", "simultaneous-events"),
-    "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci"),
+    "Describe a federation": (
+        "scenario-file",
+        "availability",
+        "shocks",
+        "traces",
+        "buffered-server",
+        "simultaneous-events",
+    ),
+    "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci", "scaling"),
     "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
     "Extend": ("api", "notebooks", "extending", "untrusted-files"),
 }
-BACKGROUND = ("studies", "paper-results", "closed-form", "design", "releasing")
+BACKGROUND = ("studies", "paper-results", "validation", "closed-form", "design", "releasing")
 ROOMS = {
     "Theory": (
         "fedsim.theory",
