@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from fedsim.sweeps.executors.local import LocalProcesses
-from fedsim.sweeps.plan import Plan, PlannedRun, estimate_seconds
+from fedsim.common.errors import FedsimError
+from fedsim.sweeps.plan import Plan, PlannedRun, estimates
 
 LEAST_S, TIMES, OTHERWISE_S = 600.0, 20.0, 24 * 3600.0
 """At least so long, so many times as long as is planned for the point; and so long where that cannot be told."""
-_PILOT_S = 120.0
 
 
 def default_limit(plan: Plan) -> Callable[[PlannedRun], float]:
@@ -25,13 +24,9 @@ def default_limit(plan: Plan) -> Callable[[PlannedRun], float]:
 
 
 def _estimate(plan: Plan) -> float | None:
-    """Estimate the seconds of a run of the only point of a plan, in a process of its own: what hangs may hang there."""
-    pilot = LocalProcesses(1)
-    future = pilot.submit(estimate_seconds, plan)
+    """Return the seconds at the upper end of what is estimated for the only point of a plan."""
     try:
-        return future.result(_PILOT_S)[0]
-    except Exception:  # noqa: BLE001  no estimate is an answer, too
-        pilot.stop(future)
+        (found,) = estimates(plan)
+    except (FedsimError, OSError, RuntimeError):  # no estimate is an answer, too
         return None
-    finally:
-        pilot.shutdown(wait=False, cancel_futures=True)
+    return None if found is None else found.high
