@@ -42,8 +42,8 @@ reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch,test]'
 	$(BIN)/python reports/make.py
 	$(BIN)/fedsim playground --out docs/playground.html
-	$(BIN)/python reports/studies.py rates two-speeds
 	$(BIN)/python reports/validation.py
+	$(BIN)/python reports/studies.py rates two-speeds
 	$(BIN)/python reports/screenshots.py
 
 # What takes many draws and seeds: the numbers that the documentation quotes. `make studies rates drop-outs` runs these two,

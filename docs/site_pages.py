@@ -22,7 +22,7 @@ REFERENCE = "docs/reference.md"
 GUIDES = {
     "Describe a federation": ("scenario-file", "availability", "traces", "buffered-server", "simultaneous-events"),
     "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci"),
-    "Learning and privacy": ("learning", "privacy", "schedules"),
+    "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
     "Extend": ("api", "notebooks", "extending", "untrusted-files"),
 }
 BACKGROUND = ("studies", "paper-results", "closed-form", "design", "releasing")

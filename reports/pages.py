@@ -42,7 +42,7 @@ SHOWN = ("loss", "average_loss", "excess_loss", "grad_norm", "accuracy", "bias",
 RUNS = ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence")
 STUDIES = ("studies/night-charging", "studies/three-continents", "studies/mixed-separation")
 SWEEPS = ("studies/separation-sweep",)
-KEPT_SWEEPS = ("studies/which-separation",)
+KEPT_SWEEPS = ("studies/which-separation", "studies/which-cooldown")
 
 Results = Mapping[int, Mapping[str, float]]
 

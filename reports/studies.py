@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import claims
+import clipping
 import draws
 import networks
 import rates
+import scaling
 import two_speeds
 import what_ifs
+import which_separation
 
 STUDIES: Mapping[str, Callable[[], None]] = {
     "rates": rates.main,
@@ -20,6 +23,9 @@ STUDIES: Mapping[str, Callable[[], None]] = {
     **{f"{problem}-{over}": partial(draws.main, [f"{problem}-{over}"]) for problem, over in draws.STUDIES},
     **{name: partial(networks.main, [name]) for name in networks.STUDIES},
     **{name: partial(what_ifs.main, [name]) for name in what_ifs.STUDIES},
+    "scaling": scaling.main,
+    "clipping": clipping.main,
+    "which-separation": which_separation.main,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import fedsim
 from tests.conftest import LIMIT_S
-from tests.test_documentation import commands
+from tests.consoles import consoles
 
 EXAMPLES = Path("examples")
 
@@ -35,8 +35,9 @@ def test_the_loop_in_pytorch(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     folder, said = tmp_path / "examples" / "pytorch", ""
     home = str(Path(fedsim.__file__).parents[1])
-    for line, _ in commands(folder / "README.md"):
-        program, *arguments = shlex.split(line)
+    blocks = consoles.BLOCK.finditer((folder / "README.md").read_text(encoding="utf-8"))
+    for each in (each for block in blocks if block["kind"] == "console" for each in consoles.commands(block["text"])):
+        program, *arguments = shlex.split(each.text)
         start = {"fedsim": [sys.executable, "-m", "fedsim"], "python": [sys.executable]}[program]
         done = subprocess.run(
             [*start, *arguments],

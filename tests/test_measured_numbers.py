@@ -164,6 +164,25 @@ def test_the_list_of_reports_tells_what_many_draws_say(claims: ModuleType, kept:
     assert all(Path("reports", f"{each.figure}.html").exists() for each in found.values())
 
 
+@pytest.mark.parametrize(
+    ("settled", "fedavg", "verdict", "status"),
+    [
+        (1.0, 0.5, "holds", "pass"),
+        (1.0, 0.11, "does not hold", "fail"),
+        (0.0, 0.5, "not decided: 0 of 3 runs have settled", "warn"),
+    ],
+)
+def test_one_run_of_the_sample_decides_only_when_it_has_settled(
+    claims: ModuleType, settled: float, fedavg: float, verdict: str, status: str
+) -> None:
+    losses = {"fedavg": fedavg, "debiased_fedavg": 0.1, "fedvarp": 0.0, "fedavg_uniform": 0.0}
+    found = {f"learning.{name}.average_loss": 2.0 + loss for name, loss in losses.items()}
+    found |= {f"learning.{name}.converged": settled for name in losses}
+    [claim] = import_module("make").claims({"mnist-sample": {8: found}})
+    assert (claim.verdict, claim.status) == (verdict, status)
+    assert "debiased_fedavg +0.1" in claim.measured
+
+
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told(claims: ModuleType) -> None:
     studies = import_module("studies")
     scripts = [import_module(name) for name in ("draws", "networks", "what_ifs")]

@@ -40,7 +40,7 @@ ARGUMENTS = {
     "promises": "scenario, *, separation, noise, epsilon",
     "register": "role, name",
     "simulate": "scenario, *, replicate, report",
-    "sweep": "scenario, directory, *, executor, workers, retries, report, tell",
+    "sweep": "scenario, directory, *, executor, workers, retries, timeout, report, tell",
     "Scenario.load": "path, overrides, seed, *, allow_plugins, allow_outside",
     "Scenario.with_values": "self, values, places",
     "Result.save": "self, directory, provenance",

@@ -12,7 +12,7 @@ from fedsim.report.finished_sweep import COMPLETE, read_sweep
 from fedsim.sweeps import store
 
 FILE = Path("scenarios/studies/which-separation.fedsim.yaml")
-KEPT = {name: Path(f"reports/sweeps/{name}") for name in ("which-separation",)}
+KEPT = {name: Path(f"reports/sweeps/{name}") for name in ("which-separation", "which-cooldown")}
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from fedsim.cli.options import (
     asked_style,
     load,
 )
+from fedsim.cli.scaled import write_scaled
 from fedsim.common.messages import complain, keep_quiet, say, say_json
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; 
 Workers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")
 ]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="1/K",
+        help="Instead write the scenario with a K-th of the devices and the cohort to --out (a file), and say which "
+        "figures that keeps.",
+    ),
+]
 _SHOWN = (
     "participation.l1_uniform",
     "rounds.count",
@@ -56,11 +65,15 @@ def plan(
     seed: Seed = None,
     out: Out = None,
     workers: Workers = None,
+    scale: Scale = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
-    """List the runs of a sweep and how long they are likely to take, without running it."""
+    """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
+    if scale is not None:
+        write_scaled(load(file, override, seed, allow_plugins, allow_outside), scale, file, out)
+        return
     from fedsim.common.progress import on_stderr
     from fedsim.sweeps.executors import default_workers
     from fedsim.sweeps.pilot import Estimate, together

@@ -82,13 +82,16 @@ class Cohorts:
 
     def cohort(self, row: int) -> Cohort:
         """Return whose work is taken in a row, in order."""
-        clients = self.clients[self.first[row] : self.first[row + 1]]
-        return Cohort(int(self.rounds[row]), clients, self.rounds[row] - self.rounds[self.begun(row)])
+        clients, begun = self.clients[self.first[row] : self.first[row + 1]], self.begun(row)
+        if begun is None:
+            return Cohort(int(self.rounds[row]), clients)
+        return Cohort(int(self.rounds[row]), clients, self.rounds[row] - self.rounds[begun])
 
-    def begun(self, row: int) -> NDArray[np.intp]:
-        """Return the rows of the versions from which the work of a row began."""
-        own = slice(self.first[row], self.first[row + 1])
-        return np.full(own.stop - own.start, row) if self.downloads is None else self.downloads.begun[own]
+    def begun(self, row: int) -> NDArray[np.intp] | None:
+        """Return the rows of the versions from which the work of a row began; None for rounds: with their own."""
+        if self.downloads is None:
+            return None
+        return self.downloads.begun[self.first[row] : self.first[row + 1]]
 
     def repeats(self, row: int) -> Ints:
         """Return how many reports that began with the same version its client had made before, of each report."""

@@ -7,6 +7,7 @@ all their rounds, for all their optimizers, train in one array expression.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
@@ -259,7 +260,7 @@ class _Replay:
     most_kept: int = 0
     row: int = field(init=False)
     cohort: Cohort = field(init=False)
-    begun: NDArray[np.intp] = field(init=False)
+    begun: NDArray[np.intp] | None = field(init=False)
     going: list[Trajectory] = field(init=False)
     step_sizes: Floats = field(init=False)
     minibatches: Ints | None = field(init=False)
@@ -284,12 +285,19 @@ class _Replay:
             return False
         scales = np.concatenate([run.prepare(self.cohort) for run in self.going])
         # A client goes by the schedule as it was when it downloaded.
-        versions, which = np.unique(self.begun, return_inverse=True)
-        alpha = np.array([work.step_size(row) for row in versions.tolist()])[which]
-        self.step_sizes = np.tile(alpha, len(self.going)) * scales
+        if self.begun is None:
+            self.step_sizes = work.step_size(step) * scales
+        else:
+            versions, which = np.unique(self.begun, return_inverse=True)
+            alpha = np.array([work.step_size(row) for row in versions.tolist()])[which]
+            self.step_sizes = np.tile(alpha, len(self.going)) * scales
+        if work.batch_size is None:
+            self.minibatches = None
+            return True
         # Two sessions of a client that began with the same version draw apart: the second as a client past the last.
         drawing = self.cohort.clients + work.problem.clients * self.log.repeats(step)
-        minibatches = work.minibatches(self.draws, self.log.rounds[self.begun], drawing)
+        version = self.log.rounds[step if self.begun is None else self.begun]
+        minibatches = work.minibatches(self.draws, version, drawing)
         self.minibatches = None if minibatches is None else np.tile(minibatches, (1, len(self.going), 1))
         return True
 
@@ -324,14 +332,20 @@ def _train(replays: Sequence[_Replay], work: LocalWork) -> list[Floats]:
     """Return the changes that the clients of each replay make, shape (optimizers x cohort, d)."""
     if not replays:
         return []
-    clients = [np.tile(each.cohort.clients, len(each.going)) for each in replays]
+    clients = [np.concatenate([each.cohort.clients] * len(each.going)) for each in replays]
     minibatches = [each.minibatches for each in replays if each.minibatches is not None]
+    ends = [0, *accumulate(map(len, clients))]
+    models = np.empty((ends[-1], work.problem.dimension))
+    for each, first in zip(replays, ends, strict=False):
+        size = len(each.cohort.clients)
+        for number, run in enumerate(each.going):
+            models[first + number * size : first + (number + 1) * size] = run.starts(each.row, each.begun)
     rounds = ", ".join(dict.fromkeys(str(each.cohort.round) for each in replays))
     with blame(f"problem, round {rounds}"):
         deltas = work.updates(
             np.concatenate(clients),
-            np.concatenate([run.starts(each.row, each.begun) for each in replays for run in each.going]),
+            models,
             np.concatenate([each.step_sizes for each in replays]),
             np.concatenate(minibatches, axis=1) if minibatches else None,
         )
-    return np.split(deltas, np.cumsum([len(part) for part in clients])[:-1])
+    return [deltas[start:end] for start, end in pairwise(ends)]

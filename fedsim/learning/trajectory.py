@@ -60,10 +60,13 @@ class Trajectory:
         with blame(f"optimizer {name!r}, init"):
             return cls(name, optimizer, optimizer.init(problem.clients, problem.dimension), model)
 
-    def starts(self, row: int, begun: NDArray[np.intp]) -> Floats:
-        """Return the models from which the work of a row began, shape (B, d), given the rows of their versions."""
-        if (begun == row).all():
-            return np.repeat(self.model[None], len(begun), axis=0)
+    def starts(self, row: int, begun: NDArray[np.intp] | None) -> Floats:
+        """Return the models from which the work of a row began, shape (B, d), given the rows of their versions.
+
+        Where all began with the model as it is (`begun` is None), that model alone, shape (d,).
+        """
+        if begun is None:
+            return self.model
         return np.stack([self.model if version == row else self.past[version] for version in begun.tolist()])
 
     def prepare(self, cohort: Cohort) -> Floats:

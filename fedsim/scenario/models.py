@@ -433,6 +433,12 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         written = self.model_dump(mode="json", exclude_unset=True) if own.data is None else own.data
         return replace(own, data=written)
 
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """What was written, as plain data: files that are extended are merged, defaults left out."""
+        written: dict[str, Any] = copy.deepcopy(self._as_document().data)
+        return written
+
     def mistake(self, path: KeyPath, message: str) -> Mistake:
         """Say what is wrong at `path`, with its place in the file that the scenario was read from."""
         return Mistake(self._document.place(path), path, message)

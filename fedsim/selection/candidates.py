@@ -23,7 +23,7 @@ class Eligibility(Protocol):
     def barred(self) -> Bits | None:
         """Return clients who are surely not eligible, as bits; None where nothing is known without asking.
 
-        It makes no difference to who is chosen, only to how many are asked about; the next call may write over it.
+        It makes no difference to who is chosen, only to how many are asked about; the next one may write over it.
         """
         ...
 

@@ -7,7 +7,7 @@ no luck. Which one is used depends on the proposals alone, so every engine choos
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,13 @@ from fedsim.common.keyed import Purpose, mixed_index
 from fedsim.selection.candidates import Eligibility
 from fedsim.selection.law import Request, Streams
 
+if TYPE_CHECKING:
+    from fedsim.selection.screened import Classes
+
 _BLOCKS = 4
 _LEAST_RATE, _LONGEST = 1e-290, 1e150
-_SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals
+_SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals,
+_BY_WEIGHT = 4096  # and of those by weight, which go to the same heavy units again while these cool down, no more
 
 
 class WeightedProposals:
@@ -43,6 +47,7 @@ class WeightedProposals:
         if self._cumulative is not None:
             self._cumulative /= self._cumulative[-1]
         self._guide: NDArray[np.int32] | None = None
+        self._classes: Classes | None = None
         self._limit = 4.0 / units if weights is None else 4.0  # of a race, for each that is wanted
         self._accepted = 0.5  # share of the proposals lately; it decides how many are made at once, and nothing else
 
@@ -52,7 +57,8 @@ class WeightedProposals:
 
     def most_for(self, wanted: int) -> int:
         """Return how many proposals are made for a draw before it turns dense."""
-        return max(_BLOCKS * max(16, 2 * wanted), self._units // _SHARE)
+        share = self._units // _SHARE
+        return max(_BLOCKS * max(16, 2 * wanted), share if self._cumulative is None else min(share, _BY_WEIGHT))
 
     def note(self, proposals: int, accepted: int) -> None:
         """Learn from the last proposals."""
@@ -83,15 +89,17 @@ class WeightedProposals:
         Times are looked at up to a limit that is raised until enough are in. It is learnt from the last race, and makes
         no difference to who is first.
         """
-        from fedsim.selection.screened import in_time
+        from fedsim.selection.screened import classes_of, in_time
 
         rates = self._rates
+        if self._classes is None:
+            self._classes = classes_of(rates if len(rates) else np.ones(self._units))
         index, key = mixed_index(number)[0], np.uint64(self._deciding.key)
         limit, before, further = self._limit * count, 0.0, 3.0
         chosen, last = np.empty(0, dtype=np.int64), 0.0
         while len(chosen) < count and before < np.inf:
             limit = limit if limit < _LONGEST else np.inf  # and all are in
-            units = in_time(key, index, rates, limit, self._units, barred)
+            units = in_time(key, index, self._classes, limit, barred)
             times = self._deciding.exponentials(units, number)
             if len(rates):
                 times /= rates[units]

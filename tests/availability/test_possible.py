@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from fedsim.availability import Place, available_at
 from fedsim.availability.habits.batch import HabitsBatch
+from fedsim.availability.habits.bounds import bounded, lengths_by_draw
+from fedsim.availability.habits.decided import NO, OPEN, YES
+from fedsim.availability.habits.model import HabitsAvailability
+from fedsim.availability.habits.sweep import meeting
 from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.common.arrays import Bools
 from fedsim.common.keyed import Purpose, stream
+from fedsim.population.distributions import Constant, Distribution
+from fedsim.population.distributions.lengths import Exponential, Lognormal
 from tests.availability.cases import model_of
 
 DAY = 86_400.0
@@ -52,7 +58,7 @@ def habits(draw: st.DrawFn) -> Any:
         "weekday": outing,
         "commute": draw(st.sampled_from(["0s", "30m", "3h"])),
         "between_days": draw(deviation),
-        "drop_outs": {"per_hour": 0},
+        "drop_outs": {"per_hour": 0},  # only charger and whereabouts are looked at
     }
     require = draw(st.sampled_from([["charging", "network"], ["charging"]]))
     return {"kind": "habits", "require": require, "charging": {"night": night, "top_up": top_up}, "network": network}
@@ -115,3 +121,37 @@ def test_it_is_worked_out_where_many_are_asked_about(asked: int) -> None:
     for now in (0.0, 60.0):
         devices.at(np.arange(asked), now)
     assert (devices.possible(120.0) is None) == (asked == 10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(kind=habits(), seed=st.integers(0, 1000))
+def test_what_bounds_decide_is_so(kind: Any, seed: int) -> None:
+    """On a charger with a network, or not, and until when at least; few are left open, where lengths have a law."""
+    model, place = model_of(kind), Place(datetime.fromisoformat("2026-01-05T00:00:00+00:00"), ZoneInfo("Asia/Kolkata"))
+    draws, rng, now = stream(seed, 0, Purpose.AVAILABILITY), np.random.default_rng(seed), 0.0
+    everyone, open_ = np.arange(N), 0
+    assert isinstance(model, HabitsAvailability)
+    batch = model.batches([(place, everyone)], draws)[0]
+    if batch._days is None:  # sessions reach so far that nothing is decided by bounds
+        return
+    for _ in range(20):
+        known, until = batch._days.decided(everyone, now, place.clock(now))
+        spells = meeting(model.habits, model.habits.require, everyone, now, now + 2 * DAY, place, draws)
+        ends = np.full(N, -np.inf)
+        holding = spells.starts <= now
+        ends[spells.who[holding]] = spells.ends[holding]
+        assert (ends[known == YES] >= until[known == YES]).all()
+        assert not (ends > now)[known == NO].any()
+        open_ += int((known == OPEN).sum())
+        now += float(rng.choice([30.0, 1_350.0, 9_000.0, 40_000.0]))
+    assert open_ < 20 * N / 50
+
+
+@pytest.mark.parametrize("law", [Constant(60.0), Exponential(180.0), Lognormal(1.5, 40.0)])
+def test_a_table_bounds_what_belongs_to_a_draw(law: Distribution) -> None:
+    table = lengths_by_draw(law, 3600.0)
+    draws = np.concatenate([np.random.default_rng(1).random(5_000), [2.0**-54, 1e-9, 1.0 - 2.0**-53]])
+    lengths = np.minimum(law.draw(draws), 3600.0)
+    least, most = np.array([bounded(table, draw) for draw in draws.tolist()]).T
+    assert ((least <= lengths) & (lengths <= most)).all()
+    assert np.median(most - least) < 1.0

@@ -15,6 +15,7 @@ from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
 from fedsim.sweeps import patience, store
 from fedsim.sweeps.executors import Backend, backend_of
+from fedsim.sweeps.pilot import Estimate
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.results import paired, read_results
 from fedsim.sweeps.sweep import Swept, run_sweep, sweep
@@ -379,17 +380,10 @@ def test_a_run_that_takes_too_long_is_given_up(swept: Path, tmp_path: Path, job:
 
 def test_how_long_a_run_may_take_by_default(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_sweep(Scenario.load(swept))
-    for estimate, limit in ((None, 86_400), (0.1, 600), (100.0, 2_000)):
-        monkeypatch.setattr(patience, "_estimate", lambda _, estimate=estimate: estimate)
+    for estimate, limit in ((None, 86_400), (Estimate(0.1, 0.1, 0.1), 600), (Estimate(100.0, 50.0, 200.0), 2_000)):
+        monkeypatch.setattr(patience, "estimates", lambda _, estimate=estimate: [estimate])
         limit_s = patience.default_limit(plan)
         assert [limit_s(run) for run in plan.runs[:4]] == [limit] * 4
-
-
-@pytest.mark.long
-def test_an_estimate_is_made_elsewhere(swept: Path) -> None:
-    found = patience._estimate(plan_sweep(Scenario.load(swept, ["sweep={seeds: 1}"])))
-    assert found is not None
-    assert 0 < found < 60
 
 
 def test_the_command_that_does_the_rest_says_how(swept: Path, tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ class Tenths:
         "participation",
         """
         by_availability.TENTH | | Participations per device of a tenth of the devices by available time (1: least, 10: most), over the average: 1 is even.
-        by_speed.TENTH | | The same of a tenth of the devices by speed (1: slowest, 10: fastest).
+        by_speed.TENTH | | Participations per device of a tenth of the devices by speed (1: slowest, 10: fastest), over the average: 1 is even.
         by_zone.most | | Share of the participations over share of the devices, of the time zone where it is largest.
-        by_zone.least | | The same of the time zone where it is smallest.
+        by_zone.least | | Share of the participations over share of the devices, of the time zone where it is smallest.
         availability.TENTH | share | Share of the run for which a device of that tenth was available, on average.
     """,  # noqa: E501
     )

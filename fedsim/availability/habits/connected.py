@@ -15,7 +15,7 @@ from fedsim.availability.civil import Civil
 from fedsim.availability.habits.charging import weekends
 from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
 from fedsim.availability.habits.network import access, outing_times
-from fedsim.availability.habits.persons import Draw, deviation
+from fedsim.availability.habits.persons import AT_HOME, AT_WORK, LEAVES, NETWORKS, RETURNS, Draw, deviation
 from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
@@ -36,21 +36,15 @@ class Connected:
         One more than the largest index of a client.
     draws
         The stream for availability.
-
-    Attributes
-    ----------
-    home, work
-        (clients,) whether each person who has been met has a network there.
-    persons
-        (clients, 2) how much later each leaves home, and is back, than is usual: seconds.
+    people
+        (clients, columns) what belongs to the persons, for those who are met to be written down.
     """
 
-    def __init__(self, network: Network, clients: int, draws: Stream) -> None:
-        self._network, self._draws = network, draws
+    def __init__(self, network: Network, clients: int, draws: Stream, people: Floats) -> None:
+        self._network, self._draws, self._persons = network, draws, people
         self._day = np.zeros(clients, dtype=np.int32)
-        self.home = np.zeros(clients, dtype=np.bool_)
-        self.work = np.zeros(clients, dtype=np.bool_)
-        self.persons = np.zeros((clients, 2))
+        self._home = np.zeros(clients, dtype=np.bool_)
+        self._work = np.zeros(clients, dtype=np.bool_)
         self._changes = np.zeros((clients, 4))  # leaves home, is back, comes to work, leaves work
 
     def spell(self, clients: Clients, instant: float, clock: Civil) -> tuple[Floats, Floats]:
@@ -62,7 +56,7 @@ class Connected:
         stale = clients[self._day[clients] != today + _SINCE]
         if len(stale):
             self._work_out(stale, today, clock)
-        return _spells(clients, self.home, self.work, self._changes, instant, midnight)
+        return _spells(clients, self._home, self._work, self._changes, instant, midnight)
 
     def horizon(self, instant: float, clock: Civil) -> float:
         """Return the instant before which everything is known; later than the present one."""
@@ -80,9 +74,9 @@ class Connected:
         midnight = clock.midnight(days)
         begin = float(clock.instant(midnight)[0])
         who, u, v = _draw(clients, np.uint64(self._draws.key), _keys(day), usual.chance, begin, self._changes)
-        persons = self.persons.take(who, axis=0)
-        leaves = persons[:, 0] + network.between_days * deviations(u)
-        returns = persons[:, 1] + network.between_days * deviations(v)
+        persons = self._persons.take(who, axis=0)
+        leaves = persons[:, LEAVES] + network.between_days * deviations(u)
+        returns = persons[:, RETURNS] + network.between_days * deviations(v)
         self._changes[who] = np.stack(outing_times(network, weekend, midnight, leaves, returns, clock), axis=1)
 
     def meet(self, clients: Clients) -> None:
@@ -92,9 +86,11 @@ class Connected:
             return
         self._day[clients] = _MET
         network, draws = self._network, self._draws
-        self.home[clients], self.work[clients] = access(network, clients, draws)
-        self.persons[clients, 0] = network.between_persons * deviation(Draw.LEAVE_OF_PERSON, clients, 0, draws)
-        self.persons[clients, 1] = network.between_persons * deviation(Draw.BACK_OF_PERSON, clients, 0, draws)
+        self._home[clients], self._work[clients] = access(network, clients, draws)
+        networks = AT_HOME * self._home[clients] + AT_WORK * self._work[clients]
+        self._persons[clients, NETWORKS] = networks
+        self._persons[clients, LEAVES] = network.between_persons * deviation(Draw.LEAVE_OF_PERSON, clients, 0, draws)
+        self._persons[clients, RETURNS] = network.between_persons * deviation(Draw.BACK_OF_PERSON, clients, 0, draws)
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,17 @@ from fedsim.availability.habits.charging import (
     weekends,
 )
 from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
-from fedsim.availability.habits.persons import LIMIT, Draw, chance, deviation
+from fedsim.availability.habits.persons import (
+    LATER,
+    LIMIT,
+    LONGER,
+    NIGHT,
+    TOP_UP,
+    TOP_UP_WEEKEND,
+    Draw,
+    chance,
+    deviation,
+)
 from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
@@ -35,8 +45,6 @@ from fedsim.population.members import propensity
 from fedsim.scenario.habits import Charging
 
 Keys: TypeAlias = NDArray[np.uint64]
-NIGHT, LATER, LONGER, TOP_UP, TOP_UP_WEEKEND = range(_COLUMNS := 5)
-"""Columns of what belongs to a person: chance of a night's session, how much later and longer it is; of a top-up."""
 _SINCE = 16  # added to the ordinals of days that are remembered, so that 0 stands for never
 _MET = 1  # in the place of a day: the person is known, and no day yet
 _OF_A_DAY = 1 + TOP_UPS
@@ -55,17 +63,12 @@ class Plugged:
         (n,) indices of the clients.
     draws
         The stream for availability.
-
-    Attributes
-    ----------
-    key
-        Of the draws.
-    persons
-        (clients, columns) what belongs to each person who has been met, by client.
+    people
+        (clients, columns) what belongs to the persons, for those who are met to be written down.
     """
 
-    def __init__(self, charging: Charging, members: Clients, draws: Stream) -> None:
-        self._charging, self._draws, self.key = charging, draws, draws.key
+    def __init__(self, charging: Charging, members: Clients, draws: Stream, people: Floats) -> None:
+        self._charging, self._draws, self._persons = charging, draws, people
         clients = int(members.max(initial=0)) + 1
         night = charging.night
         off = LIMIT * (night.between_persons + night.between_days)
@@ -79,7 +82,6 @@ class Plugged:
         self._days = math.ceil((last - self._ahead) / DAY)  # whose sessions may still go on, the present one included
         # Pages of these arrays that no client has needed take no memory.
         self._day = np.zeros(clients, dtype=np.int32)
-        self.persons = np.zeros((clients, _COLUMNS))
         self._sessions = np.zeros((clients, self._days, 2 * _OF_A_DAY))  # starts, then ends
         self._spells = np.zeros((clients, 2 * _KEPT))  # since, until; since, until; ...
         self._begin(members)
@@ -148,8 +150,8 @@ class Plugged:
             clock.instant(midnights + DAY) + TOP_UP_AT_MOST <= instant,
         )
         key = np.uint64(self._draws.key)
-        nights, top_ups = _draw(clients, key, asked, self._day, self.persons, self._sessions)
-        night, day, persons = charging.night, nights.day, self.persons.take(nights.client, axis=0)
+        nights, top_ups = _draw(clients, key, asked, self._day, self._persons, self._sessions)
+        night, day, persons = charging.night, nights.day, self._persons.take(nights.client, axis=0)
         later = persons[:, LATER] + night.between_days * deviations(nights.u)
         longer = persons[:, LONGER] + night.length_between_days * deviations(nights.v)
         starts, ends = night_sessions(night, before_weekend[day], midnights[day], later, longer, clock)
@@ -165,14 +167,13 @@ class Plugged:
         self._day[clients] = _MET
         charging, night, top_up = self._charging, self._charging.night, self._charging.top_up
         score = propensity(clients, self._draws)
-        persons = np.empty((len(clients), _COLUMNS))
-        persons[:, NIGHT] = chance(night.chance, charging.spread, score)
-        persons[:, LATER] = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, self._draws)
+        persons = self._persons
+        persons[clients, NIGHT] = chance(night.chance, charging.spread, score)
+        persons[clients, LATER] = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, self._draws)
         longer = deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, self._draws)
-        persons[:, LONGER] = night.length_between_persons * longer
-        persons[:, TOP_UP] = chance(top_up.per_day / TOP_UPS, charging.spread, score)
-        persons[:, TOP_UP_WEEKEND] = chance(top_up.per_day_weekend / TOP_UPS, charging.spread, score)
-        self.persons[clients] = persons
+        persons[clients, LONGER] = night.length_between_persons * longer
+        persons[clients, TOP_UP] = chance(top_up.per_day / TOP_UPS, charging.spread, score)
+        persons[clients, TOP_UP_WEEKEND] = chance(top_up.per_day_weekend / TOP_UPS, charging.spread, score)
 
 
 @lru_cache(maxsize=64)

@@ -12,22 +12,23 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Mask, Possible
+from fedsim.availability.batch import Clients, Possible
 from fedsim.availability.civil import DAY, Civil
-from fedsim.availability.habits.bounds import BINS, DayBounds, day_bounds
+from fedsim.availability.habits.bounds import DayBounds, bounded, day_bounds
 from fedsim.availability.habits.charging import NIGHT_AT_MOST, TOP_UPS, evening
 from fedsim.availability.habits.connected import Connected
+from fedsim.availability.habits.decided import MARGIN, decided
 from fedsim.availability.habits.draws import uniform_at, word_of
-from fedsim.availability.habits.persons import LIMIT
-from fedsim.availability.habits.plugged import LATER, LONGER, NIGHT, Plugged
+from fedsim.availability.habits.persons import AT_HOME, AT_WORK, LATER, LEAVES, LIMIT, LONGER, NETWORKS, NIGHT, RETURNS
+from fedsim.availability.habits.plugged import Plugged
 from fedsim.common.arrays import Bits, Floats
 from fedsim.common.bits import transpose, words_for
 from fedsim.common.compiled import compiled
+from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Habits
 
 PARTS = 64
 PART = DAY / PARTS
-_MARGIN = 1.0  # seconds, far more than times are ever rounded by
 _NEAR = 3 * DAY  # changes of the clocks so near to a day matter to it
 _LARGEST_CHANGE = 2 * 3600.0
 _CHUNK = 1 << 14  # members that a thread works out at a time
@@ -43,13 +44,27 @@ class PossibleDays:
         The habits; charging must be required.
     members
         (n,) indices of the devices, in ascending order.
+    draws
+        The stream for availability.
+    people
+        (clients, columns) what belongs to the persons who have been met.
     plugged, connected
-        Their persons; the second is None where no network is required.
+        Meet the persons; the second is None where no network is required.
     """
 
-    def __init__(self, habits: Habits, members: Clients, plugged: Plugged, connected: Connected | None) -> None:
-        self._habits, self._members, self._plugged, self._connected = habits, members, plugged, connected
+    def __init__(
+        self,
+        habits: Habits,
+        members: Clients,
+        draws: Stream,
+        people: Floats,
+        plugged: Plugged,
+        connected: Connected | None,
+    ) -> None:
+        self._habits, self._members, self._key, self._people = habits, members, np.uint64(draws.key), people
+        self._plugged, self._connected, self._met_all = plugged, connected, False
         self._day = 0
+        self._bounds: dict[tuple[int, float], DayBounds] = {}
         self._carry = self._rows = np.empty(0, dtype=np.uint64)
 
     def at(self, instant: float, clock: Civil) -> Possible | None:
@@ -63,6 +78,33 @@ class PossibleDays:
         until = instant + ((part + 1) * PART - since)
         changes = clock.changes[clock.changes > instant]
         return Possible(self._rows[part], min(until, float(changes.min(initial=np.inf))))
+
+    def decided(self, clients: Clients, instant: float, clock: Civil) -> tuple[NDArray[np.int8], Floats]:
+        """Say whether clients (n,) are on a charger with a network, and of those who are, until when they surely are.
+
+        The clock must not be changed some days before and after.
+        """
+        self._meet(clients)
+        day = clock.day(instant)
+        now = float(clock.wall(instant)) - float(clock.midnight(np.array([day]))[0])
+        yesterday, today = (self._bounds_of(each, MARGIN) for each in (day - 1, day))
+        networked = self._connected is not None
+        known, until = decided(clients, self._key, now, yesterday, today, self._people, networked)
+        return known, until + (instant - now)
+
+    def _bounds_of(self, day: int, slack: float) -> DayBounds:
+        found = self._bounds.get((day, slack))
+        if found is None:
+            self._bounds = {each: kept for each, kept in self._bounds.items() if abs(day - each[0]) <= 1}
+            found = self._bounds[day, slack] = day_bounds(self._habits, day, slack)
+        return found
+
+    def _meet(self, clients: Clients) -> None:
+        """Meet the persons who have not been met."""
+        if not self._met_all:
+            self._plugged.meet(clients)
+            if self._connected is not None:
+                self._connected.meet(clients)
 
     def _go_to(self, day: int, clock: Civil) -> bool:
         """Work out a day, with the one before it where that has not just been done."""
@@ -80,27 +122,20 @@ class PossibleDays:
         return True
 
     def _work_out(self, day: int, slack: float) -> None:
-        asked = day_bounds(self._habits, day, slack)
+        asked = self._bounds_of(day, slack)
+
+        networked = self._connected is not None
 
         def part(first: int) -> None:
             some = self._members[first : first + _CHUNK]
-            self._plugged.meet(some)
-            home = work = _NOWHERE
-            whereabouts = _NOBODY
-            if self._connected is not None:
-                self._connected.meet(some)
-                home, work, whereabouts = self._connected.home, self._connected.work, self._connected.persons
+            self._meet(some)
             own = self._carry[first : first + _CHUNK]
             words = slice(first // 64, words_for(first + len(some)))
-            key, persons = np.uint64(self._plugged.key), self._plugged.persons
-            _possible(some, key, asked, persons, home, work, whereabouts, own, self._rows[:, words])
+            _possible(some, self._key, asked, self._people, networked, own, self._rows[:, words])
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # every member, and every word, is in one part
             list(threads.map(part, range(0, len(self._members), _CHUNK)))
-
-
-_NOWHERE = np.zeros(0, dtype=np.bool_)
-_NOBODY = np.zeros((0, 2))
+        self._met_all = True
 
 
 def reaches_too_far(habits: Habits) -> bool:
@@ -120,7 +155,7 @@ def _slack(day: int, clock: Civil) -> float | None:
     near = slice(*clock.changes.searchsorted((midnight - _NEAR, midnight + _NEAR)))
     offsets = clock.offsets[near.start : near.stop + 1]
     changed = float(offsets.max() - offsets.min())
-    return None if changed > _LARGEST_CHANGE else _MARGIN + changed
+    return None if changed > _LARGEST_CHANGE else MARGIN + changed
 
 
 @compiled
@@ -144,45 +179,41 @@ def _charging(word: np.uint64, own: Floats, asked: DayBounds) -> tuple[np.uint64
     today = tomorrow = np.uint64(0)
     if uniform_at(word ^ asked.night[0]) < own[NIGHT]:
         (usual, by_day), (length, longer_by_day) = asked.night_start, asked.night_length
-        time = int(uniform_at(word ^ asked.night[1]) * BINS)
-        most = asked.scores[int(uniform_at(word ^ asked.night[2]) * BINS), 1]
+        first, latest = bounded(asked.scores, uniform_at(word ^ asked.night[1]))
+        _, most = bounded(asked.scores, uniform_at(word ^ asked.night[2]))
         lasts = min(max(length + own[LONGER] + longer_by_day * most, 0.0), NIGHT_AT_MOST)
-        since = _part(usual + own[LATER] + by_day * asked.scores[time, 0] - asked.slack)
-        until = _part(usual + own[LATER] + by_day * asked.scores[time, 1] + lasts + asked.slack)
+        since = _part(usual + own[LATER] + by_day * first - asked.slack)
+        until = _part(usual + own[LATER] + by_day * latest + lasts + asked.slack)
         today, tomorrow = _between(since, until), _between(since - PARTS, until - PARTS)
     for number in range(TOP_UPS):
         if uniform_at(word ^ asked.top_up[0, number]) < own[asked.top_up_chance]:
-            time = int(uniform_at(word ^ asked.top_up[1, number]) * BINS)
-            most = asked.top_up_times[int(uniform_at(word ^ asked.top_up[2, number]) * BINS), 2]
-            since, until = (
-                _part(asked.top_up_times[time, 0] - asked.slack),
-                _part(asked.top_up_times[time, 1] + most + asked.slack),
-            )
+            first, latest = bounded(asked.top_up_starts, uniform_at(word ^ asked.top_up[1, number]))
+            _, most = bounded(asked.top_up_lengths, uniform_at(word ^ asked.top_up[2, number]))
+            since, until = _part(first - asked.slack), _part(latest + most + asked.slack)
             today |= _between(since, until)
             tomorrow |= _between(since - PARTS, until - PARTS)
     return today, tomorrow
 
 
 @compiled
-def _networked(word: np.uint64, at_home: bool, at_work: bool, own: Floats, asked: DayBounds) -> np.uint64:
+def _networked(word: np.uint64, own: Floats, asked: DayBounds) -> np.uint64:
     """Return in which parts of the day there may be a network."""
+    networks = int(own[NETWORKS])
+    at_home, works = networks & AT_HOME != 0, networks & AT_WORK != 0 and asked.at_work
     if uniform_at(word ^ asked.outing[0]) >= asked.outing_chance:
         return _ALL if at_home else np.uint64(0)
-    works = at_work and asked.at_work
     if at_home and works:
         return _ALL  # but for the commute
     if not (at_home or works):
         return np.uint64(0)
     leave, back, by_day = asked.outing_times
-    leaves = int(uniform_at(word ^ asked.outing[1]) * BINS)
-    returns = int(uniform_at(word ^ asked.outing[2]) * BINS)
+    first, latest = bounded(asked.scores, uniform_at(word ^ asked.outing[1]))
+    back_first, back_latest = bounded(asked.scores, uniform_at(word ^ asked.outing[2]))
+    leave, back = leave + own[LEAVES], back + own[RETURNS]
     if at_home:  # not while surely away
-        since = _part(leave + own[0] + by_day * asked.scores[leaves, 1] + asked.slack) + 1
-        until = _part(back + own[1] + by_day * asked.scores[returns, 0] - asked.slack) - 1
-        return ~_between(since, until)
-    since = _part(leave + own[0] + by_day * asked.scores[leaves, 0] - asked.slack)
-    until = _part(back + own[1] + by_day * asked.scores[returns, 1] + asked.slack)
-    return _between(since, until)
+        since = _part(leave + by_day * latest + asked.slack) + 1
+        return ~_between(since, _part(back + by_day * back_first - asked.slack) - 1)
+    return _between(_part(leave + by_day * first - asked.slack), _part(back + by_day * back_latest + asked.slack))
 
 
 @compiled
@@ -190,31 +221,30 @@ def _possible(
     clients: Clients,
     key: np.uint64,
     asked: DayBounds,
-    persons: Floats,
-    home: Mask,
-    work: Mask,
-    whereabouts: Floats,
+    people: Floats,
+    networked: bool,
     carry: Bits,
     rows: NDArray[np.uint64],
 ) -> None:
     """Write down in which parts of a day each client may be available, and keep what reaches into the next day.
 
     `carry` (n,) are the parts of this day that sessions of the day before reach into, and then those of the next one;
-    of `rows` (parts, words) each is a set of places in `clients`. Without a network, `home` is empty.
+    of `rows` (parts, words) each is a set of places in `clients`.
     """
-    square, networked = np.empty(64, np.uint64), len(home) > 0
+    square = np.empty(64, np.uint64)
     for first in range(0, len(clients), 64):
         square[:] = 0
         for place in range(first, min(first + 64, len(clients))):
             client = clients[place]
-            if networked and not (home[client] or work[client]):
+            own = people[client]
+            if networked and own[NETWORKS] == 0.0:
                 continue
             word = word_of(client, key)
-            today, tomorrow = _charging(word, persons[client], asked)
+            today, tomorrow = _charging(word, own, asked)
             today |= carry[place]
             carry[place] = tomorrow
             if networked and today:
-                today &= _networked(word, home[client], work[client], whereabouts[client], asked)
+                today &= _networked(word, own, asked)
             square[place - first] = today
         transpose(square)
         for part in range(PARTS):

@@ -34,6 +34,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
+from fedsim.learning.problems.repeated import once
 
 _LIMIT = 4 * 2**30
 _BLOCK = 256
@@ -133,15 +134,25 @@ class RobustRegression:
 
         grad f_i(x) = (1/n) sum_j r_ij / (1 + r_ij^2 / 2) A_ij with the residual r_ij = <A_ij, x> + b_ij.
         """
-        chosen = clients if samples is None else (clients[:, None], samples)
-        features, targets = self.features[chosen], self.targets[chosen]
-        transposed, count = features.swapaxes(-1, -2), targets.shape[-1]
+        clients, samples, cohorts = once(clients, samples)
+        if samples is None:
+            features, targets = self.features.take(clients, axis=0), self.targets.take(clients, axis=0)
+        else:
+            chosen = (clients[:, None], samples)
+            features, targets = self.features[chosen], self.targets[chosen]
+        count = targets.shape[-1]
 
         def gradients(models: Floats) -> Floats:
-            residuals = (features @ models[..., None])[..., 0] + targets
-            pull = residuals / (1.0 + 0.5 * residuals * residuals)
-            slopes: Floats = (transposed @ pull[..., None])[..., 0] / count
-            return slopes
+            each = models.reshape(cohorts, -1, models.shape[-1]) if cohorts > 1 else models
+            pull = np.matvec(features, each)
+            pull += targets
+            weights = 0.5 * pull
+            weights *= pull
+            weights += 1.0
+            pull /= weights
+            slopes: Floats = np.vecmat(pull, features)
+            slopes /= count
+            return slopes.reshape(models.shape)
 
         return gradients
 

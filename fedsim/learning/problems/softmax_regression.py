@@ -21,6 +21,7 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.learning.data.choice import Data, Digits, DirichletPartition, Partition, federated, missing_extras
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
+from fedsim.learning.problems.repeated import once
 
 
 @dataclass(eq=False)
@@ -97,14 +98,18 @@ class SoftmaxRegression:
 
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         """Return the gradients of these clients, over these samples, as a function of their models."""
+        clients, samples, cohorts = once(clients, samples)
         own = self._members[clients]
         chosen = own if samples is None else np.take_along_axis(own, samples, axis=1)
         inputs, targets = self._inputs[chosen], self._targets[chosen]
         transposed = inputs.swapaxes(-1, -2) / inputs.shape[-2]
 
         def gradients(models: Floats) -> Floats:
-            weights = models.reshape(len(models), -1, self.classes)
-            slopes = transposed @ (_probabilities(inputs @ weights) - targets) + self.l2 * weights
+            weights = models.reshape(cohorts, len(models) // cohorts, -1, self.classes)
+            misses = _probabilities(inputs @ weights)
+            misses -= targets
+            slopes = transposed @ misses
+            slopes += self.l2 * weights
             flat: Floats = slopes.reshape(models.shape)
             return flat
 
@@ -132,6 +137,7 @@ def _with_one(inputs: Floats) -> Floats:
 
 
 def _probabilities(logits: Floats) -> Floats:
-    scaled = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: Floats = scaled / scaled.sum(axis=-1, keepdims=True)
+    shares: Floats = logits - logits.max(axis=-1, keepdims=True)
+    np.exp(shares, out=shares)
+    shares /= shares.sum(axis=-1, keepdims=True)
     return shares

@@ -60,6 +60,8 @@ def parts_chart(sweep: FinishedSweep, parts: LossParts) -> Chart | None:
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
     if hidden:
         notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
+    if any(((half >= mean) & (mean > 0)).any() for mean, half in data.lines.values()):
+        notes.append("An interval that reaches zero is cut off at a tenth of the mean.")
     return Chart(
         name=f"{NAME}-{parts.name}",
         title=f"{parts.name} ends closest to the optimum at {data.along.named(float(data.x[best]))}",

@@ -50,6 +50,8 @@ class ArrayRoster:
         self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
         self._mask: Bools | None = None
         self._kept_out: KeptOut | None = None
+        self._barred: Bits | None = None  # and the round and the instant that it belongs to
+        self._barred_at = (-1, 0.0)
 
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
@@ -70,6 +72,7 @@ class ArrayRoster:
         self._free_s[clients] = np.maximum(self._free_s[clients], until.until_s)
         if self._kept_out is not None:
             self._kept_out.add(clients)
+            self._barred = None
         self._at = None
 
     def state(self) -> Arrays:
@@ -85,7 +88,7 @@ class ArrayRoster:
         """Go on from what `state` returned."""
         self._free_round, self._free_s = state["free_round"], state["free_s"]
         self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
-        self._kept_out = None
+        self._kept_out = self._barred = None
 
     @property
     def last_end_s(self) -> float:
@@ -116,12 +119,16 @@ class ArrayRoster:
         possible = self._availability.possible(self._clock.now)
         if possible is None:
             return None
+        at = (self._number, self._clock.now)
+        if self._barred is not None and self._barred_at == at:
+            return self._barred
         if self._kept_out is None:
             # It takes a compiler along, which only those shall load who need it.
             from fedsim.simulation.arrays.kept_out import KeptOut
 
             self._kept_out = KeptOut(self._free_round, self._free_s, self._number, self._clock.now)
-        return self._kept_out.with_impossible(possible, self._number, self._clock.now)
+        self._barred, self._barred_at = self._kept_out.with_impossible(possible, *at), at
+        return self._barred
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""

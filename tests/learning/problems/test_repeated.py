@@ -1,0 +1,37 @@
+"""Data of clients that train for several optimizers are taken once, where that is what they do."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.learning import RobustRegression
+from fedsim.learning.problems.repeated import once
+
+
+@given(st.lists(st.integers(0, 3), max_size=8), st.integers(1, 4), st.booleans())
+def test_what_is_taken_once_is_all_that_there_is(cohort: list[int], count: int, sampled: bool) -> None:
+    """Whatever stands there, cohorts that are not repeated among them."""
+    clients = np.array(cohort * count, dtype=np.int64)
+    samples = np.arange(2 * len(cohort)).reshape(-1, 2)
+    drawn = np.tile(samples, (count, 1)) if sampled else None
+    first, batches, times = once(clients, drawn)
+    assert np.array_equal(np.tile(first, times), clients)
+    if drawn is not None:
+        assert batches is not None
+        assert np.array_equal(np.tile(batches, (times, 1)), drawn)
+    if len(set(cohort)) == len(cohort) > 0:
+        assert times == count
+
+
+def test_other_samples_are_other_data() -> None:
+    clients, samples = np.array([1, 2, 1, 2]), np.array([[0], [1], [0], [2]])
+    assert once(clients, samples)[2] == 1
+
+
+def test_gradients_are_those_of_each_on_its_own() -> None:
+    """To the last bit, for two optimizers with three clients each."""
+    problem = RobustRegression(clients=5, seed=1, dimension=3, samples=7)
+    clients, models = np.array([4, 0, 2, 4, 0, 2]), np.random.default_rng(0).normal(size=(6, 3))
+    together = problem.gradients(clients, models)
+    for client, model, gradient in zip(clients, models, together, strict=True):
+        assert np.array_equal(problem.gradients(np.array([client]), model[None])[0], gradient)
