@@ -1,6 +1,7 @@
-"""Prints constraints for pip that keep every dependency in the series of its lower bound: what CI then tests is that.
+"""Prints constraints for pip that keep dependencies in the series of their lower bounds: what CI then tests is that.
 
-``polars>=2.1`` becomes ``polars==2.1.*``. Reads pyproject.toml of the working folder.
+``polars>=2.1`` becomes ``polars==2.1.*``. Reads pyproject.toml of the working folder. Left out are those whose lowest
+versions are what Flower takes, beside which they are tested (`.ci/frameworks`).
 """
 
 import re
@@ -8,9 +9,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+BESIDE_FLOWER = ("rich", "typer")
+
 
 def constraints(text: str) -> list[str]:
-    """Return a line for each dependency in a pyproject.toml, extras included."""
+    """Return a line for each other dependency in a pyproject.toml, extras included."""
     project = tomllib.loads(text)["project"]
     listed = [
         *project["dependencies"],
@@ -23,7 +26,8 @@ def constraints(text: str) -> list[str]:
             raise SystemExit(
                 f"pyproject.toml: {requirement!r} is not NAME>=VERSION, so it cannot be tested at its bound"
             )
-        lines.append(f"{found[1]}=={found[2]}.*")
+        if found[1] not in BESIDE_FLOWER:
+            lines.append(f"{found[1]}=={found[2]}.*")
     return lines
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from fedsim.common.errors import FedsimError
 from fedsim.sweeps.plan import Plan, PlannedRun, estimates
 
 LEAST_S, TIMES, OTHERWISE_S = 600.0, 20.0, 24 * 3600.0
@@ -15,8 +16,17 @@ def default_limit(plan: Plan) -> Callable[[PlannedRun], float]:
 
     def limit_s(run: PlannedRun) -> float:
         if run.point not in known:
-            (estimate,) = estimates(replace(plan, points=[plan.points[run.point]]))
-            known[run.point] = OTHERWISE_S if estimate is None else max(LEAST_S, TIMES * estimate.seconds)
+            estimate = _estimate(replace(plan, points=[plan.points[run.point]]))
+            known[run.point] = OTHERWISE_S if estimate is None else max(LEAST_S, TIMES * estimate)
         return known[run.point]
 
     return limit_s
+
+
+def _estimate(plan: Plan) -> float | None:
+    """Return the seconds at the upper end of what is estimated for the only point of a plan."""
+    try:
+        (found,) = estimates(plan)
+    except (FedsimError, OSError, RuntimeError):  # no estimate is an answer, too
+        return None
+    return None if found is None else found.high

@@ -92,8 +92,8 @@ def sweep(
     retries
         Further attempts for a run that is lost.
     timeout
-        Seconds after which a run is given up and counts as crashed; by default 20 times what the plan estimates for
-        its point, at least 600, and a day where nothing can be estimated.
+        Seconds after which a run is given up and counts as crashed; by default 20 times what the plan estimates at most
+        for its point, at least 600, and a day where nothing can be estimated.
     report, tell
         Told how much is done, and what went wrong with a run.
 

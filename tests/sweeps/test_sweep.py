@@ -380,7 +380,7 @@ def test_a_run_that_takes_too_long_is_given_up(swept: Path, tmp_path: Path, job:
 
 def test_how_long_a_run_may_take_by_default(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_sweep(Scenario.load(swept))
-    for estimate, limit in ((None, 86_400), (Estimate(0.1, 0.1, 0.1), 600), (Estimate(100.0, 50.0, 200.0), 2_000)):
+    for estimate, limit in ((None, 86_400), (Estimate(0.1, 0.1, 0.1), 600), (Estimate(100.0, 50.0, 200.0), 4_000)):
         monkeypatch.setattr(patience, "estimates", lambda _, estimate=estimate: [estimate])
         limit_s = patience.default_limit(plan)
         assert [limit_s(run) for run in plan.runs[:4]] == [limit] * 4
