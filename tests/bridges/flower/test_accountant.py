@@ -17,7 +17,7 @@ from fedsim.bridges.flower.accountant import Release, inverse_variance
 from fedsim.common.errors import RunError
 from fedsim.experiment.privacy import promises
 from fedsim.experiment.run import simulate
-from fedsim.flower import InProcessGrid, ParticipationAccountant, Replay
+from fedsim.flower import DebiasedFedAvg, FedAU, InProcessGrid, ParticipationAccountant, Replay
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.epsilon import epsilon_of
 from tests.bridges.flower.federations import client_app, problem_of, trained
@@ -161,3 +161,10 @@ def test_it_goes_with_flowers_wrapper(small: Load, tmp_path: Path) -> None:
     private.accountant = closer
     with pytest.raises(RunError, match=r"of the schedule has report \d of client \d+, 3 rounds after the one before"):
         Replay(private, strategy.schedule)
+
+
+def test_weights_after_the_clip_are_refused_by_flower() -> None:
+    accountant = ParticipationAccountant(ParticipationBounds(9, 3), target_delta=1e-5, population_size=9)
+    for strategy in (DebiasedFedAvg(), FedAU()):
+        with pytest.raises(ValueError, match=r"requires a strategy using FedAvg\.aggregate_train"):
+            DifferentialPrivacyServerSideFixedClipping(strategy, 2.0, 1.0, 3, accountant=accountant)
