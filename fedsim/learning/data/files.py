@@ -114,7 +114,7 @@ def _archive(path: Path) -> list[NDArray[np.generic]]:
         raise LearningError(f"{path} is neither a folder nor a file")
     try:
         _check_archive(path)
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             if missing := [name for name in _ARRAYS if name not in arrays]:
                 raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(arrays) or 'no arrays'}")
             return [arrays[name] for name in _ARRAYS]
