@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all style types quick replay reports studies schema clean
+.PHONY: demo test test-all style types quick replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -35,26 +35,44 @@ test-all: style types
 # lock file. Needs the same extras as the reports.
 replay: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
-	find scenarios -name '*.fedsim.yaml' ! -name 'mnist-*' | sort | xargs $(BIN)/fedsim replay --locked
+	find scenarios -name '*.fedsim.yaml' ! -name 'mnist-*' ! -name 'which-*' | sort | xargs $(BIN)/fedsim replay --locked
 
 # Needs the extras: scikit-learn's digits, and PyTorch for the network.
 reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch,test]'
 	$(BIN)/python reports/make.py
 	$(BIN)/fedsim playground --out docs/playground.html
-	$(BIN)/python reports/two_speeds.py
-	$(BIN)/python reports/claims.py
+	$(BIN)/python reports/validation.py
+	$(BIN)/python reports/studies.py rates two-speeds
 	$(BIN)/python reports/screenshots.py
 
-# What takes many draws: half an hour on one idle core. With names after them, the scripts make some of it.
+# What takes many draws and seeds: the numbers that the documentation quotes. `make studies rates drop-outs` runs these two,
+# `make studies STUDIES=--list` lists all.
+STUDIES ?= $(if $(filter studies,$(firstword $(MAKECMDGOALS))),$(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)))
+ifeq (studies,$(firstword $(MAKECMDGOALS)))
+$(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)):
+	@:
+endif
 studies: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
-	$(BIN)/python reports/draws.py
-	$(BIN)/python reports/networks.py
-	$(BIN)/python reports/claims.py
+	$(BIN)/python reports/studies.py $(STUDIES)
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json
+
+# The site, in build/site; any warning is an error.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The outputs beneath the commands of pages; those that end in "..." are shortened by hand and left.
+consoles: $(READY)
+	$(BIN)/python docs/consoles.py README.md $(filter-out docs/questions/README.md,$(wildcard docs/questions/*.md))
+
+# Wheel and source archive; FEDSIM_HOME=https://HOST/OWNER/fedsim says where the links of the README lead.
+dist: $(VENV)/pyvenv.cfg
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir dist .
 
 $(VENV)/pyvenv.cfg:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedsim needs Python 3.11 or newer; try: make PYTHON=python3.12")'

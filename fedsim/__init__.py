@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SweepError,
     )
     from fedsim.experiment.chain import chain
+    from fedsim.experiment.privacy import promises
     from fedsim.experiment.result import Result
     from fedsim.experiment.run import simulate
     from fedsim.experiment.stored import load
@@ -48,6 +49,7 @@ __all__ = [
     "chain",
     "compare",
     "load",
+    "promises",
     "register",
     "simulate",
     "sweep",
@@ -60,6 +62,7 @@ _HOMES = {
     "chain": "fedsim.experiment.chain",
     "compare": "fedsim.sweeps.compare",
     "load": "fedsim.experiment.stored",
+    "promises": "fedsim.experiment.privacy",
     "simulate": "fedsim.experiment.run",
     "sweep": "fedsim.sweeps.sweep",
 }

@@ -1,4 +1,4 @@
-"""The first instruction of the command line: from here on Ctrl-C is an answer, not a traceback."""
+"""The first instruction of the command line: from here on Ctrl-C and SIGTERM are answers, not ends."""
 
 import os
 import signal
@@ -14,7 +14,13 @@ def main() -> None:
     from fedsim.cli import main as command_line
 
     signal.signal(signal.SIGINT, before)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # as a batch system or a container ends a job
+        signal.signal(signal.SIGTERM, _interrupt)
     command_line()
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:

@@ -5,8 +5,9 @@ comes out is kept in ``draws.json`` beside this file, from which ``reports/claim
 documentation.
 
 A study trains FedAvg, Debiased FedAvg and FedVARP at several separations, and FedAvg under uniform choice of groups:
-``-participations`` over ten participations and one draw of the data, ``-draws`` and ``-long-draws`` over ten draws of
-the data, each with a participation of its own; ``-step-0.05`` over ten participations with that step size.
+``-participations`` over ten participations and one draw of the data, ``-long-participations`` longer, ``-draws`` and
+``-long-draws`` over ten draws of the data, each with a participation of its own; ``-step-0.05`` over ten
+participations with that step size.
 """
 
 import json
@@ -35,10 +36,10 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "digits": ("debiased-digits", {}),
     "synthetic": ("debiased-synthetic", {}),
     "synthetic-random-groups": ("debiased-synthetic", {"order": "shuffled"}),
-    "synthetic-own-alpha": ("debiased-synthetic", {"alpha": "per_client"}),
 }
 OVER: dict[str, tuple[int, tuple[int, ...]]] = {
     "participations": (2000, (0, 4, 8, 12)),
+    "long-participations": (8000, (0, 4, 8, 12)),
     "draws": (4000, (0, 4, 8, 12)),
     "long-draws": (12000, (0, 8)),
     "step-0.05": (1600, (0,)),
@@ -49,10 +50,10 @@ STUDIES = (
     ("digits", "draws"),
     ("digits", "step-0.05"),
     ("synthetic", "participations"),
+    ("synthetic", "long-participations"),
     ("synthetic", "long-draws"),
     ("synthetic-random-groups", "participations"),
     ("synthetic-random-groups", "long-draws"),
-    ("synthetic-own-alpha", "long-draws"),
 )
 LONG = 8000
 """Rounds of the uniform reference at least, whose descent is what the others are measured by."""
@@ -96,16 +97,29 @@ def trained(
     )
     work = LocalWork.checked(problem, learning.local_steps, learning.step_size)
     asked = dict(courses(scenario, replicates, separations))
+    uneven = {key: unevenness(course, devices) for key, course in asked.items()}
     found = dict(zip(asked, replay_together(list(asked.values()), work, evaluate_every=EVALUATE_EVERY), strict=True))
     uniform = record(problem, found.pop((None, replicates[0])), "fedavg", None)
     goal = (uniform["initial"], uniform["average_loss"])
     records = [{"separation": None, "participation": replicates[0], "optimizer": "fedavg_uniform"} | uniform]
     records += [
-        {"separation": separation, "participation": replicate, "optimizer": name} | record(problem, run, name, goal)
+        {
+            "separation": separation,
+            "participation": replicate,
+            "optimizer": name,
+            "l1_uniform": uneven[separation, replicate],
+        }
+        | record(problem, run, name, goal)
         for (separation, replicate), run in found.items()
         for name in OPTIMIZERS
     ]
     return records
+
+
+def unevenness(course: Course, devices: int) -> float:
+    """Return the L1 distance of the frequencies of a course from uniform."""
+    counts = np.bincount(course.participations.lazy().collect()["client"].to_numpy(), minlength=devices)
+    return float(np.abs(counts / counts.sum() - 1.0 / devices).sum())
 
 
 def record(problem: Any, run: Trained, name: str, goal: tuple[float, float] | None) -> Record:

@@ -2,17 +2,31 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
 HERE = Path(__file__).parent
-STORES = ("measured", "draws", "networks", "two-speeds")
+STORES = ("measured", "draws", "networks", "rates", "two-speeds", "what-ifs")
 REFERENCE = "fedavg_uniform"
 
 Record = dict[str, Any]
+
+
+@cache
+def check(name: str) -> ModuleType:
+    """Import one of the independent scripts of docs/checks."""
+    spec = spec_from_file_location(name, HERE.parent / "docs" / "checks" / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"docs/checks/{name}.py is missing")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def load() -> dict[str, Any]:
@@ -35,16 +49,31 @@ def excess(records: Sequence[Record], optimizer: str, separation: int, key: str 
     return np.array([each["average_loss"] - level[each[key]] for each in of(records, optimizer, separation)])
 
 
+def above_uniform(records: Sequence[Record], optimizer: str, what: str = "average_loss") -> np.ndarray:
+    """Return by how much a loss lies above that under uniform participation, participation by participation."""
+    level = {each["participation"]: each[what] for each in of(records, REFERENCE)}
+    return np.array([each[what] - level[each["participation"]] for each in of(records, optimizer)])
+
+
 def signed(value: float, digits: int = 5) -> str:
     """Write a number with a minus sign, and no sign for what rounds to zero."""
     text = f"{value:.{digits}f}"
     return text.lstrip("-") if float(text) == 0.0 else text.replace("-", "\N{MINUS SIGN}")
 
 
+def half_width(values: np.ndarray) -> float:
+    """Return half the width of the mean's 95 % interval by Student's t."""
+    return float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
 def with_interval(values: np.ndarray, digits: int = 5) -> str:
     """Write mean and half width of its 95 % interval by Student's t."""
-    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"{signed(values.mean(), digits)} ± {half:.{digits}f}"
+    return with_error((values.mean(), half_width(values)), digits)
+
+
+def with_error(pair: Sequence[float], digits: int) -> str:
+    """Write a mean and the half width of its interval, both kept as they are."""
+    return f"{signed(pair[0], digits)} ± {pair[1]:.{digits}f}"
 
 
 def with_range(values: np.ndarray, digits: int = 5) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
@@ -18,6 +20,7 @@ from fedsim.report.answer import Sentence
 from fedsim.report.binning import binned, edges
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import Curve, Curves, Loss
+from fedsim.report.charts.marks import scaled
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import Document
 from fedsim.report.formatting import number
@@ -39,6 +42,7 @@ SHOWN = ("loss", "average_loss", "excess_loss", "grad_norm", "accuracy", "bias",
 RUNS = ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence")
 STUDIES = ("studies/night-charging", "studies/three-continents", "studies/mixed-separation")
 SWEEPS = ("studies/separation-sweep",)
+KEPT_SWEEPS = ("studies/which-separation", "studies/which-cooldown")
 
 Results = Mapping[int, Mapping[str, float]]
 
@@ -91,7 +95,7 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame],
         finding="; ".join(f"{each.claim}: {each.verdict}" for each in claims) + ".",
         description=scenario.description,
         answer=answer,
-        charts={"bias": _bias(results, names), "trends": tuple(_losses(each, tables) for each in names)},
+        charts={"bias": _bias(results, names), "trends": _losses(names, tables)},
         context={
             "ranked": None,
             "groups": None,
@@ -129,10 +133,11 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
             for r in separations
         ]
         rows = np.arange(len(separations))
-        lines.append(Line(name, rows, separations, np.array(above), np.full(len(rows), np.nan)))
-    data = Lines("average loss above uniform", "", _along(separations), tuple(lines), 0)
+        lines.append(Line(name, rows, separations, np.abs(above), np.full(len(rows), np.nan)))
+    data = Lines("average loss, distance from uniform", "", _along(separations), tuple(lines), 0, logarithmic=True)
     note = (
-        "The loss of the mean model over the last half of the rounds, less that of FedAvg under uniform participation."
+        "The loss of the mean model over the last half of the rounds, and how far it is from that of FedAvg under "
+        "uniform participation, above it or below; signs are in the table of figures."
     )
     return (lines_chart(data, "excess", "What bias is left", (note,)), *_predicted(results, separations))
 
@@ -156,8 +161,25 @@ def _predicted(results: Results, separations: Floats) -> tuple[Chart, ...]:
     return (lines_chart(data, "predicted", "Where FedAvg ends, predicted and measured", (note,)),)
 
 
-def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart:
-    """Draw the loss of one optimizer by rounds, a line for each separation, beside uniform participation."""
+def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[Chart, ...]:
+    """Draw the losses by rounds, a chart for each optimizer and all over the same span, with a line for each R."""
+    kind, shown = Loss(), {name: _curves(name, tables) for name in names}
+    ends = np.concatenate([curve.points.mean for curves in shown.values() for curve in curves.shown])
+    span = (float(ends.min()), float(ends.max()))
+    return tuple(
+        Chart(
+            name=f"loss-{name}",
+            title=f"{name}, {kind.finding(curves)[0].lower()}{kind.finding(curves)[1:]}",
+            description=kind.description(curves),
+            notes=(f"Of {name}; charts of the other optimizers have the same axis.", *kind.notes(curves)),
+            table=kind.table(curves),
+            draw=partial(_draw_losses, kind, curves, span),
+        )
+        for name, curves in shown.items()
+    )
+
+
+def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> Curves:
     own = [(f"R = {r}", table.filter(optimizer=name), False) for r, table in sorted(tables.items())]
     own.append(("FedAvg, uniform", tables[min(tables)].filter(optimizer=REFERENCE), True))
     data = []
@@ -166,15 +188,16 @@ def _losses(name: str, tables: Mapping[int, pl.DataFrame]) -> Chart:
         x = (kept["round"].to_numpy() + 1).astype(np.float64)
         points = binned(x, kept["loss"].to_numpy(), edges(len(kept)))
         data.append(Curve(label, reference, color, points, len(table) - len(kept), None))
-    kind, curves = Loss(), Curves(tuple(data), "rounds")
-    return Chart(
-        name=f"loss-{name}",
-        title=f"Loss of {name}",
-        description=kind.description(curves),
-        notes=tuple(kind.notes(curves)),
-        table=kind.table(curves),
-        draw=partial(kind.draw, curves),
-    )
+    return Curves(tuple(data), "rounds")
+
+
+def _draw_losses(kind: Loss, curves: Curves, span: tuple[float, float], axes: Axes) -> None:
+    kind.draw(curves, axes)
+    low, high = span
+    apart = 0.04 * (high - low)
+    far = low > 0 and high > 4 * low
+    scaled(axes, "y", far)
+    axes.set_ylim(*((low / 1.1, high * 1.1) if far else (low - apart, high + apart)))
 
 
 def _table(results: Results) -> Table:
@@ -218,6 +241,36 @@ def sweep_page(scenario: str) -> Document:
     return document
 
 
+def kept_sweep_page(scenario: str) -> Document:
+    """Write the report of a sweep that takes long, from the results in ``reports/sweeps``; run what they lack.
+
+    They are used as they are where the scenario says all that it said when they were made. A key that scenarios have
+    had since, and that this one leaves at its default, makes no difference.
+    """
+    file, directory = f"scenarios/{scenario}.fedsim.yaml", HERE / "sweeps" / Path(scenario).name
+    loaded = Scenario.load(HERE.parent / file)
+    now, stored = loaded.model_dump(mode="json"), store.read_sweep(directory) if directory.exists() else None
+    if stored is None or not said_before(stored["scenario"], now):
+        run_sweep(plan_sweep(loaded), directory, backend_of("process", 2), provenance=RunProvenance(file))
+        store.compact(directory)
+    meta = store.read_sweep(directory)
+    own = {"command": f"fedsim sweep {file}", "scenario_file": file, "overrides": [], "wall_time_s": None}
+    store.write_sweep(directory, {**meta, **own, "scenario": now, "description": loaded.description})
+    document = document_of(directory)
+    write_document(document, HERE / f"{Path(scenario).name}.html")
+    return document
+
+
+def said_before(stored: Any, now: Any) -> bool:
+    """Tell whether all that a part of a stored scenario says is what it says now; words for people make no run."""
+    if isinstance(stored, dict) and isinstance(now, dict):
+        words = {"description", "question", "decide", "expect"}
+        return all(key in now and said_before(each, now[key]) for key, each in stored.items() if key not in words)
+    if isinstance(stored, list) and isinstance(now, list):
+        return len(stored) == len(now) and all(map(said_before, stored, now))
+    return bool(stored == now)
+
+
 def write_list(
     claims: Sequence[Claim], figures: Sequence[Document], runs: Sequence[Document], studies: Sequence[Document]
 ) -> None:
@@ -227,10 +280,14 @@ def write_list(
     pages = {each.name: each for each in figures}
     met = sum(claim.status == "pass" for claim in claims)
     partly, missed = (sum(claim.status == status for claim in claims) for status in ("warn", "fail"))
-    told = f"Of {len(claims)} claims that were tested {met} hold, {partly} in part, and {missed} do not."
+    told = (
+        f"Of {len(claims)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
+        f"{'does' if missed == 1 else 'do'} not."
+    )
     about = (
         "What the paper (Sun et al., arXiv:2410.01209) claims of participation with a minimum separation R, and what "
-        "was measured, each on one seed; docs/paper-results.md has more seeds. Made by make reports."
+        "was measured over many draws; a page shows one run of each. docs/paper-results.md has every statement of the "
+        "paper. Made by make reports."
     )
     table = [{**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(pages, claim)} for claim in claims]
     context = {"claims": table, "sections": shown}

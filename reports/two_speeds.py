@@ -1,7 +1,6 @@
 """The two speeds of participation: how fast one round's cohort forgets the start, and how fast the counts settle.
 
-Beside them the paper's Lemma 3: how the error of the counted frequencies falls with the rounds t, in the groups of its
-experiments. Run ``python reports/two_speeds.py`` (a minute). It draws ``docs/images/two-speeds.png`` at the scenario
+Run ``python reports/two_speeds.py``. It draws ``docs/images/two-speeds.png`` at the scenario
 of the paper's appendix figure, and keeps the numbers in ``two-speeds.json`` beside this file.
 """
 
@@ -13,9 +12,7 @@ import numpy as np
 
 from fedsim import Scenario
 from fedsim.population import build_population
-from fedsim.theory import convergence, mixing, running_frequencies, stationary
-from fedsim.theory.question import ask, reduced
-from fedsim.theory.replicas import rounds_of
+from fedsim.theory import convergence, mixing, running_frequencies
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -25,21 +22,8 @@ SCENARIO = HERE.parent / "scenarios" / "paper" / "convergence.fedsim.yaml"
 IMAGE = HERE.parent / "docs" / "images" / "two-speeds.png"
 SEPARATIONS = (0, 5, 20, 50, 80, 95)
 ROUNDS = 300
-LEMMA = (100, 400, 1600, 6400)
 SMALL = (6.0, 5.0, 4.0, 3.0, 2.0, 1.0)
 """Weights of a chain that is small enough for its exact mixing time."""
-
-
-def counting_error(separation: int) -> dict[str, float]:
-    """Return t E max_i (lambda_i(t) - pi_i)^2 over the 20 groups of the paper's experiments, by t; 400 replicas."""
-    weights = np.arange(1, 21) ** -1.5
-    question, pi = ask(weights, separation, 1, "midzuno"), stationary(weights, separation).pi
-    play, counts, found = rounds_of(reduced(question), range(400), seed=1), np.zeros((400, 20)), {}
-    for t in range(1, max(LEMMA) + 1):
-        counts += next(play).chosen
-        if t in LEMMA:
-            found[str(t)] = float(t * ((counts / t - pi) ** 2).max(axis=1).mean())
-    return found
 
 
 def main() -> None:
@@ -62,7 +46,6 @@ def main() -> None:
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(IMAGE, dpi=110, metadata={"Software": None})
     found = {
-        "lemma_3": {str(r): counting_error(r) for r in (0, 4, 8, 12)},
         "mixing_time": {str(r): mixing(SMALL, r).mixing_time for r in range(1, len(SMALL))},
         "running_l1": {str(r): {str(t): float(right[r].l1[t - 1]) for t in (100, 300)} for r in SEPARATIONS},
         "running_l1_error": {str(r): float(right[r].standard_error[99]) for r in SEPARATIONS},

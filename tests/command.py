@@ -21,16 +21,30 @@ NOT_HERE = ("CI", "GITHUB_ACTIONS")
 
 @dataclass(frozen=True)
 class Done:
-    """What a command has answered: its exit code, and what it wrote."""
+    """What a command has answered: its exit code, what it wrote, and both streams in the order of writing."""
 
     returncode: int
     stdout: str
     stderr: str
+    seen: str = ""
+
+
+class _Stream(io.StringIO):
+    """Keeps what is written to it, and hands it on as well."""
+
+    def __init__(self, seen: io.StringIO) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def write(self, text: str, /) -> int:
+        self._seen.write(text)
+        return super().write(text)
 
 
 def fedsim(*arguments: object, cwd: Path | None = None, **environment: str) -> Done:
     """Call the command line as its entry point does, but in this process, which spares a second of imports."""
-    out, err = io.StringIO(), io.StringIO()
+    seen = io.StringIO()
+    out, err = _Stream(seen), _Stream(seen)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["fedsim", *map(str, arguments)])
         patch.setattr(sys, "path", [*sys.path])
@@ -44,7 +58,7 @@ def fedsim(*arguments: object, cwd: Path | None = None, **environment: str) -> D
             main()
     code = stopped.value.code
     assert isinstance(code, int)
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, out.getvalue(), err.getvalue(), seen.getvalue())
 
 
 def fedsim_process(

@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from fedsim.theory import mixing
+from fedsim.theory import convergence, mixing
 
 FOLDER = Path("docs/checks")
 
@@ -53,6 +53,23 @@ def test_fedvarp_comes_to_rest_where_everyone_weighs_the_same(monkeypatch: pytes
     assert away["FedVARP"].max() < 0.02
     assert away["FedAvg"].min() > 0.8
     assert away["Debiased FedAvg"].max() < 0.2
+
+
+def test_lemmas_of_the_appendices() -> None:
+    """Of total variation, of counting and of local steps they hold; that on products does not."""
+    found = script("appendix_lemmas")
+    for separation in (1, 2):
+        falls, times, ratio = found.total_variation(separation)
+        assert falls
+        assert times
+        assert 0 < ratio <= 3
+        assert found.reached(found.distances(separation), 0.25) == mixing(found.WEIGHTS, separation).mixing_time
+        eta = convergence(found.WEIGHTS, separation, rounds=20).eta
+        means = eta.cumsum(axis=0) / np.arange(1, 21)[:, None]
+        np.testing.assert_allclose(found.mean_frequencies(separation, 20), means, atol=1e-12)
+    assert 0 < found.drift_ratio(50) <= 1
+    left, right = found.product()
+    assert left > right
 
 
 @pytest.mark.long

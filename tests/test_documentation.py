@@ -1,23 +1,21 @@
-"""What the documentation shows is run: Python examples as doctests, commands in a shell."""
+"""What the documentation shows is run: Python examples as doctests, commands in this process and in a shell."""
 
 import doctest
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import fedsim
+from fedsim.cli import app
 from tests import command as command_line
-from tests.command import Done, variables
-from tests.conftest import LIMIT_S
+from tests.consoles import consoles
 
-PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
-COMMANDS = re.compile(r"```console\n(.*?)```", re.DOTALL)
+PAGES = [Path("README.md"), *sorted(Path("docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
@@ -33,6 +31,7 @@ def test_package_docstring() -> None:
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)|`((?:fedsim|tests|scenarios|benchmarks|docs)/[\w./-]+)`")
 PLACES = [*PAGES, *sorted(Path("benchmarks").glob("*.md")), *sorted(Path("reports").glob("*.md"))]
+PLACES += sorted(Path("examples").glob("*/README.md"))
 
 
 @pytest.mark.parametrize("page", PLACES, ids=str)
@@ -45,65 +44,75 @@ def test_what_a_page_refers_to_is_there(page: Path) -> None:
     ] == []
 
 
-def commands(page: Path) -> list[tuple[str, list[str]]]:
-    """Return the commands (lines with ``$``) of a page, each with the lines it is shown to print."""
-    found: list[tuple[str, list[str]]] = []
-    for block in COMMANDS.findall(page.read_text(encoding="utf-8")):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            elif found and line.strip():
-                found[-1][1].append(line)
-    return found
-
-
-def test_there_are_commands_to_run() -> None:
-    assert any(commands(page) for page in PAGES)
-
-
-def in_a_shell(command: str, folder: Path) -> Done:
-    """Run a command as a person does, with this Python's programs on the path."""
-    tools = str(Path(sys.executable).parent)
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=variables({"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-def in_this_process(command: str, folder: Path) -> Done:
+def in_this_process(command: str, folder: Path) -> tuple[int, str]:
     """Call fedsim here; leave other programs, and what a shell does beyond splitting words, to a shell."""
     words = shlex.split(command)
     if words[0] != "fedsim" or set("|&;<>$`").intersection(command):
-        return in_a_shell(command, folder)
-    return command_line.fedsim(*words[1:], cwd=folder)
+        code, seen = consoles.in_a_shell(command, folder)
+        return code, seen
+    done = command_line.fedsim(*words[1:], cwd=folder)
+    return done.returncode, done.seen
 
 
-SHOWING = [page for page in PAGES if commands(page)]
-IN_A_SHELL_ALONE = ("docs/report.md", "docs/sweeps.md", "docs/traces.md")
+SHOWING = [page for page in PAGES if "```console" in page.read_text(encoding="utf-8")]
+IN_A_SHELL_ALONE = ("docs/privacy.md", "docs/report.md", "docs/sweeps.md", "docs/traces.md")
 """Pages with the longest commands; the tests of reports, sweeps and traces show the same in small."""
+
+
+def test_there_are_commands_to_run() -> None:
+    assert Path("README.md") in SHOWING
 
 
 @pytest.mark.parametrize(
     ("page", "run"),
     [
         *((page, in_this_process) for page in SHOWING if str(page) not in IN_A_SHELL_ALONE),
-        *(pytest.param(page, in_a_shell, marks=pytest.mark.long) for page in SHOWING),
+        *(
+            pytest.param(page, consoles.in_a_shell, marks=pytest.mark.long)
+            for page in SHOWING
+            if page.parent.name != "questions"
+        ),
     ],
     ids=lambda value: value.__name__ if callable(value) else str(value),
 )
-def test_commands(page: Path, run: Callable[[str, Path], Done], tmp_path: Path) -> None:
-    """Every command of a page succeeds, in order, in one folder, and prints the lines that are shown."""
-    for name in ("scenarios", "fedsim"):
-        (tmp_path / name).symlink_to(Path(name).resolve())
-    for command, shown in commands(page):
-        done = run(command, tmp_path)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-        printed = done.stdout + done.stderr
-        for line in shown:
-            assert line in printed, f"{command} does not print {line!r} but\n{printed}"
+def test_commands(
+    page: Path, run: Callable[[str, Path], tuple[int, str]], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Every command of a page succeeds, in order, in one folder, and prints what is shown; ``...`` is left out."""
+    if run is in_this_process:
+        request.getfixturevalue("no_charts")
+
+    def each(command: Any, printed: str) -> None:
+        assert consoles.agrees(command.shown, printed), (
+            f"{command.text} does not print\n" + "\n".join(command.shown) + f"\nbut\n{consoles.as_seen(printed)}"
+        )
+
+    consoles.prepare(tmp_path)
+    consoles.replay(page.read_text(encoding="utf-8"), tmp_path, run, each)
+
+
+NAMED = re.compile(r"`(fedsim (?:-\w|--?[a-z]|[a-z])[^`]*)`")
+
+
+def test_a_page_without_a_console_names_commands_and_options_that_are_there() -> None:
+    """Within sentences too: `fedsim run FILE --out DIR` must be a command that has this option."""
+    root = get_command(app)
+    for page in PLACES:
+        for text in NAMED.findall(page.read_text(encoding="utf-8").replace("\n", " ")):
+            words = re.sub(r"[\[\]|]", " ", text).split()[1:]
+            known, at = root, 0
+            while at < len(words) and words[at] in getattr(known, "commands", {}):
+                known, at = known.commands[words[at]], at + 1  # type: ignore[attr-defined]
+            options = {name for parameter in known.params for name in (*parameter.opts, *parameter.secondary_opts)}
+            options |= {"-h", "--help", "--install-completion", "--show-completion"}
+            asked = {word.partition("=")[0] for word in words[at:] if word.startswith("-")}
+            assert at > 0 or asked, f"{page}: `{text}` is no command"
+            assert asked <= options, f"{page}: `{text}` has options that are not there: {asked - options}"
+
+
+@pytest.mark.parametrize("page", PLACES, ids=str)
+def test_every_table_has_a_head(page: Path) -> None:
+    """An empty line within a table ends it, and the rows after it are shown as text."""
+    lines = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE).splitlines()
+    heads = [at for at, line in enumerate(lines) if line.startswith("|") and not lines[at - 1].startswith("|")]
+    assert [lines[at] for at in heads if not re.fullmatch(r"\|(?: ?:?-+:? ?\|)+", lines[at + 1])] == []

@@ -38,20 +38,55 @@ def test_every_region_is_in_a_page_and_ends(claims: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "settings"),
+    [
+        ("docs/paper-results.md", {"0.02"}),
+        ("docs/studies.md", {"4.565", "4.65"}),
+        ("reports/README.md", set()),
+    ],
+)
+def test_what_is_measured_is_written_by_the_script(claims: ModuleType, page: str, settings: set[str]) -> None:
+    """Beside what is written between the marks, decimal numbers are settings: a step size, a target, an optimum."""
+    text = claims.REGION.sub("", Path(page).read_text(encoding="utf-8"))
+    prose = re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
+    assert set(re.findall(r"(?<![\w.:-])\d+\.\d+(?!\w)", prose)) <= settings
+
+
+@pytest.mark.parametrize(
     ("store", "where", "region"),
     [
-        ("measured", ("debiased-synthetic", "metrics", "4", "learning.fedavg.excess_loss"), "readme"),
-        ("measured", ("fedavg-synthetic", "metrics", "19", "learning.fedavg.average_excess_loss"), "claims"),
-        ("measured", ("quadratic-bias", "metrics", "8", "learning.fedavg.bias"), "predicted"),
-        ("two-speeds", ("lemma_3", "8", "400"), "claims"),
-        ("two-speeds", ("running_l1", "50", "100"), "claims"),
+        ("draws", ("synthetic-long-participations", "records", 5, "average_loss"), "readme"),
+        ("draws", ("synthetic-long-participations", "records", 4, "l1_uniform"), "readme"),
+        ("rates", ("predicted", "8", "run", 0), "predicted"),
+        ("rates", ("predicted", "8", "run", 0), "verdicts"),
+        ("rates", ("error", "debiased_fedavg", "4", "32000", 1), "rates"),
+        ("rates", ("error", "fedavg", "19", "32000", 0), "learning"),
+        ("rates", ("exponent", "4", 0), "learning"),
+        ("rates", ("lemma_3", "8", "frequencies", "6400", 0), "lemma"),
+        ("rates", ("lemma_3", "8", "weights", "6400", 0), "learning"),
+        ("two-speeds", ("running_l1", "50", "100"), "theory"),
         ("draws", ("digits-draws", "records", 5, "average_loss"), "draws"),
-        ("draws", ("digits-draws", "records", 5, "average_loss"), "claims"),
+        ("draws", ("digits-draws", "records", 5, "average_loss"), "learning"),
+        ("draws", ("digits-draws", "records", 5, "average_loss"), "verdicts"),
         ("draws", ("digits-step-0.05", "records", 2, "average_loss"), "steps"),
         ("draws", ("digits-participations", "records", 2, "rounds_within", "0.01"), "speed"),
         ("networks", ("weights-r0", "records", 0, "loss"), "weights"),
         ("networks", ("weights-r0", "largest_weights", 0), "largest-weights"),
         ("networks", ("methods-r8", "records", 0, "loss"), "network"),
+        ("networks", ("regularised-r8", "records", 0, "loss"), "network"),
+        ("networks", ("regularised-r8", "records", 0, "average_loss"), "learning"),
+        ("what-ifs", ("night-charging", "metrics", "rounds.per_day", 2), "night-charging"),
+        ("what-ifs", ("three-continents", "metrics", "group.india.ratio", 2), "three-continents"),
+        ("what-ifs", ("mixed-separation", "metrics", "group.wary.ratio", 2), "mixed-separation"),
+        ("what-ifs", ("separation-versus-speed-10", "metrics", "rounds.per_day", 0), "separation-versus-speed"),
+        ("what-ifs", ("separation-versus-speed-20", "metrics", "rounds.per_day", 0), "cost-of-waiting"),
+        ("what-ifs", ("per-client-separation", "metrics", "learning.fedavg.bias", 0), "learning"),
+        ("what-ifs", ("drop-outs", "metrics", "learning.fedau.bias", 0), "beyond"),
+        ("what-ifs", ("time-zones", "metrics", "learning.debiased_fedavg.bias", 0), "never"),
+        ("what-ifs", ("buffer-10-0s", "metrics", "group.fast.share", 0), "shares"),
+        ("what-ifs", ("buffer-10-0s", "metrics", "learning.fedbuff.bias", 0), "discount"),
+        ("what-ifs", ("rounds-80-30m", "metrics", "learning.fedavg.bias", 0), "servers"),
+        ("what-ifs", ("buffer-100-0s", "metrics", "learning.debiased_fedbuff.bias", 0), "buffered-optimizers"),
     ],
 )
 def test_another_measurement_makes_another_text(
@@ -89,19 +124,83 @@ def test_excess_is_taken_from_the_uniform_run_of_the_same_draw(claims: ModuleTyp
             (2, 8, "fedavg", 5.0),
         ]
     ]
-    np.testing.assert_allclose(claims.excess(records, "fedavg", 0), [0.1, 0.2])
+    np.testing.assert_allclose(sys.modules["measurements"].excess(records, "fedavg", 0), [0.1, 0.2])
 
 
-def test_a_network_decides_nothing_before_it_has_settled(claims: ModuleType, kept: Any) -> None:
-    other = copy.deepcopy(kept)
-    records = other["networks"]["methods-r8"]["records"]
-    for each in records:
-        each["converged"] = False
-    assert claims._network_verdict(other) == "not decided: 0 of 30 runs have settled"
-    for each in records:
-        each["converged"] = True
-        each["average_loss"] = {"fedavg": 2.0, "debiased_fedavg": 1.0}.get(each["optimizer"], 0.5)
-    assert claims._network_verdict(other) == "FedAvg lies above Debiased FedAvg in 10 of 10 participations"
+def test_a_network_decides_what_both_metrics_tell() -> None:
+    """Pairs of one participation: above by both, by one, by none; noise that both share tells nothing."""
+    verdict = import_module("learning_claims").network_verdict
+
+    def runs(mean: float, single: float, jitter: float = 1e-3) -> list[dict[str, Any]]:
+        levels = {"fedavg": (mean, single), "debiased_fedavg": (0.0, 0.0), "fedavg_uniform": (0.0, 0.0)}
+        return [
+            {
+                "participation": k,
+                "optimizer": name,
+                "average_loss": level[0] + 5.0 * k + jitter * (k % 3) * (name == "fedavg"),
+                "loss": level[1] + 7.0 * k,
+            }
+            for name, level in levels.items()
+            for k in range(10)
+        ]
+
+    assert verdict(runs(1.0, 2.0)).startswith(
+        "yes: FedAvg lies above Debiased FedAvg by 1.0009 ± 0.0006 of mean models"
+    )
+    assert verdict(runs(1.0, -2.0)).startswith("in part: ")
+    assert verdict(runs(-1.0, -2.0)).startswith("not decided: ")
+    assert "in 0 of 10" in verdict(runs(-1.0, -2.0))
+
+
+def test_the_list_of_reports_tells_what_many_draws_say(claims: ModuleType, kept: Any) -> None:
+    """FedVARP's bias is the one claim that fails; a claim with a reservation holds in part; each has a page."""
+    found = {each.claim: each for each in import_module("make").overall(kept)}
+    assert {name for name, each in found.items() if each.status == "fail"} == {
+        "Figure 3c: at R = 8 FedVARP stays biased"
+    }
+    assert found["Figure 3a, images: and faster for larger R"].status == "warn"
+    assert found["Figure 3b, images: larger R, smaller bias of FedAvg"].status == "pass"
+    assert not any("**" in each.verdict or "](" in each.verdict for each in found.values())
+    assert all(Path("reports", f"{each.figure}.html").exists() for each in found.values())
+
+
+@pytest.mark.parametrize(
+    ("settled", "fedavg", "verdict", "status"),
+    [
+        (1.0, 0.5, "holds", "pass"),
+        (1.0, 0.11, "does not hold", "fail"),
+        (0.0, 0.5, "not decided: 0 of 3 runs have settled", "warn"),
+    ],
+)
+def test_one_run_of_the_sample_decides_only_when_it_has_settled(
+    claims: ModuleType, settled: float, fedavg: float, verdict: str, status: str
+) -> None:
+    losses = {"fedavg": fedavg, "debiased_fedavg": 0.1, "fedvarp": 0.0, "fedavg_uniform": 0.0}
+    found = {f"learning.{name}.average_loss": 2.0 + loss for name, loss in losses.items()}
+    found |= {f"learning.{name}.converged": settled for name in losses}
+    [claim] = import_module("make").claims({"mnist-sample": {8: found}})
+    assert (claim.verdict, claim.status) == (verdict, status)
+    assert "debiased_fedavg +0.1" in claim.measured
+
+
+def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told(claims: ModuleType) -> None:
+    studies = import_module("studies")
+    scripts = [import_module(name) for name in ("draws", "networks", "what_ifs")]
+    assert len(studies.STUDIES) == 5 + sum(len(script.STUDIES) for script in scripts)
+    with pytest.raises(SystemExit, match="there is no study nonsense; there are: rates, two-speeds, digits-part"):
+        studies.main(["nonsense"])
+
+
+def test_a_what_if_keeps_the_metrics_that_are_asked_for(claims: ModuleType) -> None:
+    """One number for each seed; distances of single models where an optimum is known."""
+    what_ifs = import_module("what_ifs")
+    asked = what_ifs.WhatIf("learning-drop-outs", ("learning.*.bias", "rounds.count"), ("stop.rounds=20",), seeds=2)
+    found = what_ifs.study(asked)
+    assert found["seeds"] == 2
+    assert found["metrics"]["rounds.count"] == [20, 20]
+    one, other = found["metrics"]["learning.fedavg.bias"]
+    assert one != other
+    assert len(found["metrics"]["learning.fedavg.single_distance"]) == 2
 
 
 @pytest.mark.long
@@ -114,7 +213,7 @@ def test_a_study_measures_every_separation_and_optimizer(claims: ModuleType, mon
     assert {each["draw"] for each in found} == {1, 2}
     assert all(each["average_loss"] < each["initial"] for each in found)
     for name in draws.OPTIMIZERS:
-        assert len(claims.excess(found, name, 8)) == 2
-        for each in claims.of(found, name, 0):
+        assert len(sys.modules["measurements"].excess(found, name, 8)) == 2
+        for each in sys.modules["measurements"].of(found, name, 0):
             near = [each["rounds_within"][share] or 99 for share in ("0.05", "0.02", "0.01")]
             assert near == sorted(near)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDERS = ("benchmarks", "docs", "reports", "scenarios")
+FOLDERS = ("benchmarks", "docs", "examples", "reports", "scenarios")
 SCRIPTS = [file for folder in FOLDERS for file in sorted(Path(folder).rglob("*.py"))]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 
 Clients = Ints
 Mask = Bools
@@ -26,6 +26,22 @@ class Spells(NamedTuple):
     who: NDArray[np.intp]
     starts: Floats
     ends: Floats
+
+
+class Possible(NamedTuple):
+    """Who may be available for some time.
+
+    Attributes
+    ----------
+    bits
+        Places in the array of all devices of the batch, which is in ascending order.
+        Nobody else is available.
+    until
+        The instant before which this holds.
+    """
+
+    bits: Bits
+    until: float
 
 
 def together(parts: Iterable[Spells]) -> Spells:
@@ -81,3 +97,7 @@ class Batch(Protocol):
         Where a batch says nothing else, nobody ever leaves.
         """
         return np.full(len(clients), np.inf)
+
+    def possible(self, instant: float) -> Possible | None:  # noqa: ARG002
+        """Return who may be available from an instant on; None where that is not known at a glance."""
+        return None

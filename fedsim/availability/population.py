@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
 from fedsim.availability.model import AvailabilityModel, Batched
 from fedsim.availability.place import Place
+from fedsim.availability.possible import PossibleClients
 from fedsim.availability.walked import WalkedBatch
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Bits, Floats, Ints
 from fedsim.common.keyed import Stream
 
 
@@ -27,19 +29,40 @@ class PopulationAvailability:
         Batch of each cell.
     cell
         (N,) cell of each device.
+    members
+        The devices of each batch, in ascending order.
     """
 
     batches: Sequence[Batch]
     of_cell: Ints
     cell: Ints
+    members: Sequence[Clients]
+
+    @cached_property
+    def _possible(self) -> PossibleClients:
+        return PossibleClients(self.batches, self.members, len(self.cell))
 
     @property
     def followed(self) -> Mask:
         """(N,) whose batch follows them from instant to instant."""
         return np.array([batch.follows for batch in self.batches])[self.of_cell[self.cell]]
 
+    def possible(self, instant: float) -> Bits | None:
+        """Return the devices that may be available at an instant, as bits; None where that is not known at a glance."""
+        return self._possible.at(instant)
+
     def at(self, clients: Clients, instant: float) -> Mask:
         """Say of each client whether it is available."""
+        possible = self.possible(instant)
+        if possible is None:
+            return self._at(clients, instant)
+        from fedsim.common.bits import places_in  # as in `PossibleClients`
+
+        answer, left = np.zeros(len(clients), dtype=np.bool_), places_in(possible, clients)
+        answer[left] = self._at(clients[left], instant)
+        return answer
+
+    def _at(self, clients: Clients, instant: float) -> Mask:
         return self._dealt(clients, np.bool_, lambda batch, some, _: batch.at(some, instant))
 
     def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
@@ -98,6 +121,7 @@ def population_availability(
     order = np.argsort(cell, kind="stable")
     cuts = np.searchsorted(cell[order], np.arange(len(models) + 1))
     batches: list[Batch] = []
+    of_batch: list[list[Clients]] = []
     of_cell = np.empty(len(models), dtype=np.int64)
     for by_place in homes.values():
         model = models[next(iter(by_place.values()))[0]]
@@ -108,8 +132,11 @@ def population_availability(
             found = model.batches(list(zip(by_place, members, strict=True)), draws)
         else:
             found = [WalkedBatch(model, place, draws) for place in by_place]
-        for batch, own in zip(found, by_place.values(), strict=True):
+        for batch, own, clients in zip(found, by_place.values(), members, strict=True):
             if not (batches and batches[-1] is batch):
                 batches.append(batch)
+                of_batch.append([])
             of_cell[own] = len(batches) - 1
-    return PopulationAvailability(batches, of_cell, cell)
+            of_batch[-1].append(clients)
+    members_of = [each[0] if len(each) == 1 else np.sort(np.concatenate(each)) for each in of_batch]
+    return PopulationAvailability(batches, of_cell, cell, members_of)

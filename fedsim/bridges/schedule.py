@@ -5,20 +5,17 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
 from fedsim._version import __version__
+from fedsim.bridges.schedule_format import COLUMNS, FORMAT, VERSION
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
 from fedsim.experiment.result import Result
 from fedsim.experiment.stored import load
 from fedsim.log import fingerprint
-
-FORMAT: Final = "fedsim-schedule"
-VERSION: Final = 1
-COLUMNS: Final = ("round", "opened_s", "position", "client", "outcome", "duration_s", "staleness")
 
 
 def export_schedule(directory: Path, out: Path) -> int:
@@ -46,7 +43,7 @@ def export_schedule(directory: Path, out: Path) -> int:
     if write is None:
         raise RunError(f"{out}: the name of a schedule ends in .parquet, .json or .csv")
     result = load(directory)
-    write(out, schedule_of(result), _about(result))
+    write(out, schedule_of(result), about_run(result))
     return len(result.rounds)
 
 
@@ -64,7 +61,8 @@ def schedule_of(result: Result) -> pl.DataFrame:
     return joined.sort("round", "position", maintain_order=True).select(COLUMNS)
 
 
-def _about(result: Result) -> dict[str, Any]:
+def about_run(result: Result) -> dict[str, Any]:
+    """Return what the schedule of a run says it was made from."""
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -10,6 +10,7 @@ from typing import Any
 from fedsim.ci.findings import annotations, findings, of_comparison, of_judgement
 from fedsim.ci.junit import write_junit
 from fedsim.ci.replay import EXIT_CODES, FileOutcome, collect, gravest, replay
+from fedsim.ci.summary import append_summary
 from fedsim.common.messages import annotate, complain, say, say_json
 from fedsim.limits.verdict import Judgement, failed
 from fedsim.scenario.permissions import Permissions
@@ -32,33 +33,44 @@ def replay_command(
     update: bool,
     locked: bool,
     junit: Path | None,
+    summary: Path | None,
+    keep: Path | None,
     workers: int | None,
     as_json: bool,
+    quiet: bool,
     permissions: Permissions,
 ) -> int:
-    """Replay scenario files, print a line for each, and return the exit code.
+    """Replay scenario files, print a line for each (if `quiet`, for those that do not pass); return the exit code.
 
     Raises
     ------
     RunError
-        If a path holds no scenario, or the JUnit file cannot be written.
+        If a path holds no scenario, or the JUnit file or the summary cannot be written.
     KeyboardInterrupt
-        If interrupted; the JUnit file then holds what was done.
+        If interrupted; both then hold what was done.
     """
     locked = locked or (in_ci() and not update)
     files, orphans = collect(paths, permissions)
     done: list[FileOutcome] = []
     try:
         outcomes = replay(
-            files, orphans, update=update, locked=locked, workers=workers or default_workers(), permissions=permissions
+            files,
+            orphans,
+            update=update,
+            locked=locked,
+            workers=workers or default_workers(),
+            permissions=permissions,
+            keep=keep,
         )
         with closing(outcomes):
             for outcome in outcomes:
                 done.append(outcome)
-                _show(outcome, quiet=as_json)
+                _show(outcome, quiet=as_json or (quiet and outcome.status == "pass"))
     finally:
         if junit is not None:
             write_junit(junit, done)
+        if summary is not None:
+            append_summary(summary, done)
     exit_code = EXIT_CODES[gravest({outcome.status for outcome in done})]
     if as_json:
         results = [_as_dict(outcome) for outcome in done]
@@ -66,11 +78,12 @@ def replay_command(
     return exit_code
 
 
-def show_verdict(judgements: Sequence[Judgement], file: str) -> int:
-    """Tell a person what became of the limits of one run, and return the exit code."""
+def show_verdict(judgements: Sequence[Judgement], file: str, *, quiet: bool = False) -> int:
+    """Tell a person what became of the limits of one run (if `quiet`, of those not kept); return the exit code."""
     found = [of_judgement(judgement, file) for judgement in judgements]
     for finding in found:
-        complain(finding.line)
+        if not (quiet and finding.level == "pass"):
+            complain(finding.line)
     if in_github():
         annotate(annotations(found))
     return EXIT_CODES["fail" if failed(judgements) else "pass"]

@@ -4,13 +4,15 @@ import json
 import platform
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from fedsim.common.errors import FedsimError, RunError
-from fedsim.common.files import write_text
+from fedsim.common.errors import FedsimError
+from fedsim.common.files import remove, write_text
 from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
@@ -110,11 +112,11 @@ def write_lock(path: Path, lock: Lock) -> None:
     kept = {name: entry for name, entry in lock.items() if entry.figures or entry.fingerprints}
     if kept:
         write_text(path, lock_text(kept))
+        for left in path.parent.glob(f".{escape(path.name)}.*.partial"):  # by an update that was killed
+            with suppress(OSError):
+                left.unlink()
         return
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise RunError(f"{path} cannot be removed: {error.strerror or error}") from None
+    remove(path)
 
 
 def lock_text(lock: Lock) -> str:

@@ -26,12 +26,25 @@ _GRAVEST_FIRST: tuple[Status, ...] = ("crash", "bad", "fail", "lock", "warn", "p
 
 @dataclass(frozen=True)
 class Job:
-    """One replicate of one file; `tables` are to be hashed, `permissions` are what the scenario is allowed."""
+    """One replicate of one file.
+
+    Attributes
+    ----------
+    file, replicate
+        What is run.
+    tables
+        Those to be hashed.
+    permissions
+        What the scenario is allowed.
+    keep
+        Where its run directory is to be written, with its report; None where it is not kept.
+    """
 
     file: str
     replicate: int
     tables: tuple[str, ...]
     permissions: Permissions = NOTHING
+    keep: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +131,7 @@ def replay(
     locked: bool,
     workers: int,
     permissions: Permissions = NOTHING,
+    keep: Path | None = None,
 ) -> Generator[FileOutcome]:
     """Run scenario files in worker processes and judge them, in the order of the files.
 
@@ -133,10 +147,12 @@ def replay(
         How many processes.
     permissions
         What the scenarios are allowed.
+    keep
+        A folder for the run directories of the first replicates; None keeps none.
     """
     loaded = {file: _load(file, permissions) for file in files}
     opened = {file: scenario for file, scenario in loaded.items() if isinstance(scenario, Scenario)}
-    jobs = [job for file, scenario in opened.items() for job in jobs_of(file, scenario)]
+    jobs = [job for file, scenario in opened.items() for job in jobs_of(file, scenario, keep)]
     measured: dict[str, dict[int, Measured | FileOutcome]] = {str(file): {} for file in files}
     with closing(_measure_all(jobs, workers)) as answers:
         for file, scenario in loaded.items():
@@ -154,6 +170,7 @@ def replay(
 
 def measure(job: Job) -> Measured | FileOutcome:
     """Run one replicate; whatever goes wrong is an answer too."""
+    from fedsim.experiment.presentation import write_report
     from fedsim.experiment.run import simulate
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
@@ -161,6 +178,8 @@ def measure(job: Job) -> Measured | FileOutcome:
     began = time.monotonic()
     try:
         result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
+        if job.keep is not None:
+            write_report(result.save(job.keep), plugins=job.permissions.plugins)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}
     except ScenarioError as error:
         return FileOutcome(Path(job.file), "bad", errors=tuple(map(str, error.mistakes)))
@@ -235,11 +254,21 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Meas
         pool.shutdown()
 
 
-def jobs_of(file: Path, scenario: Scenario) -> list[Job]:
-    """Return the replicates of a file; tables are compared in the first of them alone."""
+def jobs_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Job]:
+    """Return the replicates of a file; tables are compared in the first of them alone, and it alone is kept."""
     tables = tuple(scenario.drift.fingerprint) if scenario.drift else ()
     may = scenario.permissions
-    return [Job(str(file), number, () if number else tables, may) for number in range(scenario.replicates)]
+    place = None if keep is None else keep / kept_as(file)
+    return [
+        Job(str(file), number, () if number else tables, may, None if number else place)
+        for number in range(scenario.replicates)
+    ]
+
+
+def kept_as(file: Path) -> Path:
+    """Return the name of a file's run directory: its path without suffix, within the folder that it is kept in."""
+    parts = [part for part in file.parts if part not in {file.anchor, ".."}]
+    return Path(*parts[:-1], file.name.removesuffix(".yaml").removesuffix(".fedsim"))
 
 
 def _crashed(job: Job, why: str) -> FileOutcome:

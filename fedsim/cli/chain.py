@@ -53,7 +53,9 @@ def chain(
 
     scenario = load(file, override, seed, allow_plugins, allow_outside)
     if not scenario.always_available:
-        complain("note: theory takes every device to be always available; the scenario's availability is left out")
+        are = "are" if "shocks" in scenario.absences else "is"
+        left = f"the scenario's {scenario.absences} {are} left out"
+        complain(f"note: theory takes every device to be always available; {left}")
     if any(group.participations is not None for group in scenario.population):
         complain("note: theory knows no cap on participations; the scenario's is left out")
     separations = None if separation is None else separations_of(separation, scenario.devices)

@@ -19,6 +19,7 @@ from fedsim.cli.options import (
     Figures,
     Json,
     Overrides,
+    Quiet,
     ScenarioFile,
     Seed,
     Width,
@@ -28,29 +29,29 @@ from fedsim.cli.options import (
 )
 from fedsim.cli.playground import playground
 from fedsim.cli.privacy import privacy
+from fedsim.cli.solve import solve
 from fedsim.cli.sweep import compare, plan, sweep
 from fedsim.cli.trace import app as trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
-from fedsim.common.messages import complain, say, say_json
+from fedsim.common.messages import complain, keep_quiet, say, say_json
 from fedsim.common.stderr import never_wait_on_stderr
 
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
 
-Template = Literal["phones", "paper", "buffered", "trace"]
+Template = Literal["phones", "paper", "buffered", "privacy", "trace"]
 
 BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 
 app = typer.Typer(
     help="Simulate who takes part, and when, in cross-device federated learning, and what that does to the model.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")
-for command in (chain, playground, privacy, plan, sweep, compare):
+for command in (chain, playground, privacy, solve, plan, sweep, compare):
     app.command()(command)
 
 
@@ -60,7 +61,7 @@ def main() -> NoReturn:
     gc.set_threshold(50_000, 20, 100)  # imports and charts make many objects that stay, and little that is in cycles
     atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="fedsim", standalone_mode=False)
     except typer.Exit as stop:  # what a command asked for
         sys.exit(stop.exit_code)
     except ScenarioError as error:
@@ -118,7 +119,8 @@ def init(
         Template,
         typer.Option(
             help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
-            "buffered: a server without rounds. trace: recorded devices."
+            "buffered: a server without rounds. privacy: which separation serves a private federation best. trace: "
+            "recorded devices."
         ),
     ] = "phones",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
@@ -141,7 +143,8 @@ def init(
     for file, text in written.items():
         write_text(file, text)
     say(str(path))
-    complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim run {shlex.quote(str(path))}")
+    command = "sweep" if template == "privacy" else "run"
+    complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim {command} {shlex.quote(str(path))}")
 
 
 @app.command()
@@ -150,6 +153,7 @@ def validate(
     override: Overrides = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.experiment.preflight import notes_of, preflight, trace_notes
@@ -163,6 +167,8 @@ def validate(
         except ScenarioError as error:
             mistakes += error.mistakes
         else:
+            if quiet:
+                continue
             for note in [*trace_notes(scenario), *notes_of(scenario, population)]:
                 complain(f"{file}: note: {note}")
             say(f"{file}: ok")
@@ -218,7 +224,12 @@ def metrics(
 def run(
     file: ScenarioFile,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Run directory to write; by default runs/NAME.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Run directory to write; by default runs/NAME, and with --set, --seed or --engine runs/NAME-HASH, "
+            "a folder for each change.",
+        ),
     ] = None,
     override: Overrides = None,
     seed: Seed = None,
@@ -227,6 +238,7 @@ def run(
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.json_files import finite
@@ -241,13 +253,14 @@ def run(
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = load(file, overrides, seed, allow_plugins, allow_outside)
     _check_charts(scenario)
+    hear = keep_quiet if quiet else complain
     for note in trace_notes(scenario):
-        complain(f"note: {note}")
+        hear(f"note: {note}")
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
-        with on_stderr() as report:
-            done = record(scenario, directory, provenance, resume=resume, report=report, tell=complain)
+        with on_stderr(quiet=quiet) as report:
+            done = record(scenario, directory, provenance, resume=resume, report=report, tell=hear)
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command_here('--out', str(directory), '--resume')}")
         raise
@@ -258,16 +271,16 @@ def run(
         say_json({**shown, "verdict": judged})
     else:
         for words, figure in key_figures(done.metrics):
-            complain(f"{words:<42} {figure:>12}")
+            hear(f"{words:<42} {figure:>12}")
         for caution in of_figures(scenario, done.metrics):
-            complain(f"note: {caution}")
-        complain(f"Report: {done.page}")
+            hear(f"note: {caution}")
+        hear(f"Report: {done.page}")
         say(str(directory))
     if not verdict:
         raise typer.Exit
     from fedsim.ci.commands import show_verdict
 
-    raise typer.Exit(show_verdict(verdict, str(file)))
+    raise typer.Exit(show_verdict(verdict, str(file), quiet=quiet))
 
 
 @app.command()
@@ -278,12 +291,22 @@ def replay(
         bool, typer.Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
     ] = False,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append the results as Markdown, e.g. to $GITHUB_STEP_SUMMARY.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep the first run of each file in DIR, with its report; by default none is."
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
     ] = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
     from fedsim.ci.commands import replay_command
@@ -292,7 +315,16 @@ def replay(
         raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
     may = permitted(allow_plugins, allow_outside)
     code = replay_command(
-        paths, update=update, locked=locked, junit=junit, workers=workers, as_json=as_json, permissions=may
+        paths,
+        update=update,
+        locked=locked,
+        junit=junit,
+        summary=summary,
+        keep=out,
+        workers=workers,
+        as_json=as_json,
+        quiet=quiet,
+        permissions=may,
     )
     raise typer.Exit(code)
 

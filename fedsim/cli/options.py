@@ -17,6 +17,7 @@ Overrides = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Override the seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Tell nothing on stderr but errors and missed limits.")]
 AllowPlugins = Annotated[
     bool, typer.Option("--allow-plugins", help="Let scenarios run code of your own (kind: module:Name).")
 ]

@@ -16,12 +16,14 @@ from fedsim.cli.options import (
     Figures,
     Json,
     Overrides,
+    Quiet,
     ScenarioFile,
     Width,
     asked_style,
     load,
 )
-from fedsim.common.messages import complain, say, say_json
+from fedsim.cli.scaled import write_scaled
+from fedsim.common.messages import complain, keep_quiet, say, say_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from fedsim.sweeps.compare import Comparison
 
 CRASHED = 3
+_RETRIES = 2
 _ROWS = 30
 """Settings in the table of a sweep at most."""
 
@@ -37,6 +40,14 @@ Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the 
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")
+]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="1/K",
+        help="Instead write the scenario with a K-th of the devices and the cohort to --out (a file), and say which "
+        "figures that keeps.",
+    ),
 ]
 _SHOWN = (
     "participation.l1_uniform",
@@ -54,11 +65,15 @@ def plan(
     seed: Seed = None,
     out: Out = None,
     workers: Workers = None,
+    scale: Scale = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
 ) -> None:
-    """List the runs of a sweep and how long they are likely to take, without running it."""
+    """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
+    if scale is not None:
+        write_scaled(load(file, override, seed, allow_plugins, allow_outside), scale, file, out)
+        return
     from fedsim.common.progress import on_stderr
     from fedsim.sweeps.executors import default_workers
     from fedsim.sweeps.pilot import Estimate, together
@@ -130,7 +145,13 @@ def sweep(
         str, typer.Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
     ] = "process",
     workers: Workers = None,
-    retries: Annotated[int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")] = 2,
+    retries: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")
+    ] = _RETRIES,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Of a run; by default 20 times what is planned for it, at least 10 min."),
+    ] = None,
     compact: Annotated[bool, typer.Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the page of the sweep, report.html, at the end.")
@@ -138,6 +159,7 @@ def sweep(
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.progress import on_stderr
@@ -146,14 +168,23 @@ def sweep(
     from fedsim.sweeps.executors import backend_of
     from fedsim.sweeps.sweep import run_sweep
 
+    limit_s = _limit(timeout)
     backend = backend_of(executor, workers)
     scenario = load(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     try:
-        with on_stderr() as progress:
+        with on_stderr(quiet=quiet) as progress:
             swept = run_sweep(
-                planned, directory, backend, retries=retries, provenance=provenance, report=progress, tell=complain
+                planned,
+                directory,
+                backend,
+                retries=retries,
+                timeout=limit_s,
+                options=_how(executor, workers, retries, timeout),
+                provenance=provenance,
+                report=progress,
+                tell=complain,
             )
     except KeyboardInterrupt:
         there = store.complete(directory)
@@ -176,14 +207,16 @@ def sweep(
             }
         )
     else:
-        _show(directory)
-        _choose(directory)
+        if not quiet:
+            _show(directory)
+            _choose(directory)
+        hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
-        complain(
+        hear(
             f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
             f"{len(swept.crashed)} crashed; {_duration(swept.seconds)}"
         )
-        if page is not None:
+        if page is not None and not quiet:
             complain(f"Report: {page}")
         say(str(directory))
     if swept.crashed:
@@ -265,6 +298,29 @@ def _tell(found: "Comparison") -> None:
             say(_plain(sentence.text))
     for sentence in misses(found):
         say(_plain(sentence.text))
+
+
+def _limit(timeout: str | None) -> float | None:
+    from fedsim.scenario.units import parse_duration
+
+    try:
+        seconds = None if timeout is None else parse_duration(timeout)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--timeout") from None
+    if seconds is not None and seconds <= 0:
+        raise typer.BadParameter("must be longer than nothing", param_hint="--timeout")
+    return seconds
+
+
+def _how(executor: str, workers: int | None, retries: int, timeout: str | None) -> list[str]:
+    """Return the options that say how and where runs are done, but for those that are as they are by default."""
+    given = {
+        "--executor": executor if executor != "process" else None,
+        "--workers": workers,
+        "--retries": retries if retries != _RETRIES else None,
+        "--timeout": timeout,
+    }
+    return [word for name, value in given.items() if value is not None for word in (name, str(value))]
 
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:

@@ -12,9 +12,11 @@ import typer
 from fedsim.cli.options import Json
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.messages import complain, say, say_json
+from fedsim.common.yaml_text import as_yaml
 
 if TYPE_CHECKING:
     from fedsim.availability.trace import Pattern, Trace
+    from fedsim.traces.fit import Fit
 
 app = typer.Typer(help="Recorded availability: import it, look at it, fit a model to it.", no_args_is_help=True)
 
@@ -42,7 +44,13 @@ def import_(
     sources: Annotated[
         list[Path], typer.Argument(metavar="IN...", help="CSV, Parquet, JSON or text files, or a folder of text files.")
     ],
-    out: Annotated[Path, typer.Option(metavar="OUT", help="The trace to write: *.parquet or *.csv.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT",
+            help="The trace to write: *.parquet or *.csv. Only a table that needs no import goes without.",
+        ),
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="auto, table, json, tsv or pickle.")] = "auto",
     base: Base = None,
     columns: Annotated[
@@ -73,12 +81,18 @@ def import_(
     cleaning = Cleaning(
         *_part(since, until), _duration(join_gaps, "--join-gaps") or 0.0, _duration(min_length, "--min-length") or 0.0
     )
-    if out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
+    if out is not None and out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
         raise typer.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
     with _mistakes():
         instant = None if base is None else _instant(base)
         imported = import_trace(sources, chosen, instant, rule, columns=named, cleaning=cleaning)
-    write_trace(out, imported.trace)
+    as_it_is = imported.plain and cleaning == Cleaning()
+    if out is None:
+        if not as_it_is:
+            raise typer.BadParameter(f"name the trace to write, such as {sources[0].stem}.parquet", param_hint="--out")
+        out = sources[0]
+    else:
+        write_trace(out, imported.trace)
     report = imported.trace.report
     stated = format_instant(imported.base) if imported.base is not None else None
     if as_json:
@@ -92,8 +106,8 @@ def import_(
             f"{source}: {imported.stray:,} interval{'s have' if imported.stray > 1 else ' has'} a time far from all "
             "others; scenarios leave them out, unless their `since` or `until` says otherwise"
         )
-    if imported.plain and cleaning == Cleaning():
-        complain(f"{source}: has the form that scenarios read, so that it can be used as it is")
+    if as_it_is:
+        complain(f"{source}: has the form that scenarios read, so that it can be used as it is, without any import")
     complain(f"Use it: availability: {{kind: trace, file: {out.name}, base: {stated or 'THE INSTANT OF SECOND 0'}}}")
     say(str(out))
 
@@ -153,6 +167,9 @@ def fit(
     require: Require = None,
     since: Since = None,
     until: Until = None,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="State 95 % intervals of a renewal model's parameters; takes a while.")
+    ] = False,
     policy: PolicyOption = "repair",
     as_json: Json = False,
 ) -> None:
@@ -173,7 +190,7 @@ def fit(
     with _mistakes():
         for each in kinds:
             try:
-                fits.append(fit(once, each))
+                fits.append(fit(once, each, intervals=intervals))
             except TraceError as error:
                 if each == kinds[-1] and not fits:
                     raise
@@ -197,9 +214,47 @@ def fit(
         for name, laws in found.laws.items():
             tried = ", ".join(f"{law.source['kind']} {law.log_likelihood:.3f} (KS {law.ks:.3f})" for law in laws)
             say(f"# {name}, log-likelihood per length held out (less one per parameter): {tried}")
+        _say_intervals(found)
         for note in found.notes:
             say(f"# {note}")
-        say(_as_yaml({"availability": found.availability}))
+        say(as_yaml({"availability": found.availability}))
+
+
+@app.command()
+def speeds(
+    file: Annotated[Path, typer.Argument(metavar="IN", help="FedScale's device capacities, a pickle.")],
+    out: Annotated[Path, typer.Option(metavar="OUT", help="The table to write: *.csv.")],
+    samples: Annotated[float, typer.Option(min=1, help="Samples that a session trains on, over all its steps.")] = 400,
+    megabytes: Annotated[float, typer.Option(min=0.001, help="Size of the model, down and up.")] = 5.0,
+) -> None:
+    """Convert FedScale's device capacities to speeds of sessions: a table with a row for each device."""
+    import polars as pl
+
+    from fedsim.common.files import write_text
+    from fedsim.scenario.units import format_duration
+    from fedsim.traces.capacities import read_capacities
+    from fedsim.traces.imports import read_bytes
+
+    if out.suffix != ".csv":
+        raise typer.BadParameter(f"must be *.csv, not {out.name!r}", param_hint="--out")
+    with _mistakes():
+        found = read_capacities(str(file), read_bytes(file), samples, megabytes)
+    table = pl.DataFrame({"device": found.names, "speed": found.speed, "seconds": found.seconds})
+    write_text(out, table.write_csv())
+    if found.left_out:
+        devices = "device" if found.left_out == 1 else "devices"
+        complain(f"{file}: left out {found.left_out:,} {devices} with a capacity that is not above 0")
+    shown = format_duration(float(f"{found.median_s:.4g}"))
+    complain(f"Use it, for {len(found.names):,} devices:")
+    speed = f"speed: {{kind: column, file: {out.name}, column: speed}}"
+    say(f"session: {{download: 0s, train: {shown}, upload: 0s, {speed}}}")
+
+
+def _say_intervals(found: "Fit") -> None:
+    for name, stated in found.intervals.items():
+        for parameter, (low, high) in stated.items():
+            unit = "s" if parameter in {"mean", "median"} else ""
+            say(f"# {name}.{parameter}: {low:.4g}{unit} to {high:.4g}{unit} in 95 %")
 
 
 def _laid_out(
@@ -301,15 +356,3 @@ def _columns(text: str | None) -> dict[str, str] | None:
             raise typer.BadParameter(message, param_hint="--columns")
         named[_one_of(role, ROLES, "--columns")] = name
     return named
-
-
-def _as_yaml(data: Any) -> str:
-    from io import StringIO
-
-    from ruamel.yaml import YAML
-
-    yaml, text = YAML(), StringIO()
-    yaml.default_flow_style = None
-    yaml.width = 1000
-    yaml.dump(data, text)
-    return text.getvalue().rstrip("\n")

@@ -1,7 +1,9 @@
 """Files that are whole or absent: written under a temporary name in the same folder, then renamed."""
 
+import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +29,19 @@ def portable(path: str) -> str:
         return path
     top = next((folder for folder in whole.parents if (folder / ".git").exists()), whole.parent)
     return whole.relative_to(top).as_posix()
+
+
+def hash_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of the files in a folder, as hexadecimal digits; None where there is none."""
+    digest = hashlib.sha256()
+    files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if not file.is_file():
+            return None
+        with file.open("rb") as opened:
+            while block := opened.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -79,6 +94,23 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays as one uncompressed ``.npz`` file at once."""
     with _whole(path) as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; what is not there is fine.
+
+    Raises
+    ------
+    RunError
+        If it cannot be removed.
+    """
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"{path} cannot be removed: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -47,6 +47,9 @@ class Purpose(IntEnum):
     OWN_SELECTION = 16
     PARTICIPATIONS = 17
     NOISE = 18
+    SHOCK = 20
+    SHOCK_HIT = 21
+    SHOCK_RECOVERY = 22
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:

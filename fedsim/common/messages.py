@@ -27,6 +27,10 @@ def complain(text: str) -> None:
     sys.stderr.write(printable_lines(text) + "\n")
 
 
+def keep_quiet(_text: str) -> None:
+    """Tell nobody: in the place of `complain` where a person wants to hear of errors alone."""
+
+
 def annotate(lines: Iterable[str]) -> None:
     """Give GitHub Actions commands of our own, a line each; what they quote was made printable by who made them."""
     sys.stderr.writelines(line + "\n" for line in lines)

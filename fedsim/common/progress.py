@@ -28,9 +28,11 @@ def silent(_what: str, _share: float, _beside: str = "", /) -> None:
 
 
 @contextmanager
-def on_stderr() -> Iterator[Report]:
-    """Report progress to a person, the way stderr can show it."""
-    if sys.stderr.isatty():
+def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
+    """Report progress to a person, the way stderr can show it; nothing where they want it quiet."""
+    if quiet:
+        yield silent
+    elif sys.stderr.isatty():
         with _bar() as report:
             yield report
     else:

@@ -12,6 +12,7 @@ FEW = 30
 """With more participations a client than these, chance alone hides no bias that matters."""
 
 _DAY_S = 86_400.0
+_SHOWN = 3
 _ROUNDING = 1e-9
 
 
@@ -51,6 +52,17 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
 
 def _who(kept: int, clients: int) -> str:
     return "every client" if kept == clients else f"{kept:,} of {clients:,} clients"
+
+
+def of_shocks(scenario: Scenario) -> Iterator[str]:
+    """Yield what shocks do to what can be said of a run."""
+    if scenario.shocks:
+        names = ", ".join(shock.name for shock in scenario.shocks[:_SHOWN])
+        more = f" and {len(scenario.shocks) - _SHOWN} more" if len(scenario.shocks) > _SHOWN else ""
+        yield (
+            f"shocks ({names}{more}) take devices out together: no theory covers this, and one run shows one course of "
+            "them; other seeds or `replicates` say how much depends on it"
+        )
 
 
 def of_chance(measured: float, most: int, taken: int, clients: int, together: int = 1) -> Iterator[str]:

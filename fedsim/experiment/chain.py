@@ -10,6 +10,7 @@ import numpy as np
 from fedsim import theory
 from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
+from fedsim.common.notebook import fragment
 from fedsim.experiment.budget import check_budget
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
@@ -32,6 +33,28 @@ class Answer(theory.Stationary):
 
     as_json: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    def _repr_html_(self) -> str:
+        return Answers([self])._repr_html_()
+
+
+class Answers(list[Answer]):
+    """The answers to one question, by separation: a list that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        header = ("R", "method", "L1 from uniform", "misplaced turns (TV)", "max/min pi")
+        rows = [
+            (
+                f"{each.separation:,}" if isinstance(each.separation, int) else "per client",
+                each.method,
+                f"{each.l1_uniform:.6f}",
+                f"{each.tv_uniform:.2%}",
+                f"{each.ratio:.4g}",
+            )
+            for each in self
+        ]
+        notes = dict.fromkeys(note for each in self for note in each.caveats)
+        return fragment("Long-run participation, by theory", header, rows, words=2, notes=notes)
+
 
 def chain(
     scenario: Scenario | str | os.PathLike[str],
@@ -45,7 +68,7 @@ def chain(
     precision: float | None = None,
     convergence: int | None = None,
     mixing: bool = False,
-) -> list[Answer]:
+) -> Answers:
     """Ask theory what participation separations leave, without simulating; devices are taken to be always available.
 
     Parameters
@@ -69,7 +92,7 @@ def chain(
 
     Returns
     -------
-    An answer for each separation.
+    An answer for each separation, in a list that a notebook shows as a table.
 
     Raises
     ------
@@ -95,13 +118,13 @@ def chain(
                 "is buffered: of that, fedsim chain tells the long-run participation"
             )
         flows = [flow_of(scenario, server, population, each, method, law) for each in asked]
-        return [_answer(flow.stationary, {"buffered": describe(flow, server, population)}) for flow in flows]
+        return Answers(_answer(flow.stationary, {"buffered": describe(flow, server, population)}) for flow in flows)
     if given:
         law = law or law_of(server)
         results = [theory.smallest_separation(population.weight, server.wanted, law, **targets)]
     else:
         results = [predicted(scenario, population, each, method, law) for each in asked]
-    return [_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results]
+    return Answers(_answer(each, _more(scenario.seed, each, precision, convergence, mixing)) for each in results)
 
 
 def _answer(result: theory.Stationary, more: dict[str, Any]) -> Answer:

@@ -5,14 +5,17 @@ import math
 from fedsim.analysis.metrics.own import check_own
 from fedsim.availability import open_models
 from fedsim.availability.cells import cells
+from fedsim.availability.shocks import check_shocks, describe
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, brought
 from fedsim.experiment.budget import check_budget
-from fedsim.experiment.cautions import of_separation
+from fedsim.experiment.cautions import of_separation, of_shocks
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
+from fedsim.scenario.learning import Learning
+from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
 
@@ -35,6 +38,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
         raise ScenarioError([*error.mistakes, *mistakes]) from None
+    mistakes = [*check_shocks(scenario, population), *mistakes]
     mistakes = [*check_feasible(scenario, population), *_check_privacy(scenario, population), *mistakes]
     if scenario.engine == "process" and len(population) > MOST_PROCESSES:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
@@ -101,7 +105,7 @@ def _check_private_training(scenario: Scenario) -> list[Mistake]:
 def notes_of(scenario: Scenario, population: Population) -> list[str]:
     """Say what a person should know of a scenario before it is run: of its privacy, its separations and cool-downs."""
     cautions = of_separation(scenario, population.separation, population.cooldown_s)
-    return [*_privacy_notes(scenario, population), *cautions]
+    return [*_privacy_notes(scenario, population), *describe(scenario), *of_shocks(scenario), *cautions]
 
 
 def _privacy_notes(scenario: Scenario, population: Population) -> list[str]:
@@ -147,4 +151,46 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
         (("problem",), check_problem(learning.problem.kind, learning.problem.options)),
         *((("optimizers", i), check_optimizer(each.kind, each.options)) for i, each in enumerate(learning.optimizers)),
     ]
-    return [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
+    mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
+    return mistakes or [*_check_update_clips(scenario, learning), *_check_above_optimum(scenario, learning)]
+
+
+def _check_update_clips(scenario: Scenario, learning: Learning) -> list[Mistake]:
+    if scenario.privacy is not None and scenario.privacy.training != "none":
+        return []
+    message = "nothing is clipped: give the scenario a mapping privacy, with training: clip or training: noise"
+    return [
+        scenario.mistake(("learning", "optimizers", index, "update_clip"), message)
+        for index, choice in enumerate(learning.optimizers)
+        if choice.update_clip is not None
+    ]
+
+
+def _check_above_optimum(scenario: Scenario, learning: Learning) -> list[Mistake]:
+    from fedsim.learning import OPTIMIZERS, PROBLEMS
+    from fedsim.learning.expected import can_be_expected
+
+    above = {"loss_parts": learning.loss_parts, "target_above_optimum": learning.target_above_optimum is not None}
+    mistakes = [
+        scenario.mistake(
+            ("learning", key),
+            f"the optimum of {learning.problem.kind!r} is not known, so that no loss can be told above it; that of "
+            "quadratic is",
+        )
+        for key, asked in above.items()
+        if asked and not hasattr(PROBLEMS.find(learning.problem.kind), "rest")
+    ]
+    if not learning.loss_parts:
+        return mistakes
+    path: KeyPath = ("learning", "loss_parts")
+    if isinstance(scenario.server, BufferedServer):
+        message = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
+        mistakes.append(scenario.mistake(path, message))
+    for index, choice in enumerate(learning.optimizers):
+        if not can_be_expected(OPTIMIZERS.find(choice.kind)):
+            message = (
+                f"{choice.kind!r} makes more of the updates than their mean, so that its loss has no such parts; "
+                "learning.loss_parts knows fedavg, debiased_fedavg and oracle_weighted"
+            )
+            mistakes.append(scenario.mistake(("learning", "optimizers", index), message))
+    return mistakes

@@ -10,6 +10,7 @@ import numpy as np
 from fedsim.analysis.contributions import Contributions, contributions
 from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
+from fedsim.common.notebook import fragment
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
 from fedsim.population import Population, check_feasible
@@ -17,6 +18,7 @@ from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.enforced import caveats, enforced
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
 from fedsim.privacy.mechanisms.blt import Blt
+from fedsim.privacy.promise import broken
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.privacy import Privacy
@@ -55,13 +57,39 @@ class Row:
         return {"separation": self.separation, **self.guarantee.as_dict(), **beside}
 
 
+class Promises(list[Row]):
+    """What several separations promise: a list that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        header = ("R", "b", "k", "noise", "epsilon", "error rms", "error max", "L1 from uniform, theory")
+        rows = []
+        for row in self:
+            one = row.guarantee
+            rows.append(
+                (
+                    "per client" if row.separation is None else f"{row.separation:,}",
+                    f"{one.bounds.min_separation:,}",
+                    f"{one.bounds.participations:,}",
+                    f"{one.noise_multiplier:.5g}",
+                    f"{one.epsilon:.5g}",
+                    f"{one.error_rms:.5g}",
+                    f"{one.error_max:.5g}",
+                    "unknown" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
+                )
+            )
+        first = self[0].guarantee
+        title = f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}"
+        notes = dict.fromkeys([UNIT, *(note for row in self for note in row.caveats)])
+        return fragment(title, header, rows, notes=notes)
+
+
 def promises(
     scenario: Scenario | str | os.PathLike[str],
     *,
     separation: Iterable[int] | None = None,
     noise: float | None = None,
     epsilon: float | None = None,
-) -> list[Row]:
+) -> Promises:
     """Return what a scenario promises to privacy, without simulating.
 
     Parameters
@@ -86,8 +114,8 @@ def promises(
     privacy = _asked(scenario, noise, epsilon)
     population = preflight(scenario)
     if separation is None:
-        return [_row(scenario, population, privacy)]
-    rows = []
+        return Promises([_row(scenario, population, privacy)])
+    rows = Promises()
     for each in separation:
         shared = np.full_like(population.separation, whole("separation", each))
         changed = replace(population, separation=shared)
@@ -202,17 +230,4 @@ def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> 
     else:
         bounds = replace(enforced(run.scenario, preflight(run.scenario, run.replicate)), **given)
     seen = contributions(run.participations, len(run.clients))
-    broken = []
-    if seen.last_round >= bounds.rounds:
-        broken.append(f"round {seen.last_round:,} took reports, and {bounds.rounds:,} rounds were promised")
-    apart = seen.least_separation
-    if apart is not None and apart < bounds.min_separation:
-        broken.append(
-            f"client {seen.least_client} contributed in round {seen.least_round - apart:,} and again in round "
-            f"{seen.least_round:,}: {apart:,} apart, and b = {bounds.min_separation:,} was promised"
-        )
-    if seen.most > bounds.participations:
-        broken.append(
-            f"client {seen.most_client} contributed {seen.most:,} times, and k = {bounds.participations:,} was promised"
-        )
-    return Check(bounds, seen.last_round + 1, seen, broken)
+    return Check(bounds, seen.last_round + 1, seen, broken(bounds, seen))

@@ -1,13 +1,12 @@
 """Runs a scenario into a run directory: its log is written while it runs, and an interrupted run can be resumed."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
-from fedsim.common.files import write_text
+from fedsim.common.files import remove, write_text
 from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.locked import sole_writer
 from fedsim.common.progress import Report, silent
@@ -125,7 +124,7 @@ def _record(
         try:
             ended_s = simulate_into(journal, scenario, population, 0, telling(scenario, report))
         except StalledError:
-            shutil.rmtree(unfinished)  # it would stall there again
+            remove(unfinished)  # it would stall there again
             raise
         journal.close(directory, ended_s)
     else:
@@ -162,8 +161,8 @@ def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> 
     report("drawing the report", 0.0)
     page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell)
     for leftover in directory.glob(".*.partial"):
-        leftover.unlink()  # of a run that was killed
-    shutil.rmtree(directory / UNFINISHED)
+        remove(leftover)  # of a run that was killed
+    remove(directory / UNFINISHED)
     report("drawing the report", 1.0)
     return Recording(directory, page, read_figures(directory / METRICS))
 

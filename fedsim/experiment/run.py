@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 
+from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics import measure
 from fedsim.analysis.metrics.own import own_metrics
 from fedsim.analysis.metrics.view import Setting
@@ -110,7 +111,8 @@ def evaluate(
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     clients = clients_table(population, log.participations, pi, method)
-    metrics = measure(log, clients, setting_of(scenario, population), own_metrics(scenario))
+    available = available_time(scenario, population, log.ended_s, replicate)
+    metrics = measure(log, clients, setting_of(scenario, population), own_metrics(scenario), available)
     chosen = scenario.records.transitions
     transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate) if chosen else None
     study = scenario.theory.convergence

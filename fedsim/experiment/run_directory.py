@@ -16,7 +16,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import own_metrics
 from fedsim.common.errors import RunError
-from fedsim.common.files import name_of_file, portable, write_table, write_text
+from fedsim.common.files import hash_of, name_of_file, portable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.experiment.changes import changes
 from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, checksums
@@ -122,7 +122,7 @@ def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
             "python": platform.python_version(),
             **{library: metadata.version(library) for library in _LIBRARIES},
         },
-        "inputs": {name: _hash(scenario.folder / name) for name in sorted(set(named_files(resolved)))},
+        "inputs": {name: hash_of(scenario.folder / name) for name in sorted(set(named_files(resolved)))},
     }
 
 
@@ -187,16 +187,3 @@ def open_run_directory(directory: str | Path) -> Path:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-def _hash(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or of the files in a folder; None where there is none."""
-    digest = hashlib.sha256()
-    files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
-    for file in files:
-        if not file.is_file():
-            return None
-        with file.open("rb") as opened:
-            while block := opened.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()

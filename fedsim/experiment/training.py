@@ -1,6 +1,8 @@
 """Trains what a scenario asks for over the log of its run, and over its unbiased twin."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -24,7 +26,9 @@ from fedsim.learning import (
     replay_together,
     summarise,
 )
+from fedsim.learning.expected import expected
 from fedsim.learning.private import Noise, Private, with_privacy
+from fedsim.learning.problems.problem import Solved
 from fedsim.log import Recorded
 from fedsim.population import Population
 from fedsim.privacy.enforced import enforced
@@ -75,9 +79,8 @@ def train(
     work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
     draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
     frequency = frequencies(log.participations, len(population))
-    own = {choice.label: _build(choice, pi, frequency) for choice in learning.optimizers}
-    if (private := _private(scenario, population, replicate)) is not None:
-        own = {name: with_privacy(private, optimizer) for name, optimizer in own.items()}
+    plain = {choice.label: _build(choice, pi, frequency) for choice in learning.optimizers}
+    own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
     buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
     courses = [Course(log.rounds, log.participations, own, draws, buffer)]
     reference = None
@@ -87,6 +90,8 @@ def train(
         even = np.full(len(population), 1.0 / len(population))
         twin = unbiased(scenario, population, log, replicate)
         courses.append(Course(*twin, {reference: _build(first, even, even)}, draws, buffer))
+    if learning.loss_parts:
+        courses.append(replace(courses[0], optimizers=_quieter(scenario, learning, plain, work, frequency)))
     longest = max(len(course.rounds) for course in courses)
 
     def progress(done: int) -> None:
@@ -100,33 +105,105 @@ def train(
         progress=progress,
         announce=lambda what: report(what, 0.0),
     )
+    quieter = trained.pop() if learning.loss_parts else None
     table = pl.concat([part.table for part in trained])
     metrics = summarise(table)
+    if quieter is not None:
+        metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
     metrics |= _excess("loss", metrics, own, reference)
     for part in trained:
         metrics |= _of_models(problem, part)
     metrics |= _excess("average_loss", metrics, own, reference)
-    if learning.target_loss is not None:
-        metrics |= to_target(trained[0].table, log.participations, learning.target_loss)
+    if (target := _target(problem, learning)) is not None:
+        metrics |= to_target(trained[0].table, log.participations, target)
     last = work.step_size(max(0, len(log.rounds) - 1))
     known = frequency if pi is None else pi
     metrics |= biases(problem, own, trained[0].ends, known, local_steps=work.steps, step_size=last)
     return table, metrics
 
 
-def _private(scenario: Scenario, population: Population, replicate: int) -> Callable[[Optimizer], Private] | None:
-    """Return what makes an optimizer of a run private; None where training is to be without."""
+def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise | None:
+    """Return the noise of a run for a clip of 1; None where training is to be without."""
     privacy = scenario.privacy
+    if privacy is None or privacy.training != "noise":
+        return None
+    promised = guarantee(privacy, enforced(scenario, population))
+    scale, draws = promised.noise_multiplier * promised.sensitivity, stream(scenario.seed, replicate, Purpose.NOISE)
+    return Noise(mechanism_of(privacy), promised.bounds, scale, draws)
+
+
+def _clipping(scenario: Scenario, choice: OptimizerChoice) -> tuple[float, int] | None:
+    """Return the clip norm of an optimizer and the fixed divisor; None where its updates are as they are."""
+    privacy, server = scenario.privacy, scenario.server
     if privacy is None or privacy.clip is None or privacy.training == "none":
         return None
-    noise, clip, server = None, privacy.clip, scenario.server
-    if privacy.training == "noise":
-        promised = guarantee(privacy, enforced(scenario, population))
-        scale = clip * promised.noise_multiplier * promised.sensitivity
-        draws = stream(scenario.seed, replicate, Purpose.NOISE)
-        noise = Noise(mechanism_of(privacy), promised.bounds, scale, draws)
     divisor = server.buffer if isinstance(server, BufferedServer) else server.cohort
-    return lambda optimizer: Private(optimizer, clip, divisor, noise)
+    return choice.update_clip or privacy.clip, divisor
+
+
+def _with_privacy(
+    scenario: Scenario, learning: Learning, plain: Mapping[str, Optimizer], noise: Noise | None
+) -> dict[str, Optimizer]:
+    """Return the optimizers with what the scenario's privacy does to their updates, and with noise where there is."""
+    made = dict(plain)
+    for choice in learning.optimizers:
+        if (clipping := _clipping(scenario, choice)) is not None:
+            clip, divisor = clipping
+            own = None if noise is None else replace(noise, scale=clip * noise.scale)
+            private = partial(Private, clip=clip, divisor=divisor, noise=own)
+            made[choice.label] = with_privacy(private, plain[choice.label])
+    return made
+
+
+def _target(problem: Problem, learning: Learning) -> float | None:
+    if learning.target_above_optimum is None:
+        return learning.target_loss
+    return _least(problem) + learning.target_above_optimum
+
+
+def _least(problem: Problem) -> float:
+    """Return the loss of the optimum."""
+    if not isinstance(problem, Solved):
+        raise LearningError(f"the optimum of {type(problem).__name__} is not known, so that no loss can be told above")
+    return float(_evaluate(problem, problem.optimum)["loss"])
+
+
+_QUIET, _EXPECTED = "_without_noise", "_expected"
+
+
+def _quieter(
+    scenario: Scenario, learning: Learning, plain: Mapping[str, Optimizer], work: LocalWork, frequency: Floats
+) -> dict[str, Optimizer]:
+    """Return each optimizer without the noise of privacy, and with what clients send on average too."""
+    quiet = _with_privacy(scenario, learning, plain, noise=None)
+    made = {name + _QUIET: optimizer for name, optimizer in quiet.items()}
+    for choice in learning.optimizers:
+        clip, divisor = _clipping(scenario, choice) or (None, None)
+        made[choice.label + _EXPECTED] = expected(plain[choice.label], work, frequency, clip, divisor)
+    return made
+
+
+def _loss_parts(
+    problem: Problem, found: Mapping[str, float], quieter: Mapping[str, float], names: Iterable[str]
+) -> dict[str, float]:
+    """Return the loss of each optimizer above the optimum, and its three parts, whose sum it is.
+
+    Each part is the difference of two paired runs over the same log: that of the noise of privacy is with and without
+    it; that of participation, without that noise, with cohorts and with what clients send on average. What is left of
+    the loss of the latter is the part of bias.
+    """
+    least, metrics = _least(problem), dict[str, float]()
+    for name in names:
+        total = found[f"learning.{name}.loss"]
+        quiet, mean = (quieter[f"learning.{name}{suffix}.loss"] for suffix in (_QUIET, _EXPECTED))
+        parts = {
+            "above_optimum": total - least,
+            "bias_loss": mean - least,
+            "participation_noise_loss": quiet - mean,
+            "privacy_noise_loss": total - quiet,
+        }
+        metrics |= {f"learning.{name}.{part}": value for part, value in parts.items()}
+    return metrics
 
 
 def _build(choice: OptimizerChoice, pi: Floats | None, frequency: Floats) -> Optimizer:

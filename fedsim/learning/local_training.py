@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.learning.failures import LearningError, shaped
-from fedsim.learning.problems.problem import Gradients, Problem, Sampled
+from fedsim.learning.problems.problem import Descending, Gradients, Problem, Sampled
 
 Schedule: TypeAlias = Callable[[int], float]
 """The local step size alpha_t of round t = 0, 1, ..., counted in rounds of the log."""
@@ -103,6 +103,9 @@ class LocalWork:
         LearningError
             When the problem returns gradients of another shape than (M, d).
         """
+        if isinstance(self.problem, Descending):
+            changes = self.problem.descend(clients, models, step_sizes, self.steps, minibatches)
+            return shaped("the array of changes", changes, models.shape)
         local, steps = models.copy(), step_sizes[:, None]
         for gradients in self._objectives(clients, minibatches):
             local -= steps * shaped("the array of gradients", gradients(local), local.shape)

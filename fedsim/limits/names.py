@@ -71,12 +71,17 @@ def _names(scenario: Scenario) -> Iterator[str]:
 
 @cache
 def _known() -> dict[str, Metric]:
-    """Return every built-in metric by its name, hours written out; optimizers and groups by their placeholders."""
+    """Return every built-in metric by its name: numbers written out, optimizers and groups by their placeholders."""
     both = [metric for kind in BUILTIN if scope(METRICS[kind]) == "both" for metric in declared(METRICS[kind])]
     named = [(metric.name, metric) for metric in listed() if "METRIC" not in metric.name]
     named += [(f"group.GROUP.{metric.name}", metric) for metric in both]
-    return {
-        name.replace("HOUR", hour): metric
-        for name, metric in named
-        for hour in ([f"{hour:02d}" for hour in range(24)] if "HOUR" in name else [""])
-    }
+    return {written: metric for name, metric in named for written in _written_out(name)}
+
+
+def _written_out(name: str) -> list[str]:
+    """Return a name with each of the numbers that its placeholder stands for."""
+    if "HOUR" in name:
+        return [name.replace("HOUR", f"{hour:02d}") for hour in range(24)]
+    if "TENTH" in name:
+        return [name.replace("TENTH", str(number)) for number in range(1, 11)]
+    return [name]

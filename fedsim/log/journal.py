@@ -7,9 +7,10 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import join_tables, write_arrays, write_table
+from fedsim.common.files import join_tables, remove, write_arrays, write_table
 from fedsim.log.columns import Arrays
 from fedsim.log.tables import StoredLog
 
@@ -20,7 +21,7 @@ PATIENCE = 100.0
 TABLES = ("rounds", "participations", "gauges")
 """Names of the tables of a log."""
 STATE = "state.npz"
-_HASHES, _HASH_BYTES = "hashes", 32
+_HASHES, _CHECKSUM, _HASH_BYTES = "hashes", "checksum", 32
 
 
 class Journal:
@@ -98,7 +99,7 @@ class Journal:
         self._hashes = [_hash(directory / f"{name}.parquet") for name in TABLES]
         self._write({"ended_s": np.array(ended_s)})
         for path in parts:
-            path.unlink()
+            remove(path)
 
     def check_tables(self, directory: Path) -> None:
         """See that the tables in a directory are those that `close` has put there.
@@ -122,7 +123,7 @@ class Journal:
     def _write(self, state: Arrays) -> None:
         hashes = np.frombuffer(b"".join(self._hashes), dtype=np.uint8).reshape(-1, _HASH_BYTES)
         self.state = {**state, _HASHES: hashes, "wall_s": np.array(self.wall_s)}
-        write_arrays(self._folder / STATE, self.state)
+        write_arrays(self._folder / STATE, {**self.state, _CHECKSUM: _of_arrays(self.state)})
 
     def _part(self, name: str, number: int) -> Path:
         return self._folder / f"{name}-{number:06}.parquet"
@@ -161,6 +162,8 @@ def _read(path: Path) -> Arrays | None:
             raise ValueError("it is compressed")  # noqa: TRY301
         with path.open("rb") as opened, np.load(opened) as arrays:
             state = dict(arrays)
+        if not np.array_equal(state.pop(_CHECKSUM), _of_arrays(state)):
+            raise ValueError("its checksum is another")  # noqa: TRY301
         for name in ("wall_s", "ended_s") if "ended_s" in state else ("wall_s", "number", "now_s"):
             float(state[name])
         hashes = state[_HASHES]
@@ -174,6 +177,16 @@ def _read(path: Path) -> Arrays | None:
 def damaged(path: Path, why: str) -> RunError:
     """Return the error that says that a file of an interrupted run is not what the run wrote."""
     return RunError(f"{path} is damaged ({why}); leave out --resume to run from the beginning")
+
+
+def _of_arrays(arrays: Arrays) -> NDArray[np.uint8]:
+    """Return a hash of arrays: their names, forms and contents."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {arrays[name].shape}\n".encode())
+        digest.update(array.view(np.uint8).data if array.size else b"")
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
 def _hash(path: Path) -> bytes:

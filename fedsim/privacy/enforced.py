@@ -53,8 +53,14 @@ def enforced(scenario: Scenario, population: Population) -> ParticipationBounds:
 
 def caveats(scenario: Scenario, population: Population) -> list[str]:
     """Say in sentences what the guarantee of a scenario does not cover, or what it rests on beside the numbers."""
-    server, bounds, found = scenario.server, enforced(scenario, population), list[str]()
-    if bool(np.any(population.cooldown_s > 0)):
+    clocked = bool(np.any(population.cooldown_s > 0))
+    return caveats_of(scenario, enforced(scenario, population), clocked=clocked)
+
+
+def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool) -> list[str]:
+    """Return the `caveats` of a scenario whose bounds are known, and whether anybody has a cool-down by the clock."""
+    server, found = scenario.server, list[str]()
+    if clocked:
         found.append(
             "cool-downs by the clock count for nothing: how many rounds pass meanwhile is not enforced, so "
             f"b = {bounds.min_separation} is what the separations alone promise"

@@ -52,7 +52,16 @@ class Guarantee:
     @property
     def figures(self) -> dict[str, float]:
         """Those that are metrics of a run."""
-        return {"epsilon": self.epsilon, "rho": self.rho, "sensitivity": self.sensitivity}
+        bounds = self.bounds
+        return {
+            "epsilon": self.epsilon,
+            "rho": self.rho,
+            "sensitivity": self.sensitivity,
+            "noise_multiplier": self.noise_multiplier,
+            "rounds": float(bounds.rounds),
+            "separation": float(bounds.min_separation),
+            "most": float(bounds.participations),
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON says it."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from fedsim.experiment.cautions import drawn_together, of_chance, of_separation
+from fedsim.experiment.cautions import drawn_together, of_chance, of_separation, of_shocks
 from fedsim.report import methods
 from fedsim.report.bias import ROUNDING, Bias, Seen, bias_of
 from fedsim.report.finished_run import FinishedRun
@@ -116,7 +116,7 @@ def _per_client(run: FinishedRun) -> str:
     counts = run.clients["participations"]
     taken, clients = int(counts.sum()), len(counts)
     most, often = int(counts.to_numpy().max()), int(counts.quantile(0.99, "higher") or 0)
-    text = f"A client took part {number(taken / clients, 3)} times on average and {count(most)} at most"
+    text = f"A client took part (was selected) {number(taken / clients, 3)} times on average and {count(most)} at most"
     if clients >= 200 and often < most:
         text += f", 99 in 100 no more than {count(often)} times"
     never, once = int((counts == 0).sum()) / clients, int((counts == 1).sum()) / clients
@@ -231,7 +231,7 @@ def _cost(run: FinishedRun) -> Iterator[Sentence]:
         yield Sentence(f"{text}{then if met is not None else ''}.", COST)
     hours, wasted = metric("sessions.device_hours"), metric("sessions.wasted_share")
     if hours:
-        vain = f", {percent(wasted)} of that in vain" if wasted else ""
+        vain = f", {percent(wasted)} of that in vain (without a report that was taken)" if wasted else ""
         yield Sentence(f"Devices spent {number(hours, 3)} device-hours in sessions{vain}.", COST)
     reported = metric("sessions.reported_share")
     if reported is not None and reported < 1:
@@ -244,7 +244,7 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     taken, together = int(counts.sum()), drawn_together(run.scenario)
     short = list(of_chance(bias.measured, int(counts.to_numpy().max(initial=0)), taken, len(counts), together))
     meant = of_separation(run.scenario, run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy())
-    for text in (*short, *meant):
+    for text in (*short, *of_shocks(run.scenario), *meant):
         yield Sentence(f"{capitalized(text)}.", TRUST, warns=True)
     apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
     if noise is not None and not short:

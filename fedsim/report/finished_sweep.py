@@ -29,9 +29,9 @@ class FinishedSweep:
     meta
         The whole of `sweep.json`.
     parameters
-        The swept keys, in the order of the columns.
+        The swept keys that name a setting, in the order of the columns.
     points
-        One row for each point that `sweep.json` plans, in order: ``point`` and a column for each parameter.
+        One row for each point that `sweep.json` plans, in order: ``point`` and a column for each swept key.
     results
         ``run_id``, ``point``, ``seed``, ``status``, ``metric``, ``value``: the finite values of complete runs.
     runs
@@ -45,6 +45,8 @@ class FinishedSweep:
     points: pl.DataFrame
     results: pl.DataFrame
     runs: pl.DataFrame
+    tuned: tuple[str, ...] = ()
+    """The swept keys that were tuned for the others, and name no setting."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -77,20 +79,28 @@ def read_sweep(directory: Path) -> FinishedSweep:
         The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
     """
     table, meta = results.read_results(directory), store.read_sweep(directory)
-    plan, parameters = results.planned(meta), tuple(meta["parameters"])
+    plan, swept, tuned = results.planned(meta), tuple(meta["parameters"]), _tuned(meta)
     finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
     known = table.select("run_id", "status").unique("run_id", keep="first", maintain_order=True)
     return FinishedSweep(
         name=meta["name"] if isinstance(meta["name"], str) else directory.name,
         meta=meta,
-        parameters=parameters,
-        points=plan.select("point", *parameters).unique("point", keep="first", maintain_order=True).sort("point"),
+        parameters=tuple(name for name in swept if name not in tuned),
+        points=plan.select("point", *swept).unique("point", keep="first", maintain_order=True).sort("point"),
         results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
         runs=plan.join(known, on="run_id", how="left", maintain_order="left")
         .select("run_id", "point", "seed", pl.col("status").fill_null(MISSING))
         .unique(["run_id", "point"], keep="first", maintain_order=True)
         .sort("point", "seed", "run_id"),
+        tuned=tuple(name for name in swept if name in tuned),
     )
+
+
+def _tuned(meta: Mapping[str, Json]) -> list[Json]:
+    scenario = meta.get("scenario")
+    key = scenario.get("sweep") if isinstance(scenario, Mapping) else None
+    tuned = key.get("tuned") if isinstance(key, Mapping) else None
+    return list(tuned) if isinstance(tuned, list) else []
 
 
 def estimates(sweep: FinishedSweep, metric: str) -> Estimates:

@@ -9,6 +9,7 @@ from fedsim.report.document import Document
 from fedsim.report.finding import finding
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.own_charts import own_charts
+from fedsim.report.privacy import privacy_section
 from fedsim.report.provenance import provenance
 from fedsim.report.tables import (
     bias_table,
@@ -55,6 +56,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
             "groups": group_table(run),
             "clients": client_table(run),
             "endings": [table for table in endings if table.rows],
+            "privacy": privacy_section(run),
             "own_metrics": own_metric_table(run),
             "provenance": origin,
             "what_if": what_if(run),

@@ -10,7 +10,7 @@ from fedsim.common.errors import RunError
 from fedsim.limits.grammar import Condition, ConditionError, parse_condition
 from fedsim.report.answer import Sentence
 from fedsim.report.finished_sweep import FinishedSweep, point_names
-from fedsim.report.formatting import count, listing
+from fedsim.report.formatting import count, listing, number
 from fedsim.report.sweep_figures import BIAS_TOLD, L1, PACE, PACE_TOLD, PACE_UNIT, Told, difference, told_of
 from fedsim.sweeps.decision import Feasible, Front, Ranking, feasible, front, interval, rank, samples
 
@@ -19,6 +19,10 @@ CHOOSE = "What to choose"
 
 NAMED = 3
 """Settings that a sentence names at most."""
+
+
+SAME = 0.01
+"""Device-hours that differ by no more than this share are called the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,8 @@ class Choice:
         The settings that keep the conditions, the best first.
     bias, pace, front
         (settings, seeds) of both, and the front of the two; None where one of them has no value.
+    spent
+        Device-hours a round, (settings,).
     """
 
     names: tuple[str, ...]
@@ -54,6 +60,7 @@ class Choice:
     bias: Floats
     pace: Floats
     front: Front | None
+    spent: Floats
 
     @property
     def mean(self) -> Floats:
@@ -129,6 +136,7 @@ def choice(sweep: FinishedSweep) -> Choice:
         bias=bias,
         pace=pace,
         front=front(bias, pace) if both else None,
+        spent=interval(of("sessions.device_hours") / np.maximum(of("rounds.count"), 1))[0],
     )
 
 
@@ -193,8 +201,22 @@ def _beside(found: Choice, best: int) -> str:
     if found.asked or not np.isfinite(pace).all():
         return ""
     if np.ptp(pace) <= 1e-9 * np.abs(pace).max():
-        return ", at the same pace as all others"
+        return f", at the same pace as all others{_spending(found.spent, best)}"
     return ", and none is faster" if pace[best] == pace.max() else ""
+
+
+def _spending(spent: Floats, best: int) -> str:
+    """Say what a setting costs in time of devices, where settings differ in that."""
+    if not np.isfinite(spent).all() or not spent.min() > 0:
+        return ""
+    times, least = spent[best] / spent.min(), bool(spent[best] == spent.min())
+    if least:
+        return " and for the least device-hours a round" if np.ptp(spent) > SAME * spent.max() else ""
+    return (
+        f" but for {number(float(times), 2)} times the device-hours a round of the thriftiest"
+        if times > 1 + SAME
+        else ""
+    )
 
 
 def sentences(found: Choice) -> Iterator[Sentence]:

@@ -12,7 +12,12 @@ from fedsim.report.formatting import duration, fixed, number, percent, signed
 
 L1, L1_THEORY = "participation.l1_uniform", "participation.l1_uniform_theory"
 PACE = "rounds.per_day"
-_LOSS = re.compile(r"learning\.(.+)\.(loss|excess_loss)")
+_LOSS = re.compile(r"learning\.(.+)\.(loss|excess_loss|above_optimum)")
+_ABOVE = {
+    "loss": "",
+    "excess_loss": " above the one under uniform participation",
+    "above_optimum": " above the optimum",
+}
 
 POINTS = " points"
 PACE_UNIT = " rounds per day"
@@ -99,13 +104,12 @@ def told_of(metric: str) -> Told:
     found = describe(metric)
     unit = "" if found is None else found.unit
     about = MODEL if metric.startswith("learning.") else ""
-    words = metric
+    words, least, most = metric, f"lowest {metric}", f"highest {metric}"
     if end := _LOSS.fullmatch(metric):
-        words = f"the loss of {end[1]}"
-        words += " above the one under uniform participation" if end[2] == "excess_loss" else ""
-    told = Told(
-        metric, words, f"lowest {metric}", f"highest {metric}", about, short=f"{metric} ({unit})" if unit else metric
-    )
+        words = f"the loss of {end[1]}{_ABOVE[end[2]]}"
+        if end[2] == "above_optimum":
+            least, most = (f"{each} {words.removeprefix('the ')}" for each in ("lowest", "highest"))
+    told = Told(metric, words, least, most, about, short=f"{metric} ({unit})" if unit else metric)
     if unit == "s":
         return replace(told, write=duration, apart=duration)
     if unit == "share":

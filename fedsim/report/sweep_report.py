@@ -10,6 +10,7 @@ from fedsim.analysis.metrics import describe
 from fedsim.report.answer import MODEL, WHAT, Sentence, Tile
 from fedsim.report.charts import effects, trade_off
 from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts.loss_parts import parts_chart
 from fedsim.report.charts.sweep_lines import line_chart, line_data
 from fedsim.report.charts.sweep_maps import map_chart
 from fedsim.report.charts.trade_off import paces_differ
@@ -31,8 +32,10 @@ from fedsim.report.sweep_axes import axis_of
 from fedsim.report.sweep_choice import Choice, choice, finding, sentences
 from fedsim.report.sweep_figures import BIAS_TOLD, L1, L1_THEORY, PACE, PACE_TOLD, difference, misplaced, told_of
 from fedsim.report.sweep_limits import limit_table, limits_of, sweep_verdict
+from fedsim.report.sweep_parts import loss_parts, parts_sentences, parts_tables
+from fedsim.report.sweep_privacy import privacy_table
 from fedsim.report.sweep_setting import misplaced_means, what_was_simulated
-from fedsim.report.sweep_words import chance, trust, way
+from fedsim.report.sweep_words import chance, extremes, trust, way
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import differs, interval
 
@@ -66,7 +69,7 @@ LOSSES = 3
 FAILURES = 20
 """Runs without a result named at most."""
 
-NAMES = ("distance", trade_off.NAME, effects.NAME, "trend-*", "map-*")
+NAMES = ("distance", trade_off.NAME, effects.NAME, "parts-*", "trend-*", "map-*")
 """Every chart that the report of a sweep can have; a star stands for the name of a metric."""
 
 
@@ -95,6 +98,9 @@ def sweep_document(sweep: FinishedSweep) -> Document:
             "groups": group_table(sweep),
             "limits": limit_table(sweep, limits),
             "points": points,
+            "tuned": tuned_table(sweep),
+            "privacy": privacy_table(sweep, POINTS),
+            "parts_of_loss": parts_tables(sweep, loss_parts(sweep), POINTS),
             "differences": difference_table(sweep, chosen),
             "failures": failure_table(sweep),
             "provenance": origin,
@@ -134,14 +140,17 @@ def sweep_charts(
     along = axis_of(sweep)
     if along is None or along.size < 2:
         one = "There is one setting: nothing goes along a sweep. Its figures are in the tables."
-        return {"bias": (Absent("distance", "Bias along the sweep", one),), "trends": ()}
-    title = f"Bias along {along.name}"
+        return {"bias": (Absent("distance", "Bias along the sweep", one),), "parts": (), "trends": ()}
     scattered = paces_differ(found) and np.isfinite(found.bias).any()
-    bias = trade_off.trade_off_chart(found) if scattered else _drawn(sweep, L1, "distance", title, L1_THEORY)
+    bias = (
+        trade_off.trade_off_chart(found) if scattered else _drawn(sweep, L1, "distance", "Misplaced turns", L1_THEORY)
+    )
     shown = {L1, PACE} if scattered else {L1}
+    made = [parts_chart(sweep, each) for each in loss_parts(sweep)]
     tornado = effects.effects_chart(sweep, found.told, found.values)
     return {
         "bias": (bias, *((tornado,) if tornado is not None else ())),
+        "parts": tuple(each for each in made if each is not None),
         "trends": tuple(
             _drawn(sweep, metric, f"trend-{_slug(metric)}", _title(metric), None)
             for metric in chosen
@@ -152,7 +161,7 @@ def sweep_charts(
 
 def _drawn(sweep: FinishedSweep, metric: str, name: str, title: str, theory: str | None) -> Chart | Absent:
     """Draw a metric along the sweep: as lines, or as a map where there would be too many of them."""
-    lines = line_data(sweep, metric)
+    lines, title = line_data(sweep, metric), extremes(sweep, told_of(metric), title) or title
     over = map_chart(sweep, metric, f"map-{_slug(metric)}", title) if lines is not None and lines.omitted else None
     return over or line_chart(sweep, told_of(metric), name, title, theory)
 
@@ -179,6 +188,7 @@ def sweep_answer(sweep: FinishedSweep, found: Choice) -> Iterator[Sentence]:
         yield Sentence("No run has a result: there is nothing to compare.", WHAT, warns=True)
         return
     yield from sentences(found)
+    yield from parts_sentences(sweep, loss_parts(sweep))
     yield from what_was_simulated(sweep)
     if (text := way(sweep, BIAS_TOLD)) is not None:
         yield Sentence(text, BIAS_TOLD.about)
@@ -269,6 +279,15 @@ def point_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table:
     """Show the means at every point."""
     cells = [_with_halves(estimates(sweep, metric)) for metric in chosen[:COLUMNS]]
     return _points(sweep, "Settings of the sweep: mean ± half of the 95 % interval", chosen[:COLUMNS], cells)
+
+
+def tuned_table(sweep: FinishedSweep) -> Table | None:
+    """Show what was tuned for each setting; None where nothing was."""
+    if not sweep.tuned:
+        return None
+    names = names_of((*sweep.parameters, *sweep.tuned))
+    cells = [values_of(sweep, name) for name in sweep.tuned]
+    return _points(sweep, "What was tuned for each setting", [names[name] for name in sweep.tuned], cells)
 
 
 def difference_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table | None:

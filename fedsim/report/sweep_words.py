@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis.participation import by_chance
+from fedsim.common.arrays import Floats
 from fedsim.experiment.cautions import FEW
 from fedsim.report.answer import TRUST, Sentence
 from fedsim.report.charts.sweep_lines import Line, Lines, line_data
@@ -26,13 +27,32 @@ def way(sweep: FinishedSweep, told: Told) -> str | None:
     lines = list(dict.fromkeys((data.lines[0], data.lines[-1])))
     same = {told.write(float(mean)) for line in data.lines for mean in line.mean}
     if len(same) == 1 and not data.omitted:
-        return f"{_capital(told.words)} is {same.pop()} at every setting{_known(sweep, data)}."
+        known = sum(len(line.points) for line in data.lines)
+        return f"{_capital(told.words)} is {same.pop()} at every setting{_known(known, sweep)}."
     ways = [_along(sweep, told, data, line) for line in lines]
     return f"{_capital('; '.join(ways))}."
 
 
-def _known(sweep: FinishedSweep, data: Lines) -> str:
-    known = sum(len(line.points) for line in data.lines)
+def extremes(sweep: FinishedSweep, told: Told, name: str) -> str | None:
+    """Say where a metric, by its name in words, is least and most; None where nothing is known."""
+    mean = estimates(sweep, told.metric).mean
+    known = np.flatnonzero(np.isfinite(mean))
+    if not len(known):
+        return None
+    least, most = mean[known].min(), mean[known].max()
+    texts = [told.write(float(value)) for value in (least, most)]
+    if texts[0] == texts[1]:
+        return f"{name}: {texts[0]} at every setting{_known(len(known), sweep)}"
+    ways = [f"{text} at {_where(sweep, mean, value)}" for text, value in zip(texts, (least, most), strict=True)]
+    return f"{name}: {', '.join(ways)}"
+
+
+def _where(sweep: FinishedSweep, mean: Floats, value: float) -> str:
+    rows = np.flatnonzero(mean == value)
+    return point_names(sweep)[rows[0]] if len(rows) == 1 else count(len(rows), "setting")
+
+
+def _known(known: int, sweep: FinishedSweep) -> str:
     return "" if known == len(sweep.points) else " that has it"
 
 

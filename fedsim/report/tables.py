@@ -74,14 +74,14 @@ def client_table(run: FinishedRun) -> Table:
     return Table("Clients by frequency, in multiples of uniform", header, rows, words=2, note=note)
 
 
-def group_shares(run: FinishedRun) -> pl.DataFrame:
-    """Return what each group is of the whole, in the order of the scenario.
+def group_shares(run: FinishedRun, column: str = "group") -> pl.DataFrame:
+    """Return what each group, or what another column of the clients names, is of the whole, in the order of clients.
 
-    Columns: ``group``; ``clients``, how many it has; ``weight``, ``uniform``, ``measured`` and ``theory``, its shares
-    of the weight, of the clients, of the participations, and of those that the theory predicts. The third is null
-    where nobody took part, the fourth where the theory has no value for some client.
+    Columns: ``group``, its name; ``clients``, how many it has; ``weight``, ``uniform``, ``measured`` and ``theory``,
+    its shares of the weight, of the clients, of the participations, and of those that the theory predicts. The third is
+    null where nobody took part, the fourth where the theory has no value for some client.
     """
-    groups = run.clients.group_by("group", maintain_order=True).agg(
+    groups = run.clients.group_by(pl.col(column).alias("group"), maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("clients"),
         pl.col("weight").sum() / run.clients["weight"].sum(),
         (pl.len() / len(run.clients)).alias("uniform"),
@@ -169,7 +169,7 @@ def learning_table(run: FinishedRun) -> Table | None:
 
     columns = {
         "Loss converged": tuple(_converged(value) for value in figures("converged")),
-        "Loss": together(figures("loss")),
+        "Loss": together(figures("loss"), digits=4),
         "Excess loss": together(figures("excess_loss"), digits=4),
         "Gradient norm": together(figures("grad_norm"), digits=4),
         "Drift": tuple(percent(value) for value in figures("drift")),

@@ -1,14 +1,26 @@
 """What is trained over the log: the scenario's problem, optimizers and steps."""
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from fedsim.scenario.component import Component, Kinds
 from fedsim.scenario.model import Model, short_kind, value_as
 
 Positive = Annotated[float, Field(gt=0)]
+
+
+def _unless(dumped: dict[str, Any], key: str, value: object) -> dict[str, Any]:
+    """Leave out a key that has a value: what a scenario does not use is not written."""
+    return {name: each for name, each in dumped.items() if name != key or each != value}
 
 
 class OptimizerChoice(Component):
@@ -19,6 +31,12 @@ class OptimizerChoice(Component):
     server: Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)] | None = None
     """sgd, momentum or adam: what the server makes of the direction that the optimizer gives; it is followed as it is,
     where this is not given."""
+    update_clip: Annotated[float, Field(gt=0)] | None = None
+    """With privacy in training: the norm to which this optimizer's updates are clipped, instead of `privacy.clip`."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _unless(handler(self), "update_clip", None)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -126,6 +144,22 @@ class Learning(Model):
     sessions, each given to a client drawn uniformly."""
     target_loss: float | None = None
     """A loss: metrics say when each optimizer was first seen to reach it, and at what expense of device time."""
+    target_above_optimum: Annotated[float, Field(gt=0)] | None = None
+    """The same, for a loss that is so much above the optimum, where that is known; instead of `target_loss`."""
+    loss_parts: bool = False
+    """Train each optimizer twice more over the same log, without the noise of privacy and then with what clients send
+    on average too: metrics say how much of its loss above the optimum is bias, participation noise and privacy noise.
+    For problems whose optimum is known."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _unless(_unless(handler(self), "loss_parts", False), "target_above_optimum", None)
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if self.target_loss is not None and self.target_above_optimum is not None:
+            raise ValueError("has target_loss and target_above_optimum; give one of them")
+        return self
 
     @field_validator("optimizers")
     @classmethod

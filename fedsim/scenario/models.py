@@ -30,6 +30,7 @@ from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
+from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import (
     ClientTimeSource,
     ConstantTime,
@@ -174,6 +175,9 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """The groups of devices."""
     server: Server
     """How the server selects clients and takes their reports: in rounds, or by a buffer."""
+    shocks: Annotated[list[Shock], Field(max_length=1_000)] = Field(default_factory=list)
+    """What takes many devices out at once, or the server down, beside the life of each device; nothing, where it is not
+    given."""
     learning: Learning | None = None
     """What is trained over the log; nothing, where it is not given."""
     privacy: Privacy | None = None
@@ -213,11 +217,17 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
             group if group.name else group.model_copy(update={"name": f"group-{index}" if several else "everyone"})
             for index, group in enumerate(groups, start=1)
         ]
-        seen: set[str] = set()
-        for group in named:
-            if group.name in seen:
-                raise ValueError(f"two groups are called {group.name!r}: give one a name of its own")
-            seen.add(group.name)
+        _apart("groups", [group.name for group in named])
+        return named
+
+    @field_validator("shocks")
+    @classmethod
+    def _shocks_named(cls, shocks: list[Shock]) -> list[Shock]:
+        named = [
+            shock if shock.name else shock.model_copy(update={"name": f"shock-{index}"})
+            for index, shock in enumerate(shocks, start=1)
+        ]
+        _apart("shocks", [shock.name for shock in named])
         return named
 
     _document: Document = PrivateAttr(default_factory=Document)
@@ -226,7 +236,7 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is empty in nearly every scenario."""
         dumped: dict[str, Any] = handler(self)
-        unused = {"question", "metrics", "charts", "decide", "privacy"}
+        unused = {"question", "metrics", "charts", "decide", "privacy", "shocks"}
         return {key: value for key, value in dumped.items() if value or key not in unused}
 
     @property
@@ -237,7 +247,13 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     @property
     def always_available(self) -> bool:
         """Whether every device is available at every instant."""
-        return all(group.availability.kind == "always" for group in self.population)
+        return not self.absences
+
+    @property
+    def absences(self) -> str:
+        """What keeps devices from being always available, as sentences call it: empty where nothing does."""
+        habits = any(group.availability.kind != "always" for group in self.population)
+        return " and ".join([*["availability"] * habits, *["shocks"] * bool(self.shocks)])
 
     @property
     def sync_server(self) -> SyncServer:
@@ -392,14 +408,24 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     def __repr__(self) -> str:
+        return f"<Scenario {shown(self.name)}: {self._size()}>"
+
+    def _size(self) -> str:
         groups, server, stop = len(self.population), self.server, self.stop
         ends = [] if stop.rounds is None else [f"{stop.rounds:,} rounds"]
         ends += [] if stop.duration is None else [format_duration(stop.duration)]
         size = f"{self.devices:,} devices in {groups:,} group{'s' if groups > 1 else ''}"
         cohort = f"{server.mode} server, {server.wanted:,} selected at a time"
-        return f"<Scenario {shown(self.name)}: {size}, {cohort}, {' or '.join(ends)}>"
+        return f"{size}, {cohort}, {' or '.join(ends)}"
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Show the scenario in a notebook: what it is about, and what it sets."""
+        from fedsim.scenario.summary import summary_html
+
+        notes = [text for text in (self.question, self.description) if text]
+        return summary_html(f"{self.name}: {self._size()}", notes, self.model_dump(mode="json", exclude_unset=True))
 
     def _as_document(self) -> Document:
         """Return what was written; for a scenario that was made in Python, what would have been."""
@@ -407,9 +433,24 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         written = self.model_dump(mode="json", exclude_unset=True) if own.data is None else own.data
         return replace(own, data=written)
 
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """What was written, as plain data: files that are extended are merged, defaults left out."""
+        written: dict[str, Any] = copy.deepcopy(self._as_document().data)
+        return written
+
     def mistake(self, path: KeyPath, message: str) -> Mistake:
         """Say what is wrong at `path`, with its place in the file that the scenario was read from."""
         return Mistake(self._document.place(path), path, message)
+
+
+def _apart(what: str, names: Sequence[str]) -> None:
+    """Raise an error if two have the same name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"two {what} are called {name!r}: give one a name of its own")
+        seen.add(name)
 
 
 def scenario_schema() -> dict[str, Any]:

@@ -13,7 +13,16 @@ MOST_CLIENTS = 10_000_000
 MODES = ("sync", "buffered")
 
 SelectionKind = Literal[
-    "midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli", "poisson", "age", "stratified"
+    "midzuno",
+    "uniform",
+    "successive",
+    "groups",
+    "cyclic",
+    "bernoulli",
+    "poisson",
+    "age",
+    "stratified",
+    "inverse_availability",
 ]
 RANDOM_SIZE = ("bernoulli", "poisson")
 """Laws that choose a random number of clients."""
@@ -27,7 +36,8 @@ class Selection(Model):
     (Plackett-Luce); groups: one block of `cohort` consecutive clients by the block's weight; cyclic: everyone in
     turn; bernoulli: each client by itself, by weight, so that `cohort` are expected; poisson: each by itself with the
     constant probability cohort p_i, so that rounds never wait; age: who was selected longest ago first; stratified:
-    each group its share of the cohort by weight, within it one by one by weight."""
+    each group its share of the cohort by weight, within it one by one by weight; inverse_availability: one by one by
+    weight over the share of earlier selections in which the client was eligible."""
 
 
 SelectionChoice = Annotated[Selection | Component, Kinds(short_kind, SelectionKind)]

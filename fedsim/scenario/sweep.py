@@ -1,11 +1,12 @@
 """A sweep: the values that keys of the scenario take, and the seeds at every point."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from fedsim.scenario.model import Model, did_you_mean
 
@@ -26,6 +27,8 @@ class Sweep(Model):
     """Values by path that go together: the first of each, the second of each, ...; combined with the grid."""
     exclude: Annotated[list[dict[str, Any]], Field(max_length=10_000)] = Field(default_factory=list)
     """Points to leave out: all whose values are these; a list stands for any of its values."""
+    tuned: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
+    """Paths under `zip` whose values were tuned for the others: they do not name a setting; a table shows them."""
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | Annotated[list[Seed], Field(min_length=1)] = 1
     """How many seeds, counted up from the scenario's own; or a list of seeds. At least two give intervals."""
 
@@ -71,6 +74,7 @@ class Sweep(Model):
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{path!r} has {length}" for path, length in lengths.items())
             raise ValueError(f"the lists of `zip` must be equally long, but {told}")
+        self._check_tuned()
         for values in self.exclude:
             strangers = [path for path in values if path not in self.paths]
             if strangers:
@@ -79,6 +83,20 @@ class Sweep(Model):
         if self.count > MAX_POINTS:
             raise ValueError(f"has {self.count:,} points; at most {MAX_POINTS:,} are possible")
         return self
+
+    def _check_tuned(self) -> None:
+        for path in self.tuned:
+            if path not in self.zip:
+                raise ValueError(f"`tuned` names {path!r}, which is not under `zip`{did_you_mean(path, self.zip)}")
+        naming = [values for path, values in self.zip.items() if path not in self.tuned]
+        rows = [json.dumps(row) for row in zip(*naming, strict=True)]
+        if self.tuned and len(set(rows)) < len(next(iter(self.zip.values()))):
+            raise ValueError("without what is `tuned`, the rest of `zip` must tell its settings apart")
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        return {key: value for key, value in dumped.items() if value or key != "tuned"}
 
     def excludes(self, values: Mapping[str, Any]) -> bool:
         """Say whether a point with these values is left out."""

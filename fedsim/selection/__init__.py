@@ -5,7 +5,17 @@ constructor are its options.
 """
 
 from fedsim.selection.candidates import Candidates, Eligibility
-from fedsim.selection.law import Law, Request
+from fedsim.selection.law import Law, Remembering, Request
 from fedsim.selection.laws import LAWS, check_law, selection_law, theory_of
 
-__all__ = ["LAWS", "Candidates", "Eligibility", "Law", "Request", "check_law", "selection_law", "theory_of"]
+__all__ = [
+    "LAWS",
+    "Candidates",
+    "Eligibility",
+    "Law",
+    "Remembering",
+    "Request",
+    "check_law",
+    "selection_law",
+    "theory_of",
+]

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.population import Population
 
 
@@ -18,6 +18,13 @@ class Eligibility(Protocol):
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients, an array of the caller's own."""
+        ...
+
+    def barred(self) -> Bits | None:
+        """Return clients who are surely not eligible, as bits; None where nothing is known without asking.
+
+        It makes no difference to who is chosen, only to how many are asked about; the next one may write over it.
+        """
         ...
 
 
@@ -54,6 +61,10 @@ class Candidates:
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients; costs O(N)."""
         return self._now.all_eligible()
+
+    def barred(self) -> Bits | None:
+        """Return clients who are surely not eligible, as `Eligibility` has it."""
+        return self._now.barred()
 
     def weight(self, clients: Ints) -> Floats:
         """Return p_i (n,): positive; of all clients they sum to 1."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Ints
 from fedsim.common.errors import PluginError
 from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Law, Request
+from fedsim.selection.law import Law, Memory, Remembering, Request
 
 
 class CheckedLaw:
@@ -22,7 +22,7 @@ class CheckedLaw:
 
     def __init__(self, law: Law, kind: str) -> None:
         self._law, self._kind = law, kind
-        self.finds_shortage = bool(getattr(law, "finds_shortage", False))
+        self.finds_shortage = bool(getattr(law, "finds_shortage", False)) and not isinstance(law, Remembering)
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return what the law selects.
@@ -40,6 +40,15 @@ class CheckedLaw:
         if wrong := _wrong(chosen, request.count, candidates):
             raise self._failure(request, wrong)
         return chosen.astype(np.int64)
+
+    def state(self) -> Memory:
+        """Return what the law remembers; nothing, where it does not say so."""
+        return self._law.state() if isinstance(self._law, Remembering) else {}
+
+    def restore(self, state: Memory) -> None:
+        """Hand back what it remembered."""
+        if isinstance(self._law, Remembering):
+            self._law.restore(state)
 
     def _failure(self, request: Request, what: str) -> PluginError:
         return PluginError(f"selection law {self._kind!r}, round {request.round:,}: {what}")

@@ -36,3 +36,6 @@ class _Blocks:
 
     def all_eligible(self) -> Bools:
         return np.asarray(self._now.all_eligible().reshape(-1, len(self._members)).all(axis=1))
+
+    def barred(self) -> None:
+        """Blocks are asked about one by one."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream
@@ -12,6 +12,8 @@ from fedsim.selection.candidates import Candidates
 
 Streams: TypeAlias = Callable[[Purpose], Stream]
 """A run's draws by their purpose."""
+Memory: TypeAlias = dict[str, NDArray[Any]]
+"""What a law remembers: arrays by name."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,19 @@ class Request:
         return self.draws.uniforms(clients, (index << 40) + self.number)
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A law that remembers something of earlier selections."""
+
+    def state(self) -> Memory:
+        """Return what it remembers."""
+        ...
+
+    def restore(self, state: Memory, /) -> None:
+        """Go on from what `state` returned."""
+        ...
+
+
 class Law(Protocol):
     """A rule by which the server selects among the eligible clients.
 
@@ -63,8 +78,9 @@ class Law(Protocol):
     the built-in laws; without it no theory covers the log. ``finds_shortage`` says that the law, asked for more clients
     than are eligible, returns all who are; the engines then ask it straight away instead of counting.
 
-    What is chosen must follow from the request and the candidates alone: a law that remembers something by itself has
-    forgotten it when a run is resumed.
+    What is chosen must follow from the request and the candidates alone, or from what the law remembers of earlier
+    selections. It then has two more methods: ``state()`` returns that as a mapping of names to arrays, which is kept
+    with a run, and ``restore(state)`` goes on from it. Without them it has forgotten it when a run is resumed.
     """
 
     def select(self, request: Request, candidates: Candidates, /) -> Ints:

@@ -22,8 +22,9 @@ _BUILT_IN = {
     "poisson": "fedsim.selection.poisson:Poisson",
     "age": "fedsim.selection.age:Age",
     "stratified": "fedsim.selection.stratified:Stratified",
+    "inverse_availability": "fedsim.selection.inverse_availability:InverseAvailability",
 }
-_KNOWN_TO_THEORY = [name for name in _BUILT_IN if name not in {"age", "stratified"}]
+_KNOWN_TO_THEORY = [name for name in _BUILT_IN if name not in {"age", "stratified", "inverse_availability"}]
 LAWS: Final = Registry[Law]("a selection law", Law, _BUILT_IN, offered=("weights", "cohort", "streams"))
 
 

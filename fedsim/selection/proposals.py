@@ -6,17 +6,24 @@ no luck. Which one is used depends on the proposals alone, so every engine choos
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.keyed import Purpose
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
+from fedsim.common.keyed import Purpose, mixed_index
 from fedsim.selection.candidates import Eligibility
 from fedsim.selection.law import Request, Streams
 
+if TYPE_CHECKING:
+    from fedsim.selection.screened import Classes
+
 _BLOCKS = 4
-_SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals
+_LEAST_RATE, _LONGEST = 1e-290, 1e150
+_SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals,
+_BY_WEIGHT = 4096  # and of those by weight, which go to the same heavy units again while these cool down, no more
 
 
 class WeightedProposals:
@@ -39,6 +46,9 @@ class WeightedProposals:
         self._units, self._cumulative = units, None if weights is None else np.cumsum(weights)
         if self._cumulative is not None:
             self._cumulative /= self._cumulative[-1]
+        self._guide: NDArray[np.int32] | None = None
+        self._classes: Classes | None = None
+        self._limit = 4.0 / units if weights is None else 4.0  # of a race, for each that is wanted
         self._accepted = 0.5  # share of the proposals lately; it decides how many are made at once, and nothing else
 
     def enough_for(self, wanted: int) -> int:
@@ -47,7 +57,8 @@ class WeightedProposals:
 
     def most_for(self, wanted: int) -> int:
         """Return how many proposals are made for a draw before it turns dense."""
-        return max(_BLOCKS * max(16, 2 * wanted), self._units // _SHARE)
+        share = self._units // _SHARE
+        return max(_BLOCKS * max(16, 2 * wanted), share if self._cumulative is None else min(share, _BY_WEIGHT))
 
     def note(self, proposals: int, accepted: int) -> None:
         """Learn from the last proposals."""
@@ -60,13 +71,58 @@ class WeightedProposals:
             return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
         return np.minimum(np.searchsorted(self._cumulative, draws, side="right"), self._units - 1)
 
+    def propose_unbarred(self, number: int, first: int, count: int, barred: Bits) -> Ints:
+        """Return those of the proposals that are not barred, in their order."""
+        # It takes a compiler along, which those who bar somebody have loaded.
+        from fedsim.selection.screened import guide_to, proposed_by_weight, proposed_evenly
+
+        word = self._proposing.of_clients(number)[0]
+        if self._cumulative is None:
+            return proposed_evenly(word, first, count, self._units, barred)
+        if self._guide is None:
+            self._guide = guide_to(self._cumulative)
+        return proposed_by_weight(word, first, count, self._cumulative, self._guide, barred)
+
+    def race_among(self, number: int, among: Eligibility, barred: Bits, count: int) -> Ints:
+        """Return what `race` returns of all who are eligible and not barred; few others are asked about.
+
+        Times are looked at up to a limit that is raised until enough are in. It is learnt from the last race, and makes
+        no difference to who is first.
+        """
+        from fedsim.selection.screened import classes_of, in_time
+
+        rates = self._rates
+        if self._classes is None:
+            self._classes = classes_of(rates if len(rates) else np.ones(self._units))
+        index, key = mixed_index(number)[0], np.uint64(self._deciding.key)
+        limit, before, further = self._limit * count, 0.0, 3.0
+        chosen, last = np.empty(0, dtype=np.int64), 0.0
+        while len(chosen) < count and before < np.inf:
+            limit = limit if limit < _LONGEST else np.inf  # and all are in
+            units = in_time(key, index, self._classes, limit, barred)
+            times = self._deciding.exponentials(units, number)
+            if len(rates):
+                times /= rates[units]
+            now = ((times >= before) & (times < limit)).nonzero()[0]
+            now = now[among.eligible(units[now])]
+            now = now[np.argsort(times[now], kind="stable")][: count - len(chosen)]
+            chosen, last = np.concatenate([chosen, units[now]]), float(times[now].max(initial=last))
+            limit, before, further = further * limit, limit, min(further**2, _LONGEST)
+        self._limit = 1.2 * last / count if len(chosen) == count else self._limit
+        return chosen
+
+    @cached_property
+    def _rates(self) -> Floats:
+        """(units,) weights, of which one that is lost to rounding in the running sum still has its last place."""
+        if self._cumulative is None:
+            return np.empty(0)
+        return np.maximum(np.diff(self._cumulative, prepend=0.0), _LEAST_RATE)
+
     def race(self, number: int, units: Ints, count: int) -> Ints:
         """Return the first `count` of `units` in an exponential race with rates equal to the weights."""
         times = self._deciding.exponentials(units, number)
         if self._cumulative is not None:
-            weights = np.diff(self._cumulative, prepend=0.0)[units]
-            # A weight lost to rounding in the running sum still deserves its last place.
-            times /= np.maximum(weights, np.finfo(np.float64).tiny)
+            times /= self._rates[units]
         if count < len(units):
             nearest = np.argpartition(times, count - 1)[:count]
             units, times = units[nearest], times[nearest]
@@ -74,10 +130,11 @@ class WeightedProposals:
 
 
 class FirstProposals(NamedTuple):
-    """The first proposals of a draw, and which of them are eligible."""
+    """The first proposals of a draw that are not barred, which of them are eligible, and how many there were in all."""
 
     units: Ints
     eligible: Bools
+    asked: int
 
 
 def ask_first(
@@ -95,9 +152,15 @@ def ask_first(
         Who is eligible.
     """
     sizes = [min(source.enough_for(count), source.most_for(count)) if count else 0 for source, count in draws]
-    units = [source.propose(request.number, 0, size) for (source, _), size in zip(draws, sizes, strict=True)]
-    answers = np.split(among.eligible(np.concatenate(units)), np.cumsum(sizes)[:-1])
-    return [FirstProposals(*pair) for pair in zip(units, answers, strict=True)]
+    barred = among.barred()
+    units = [
+        source.propose(request.number, 0, size)
+        if barred is None
+        else source.propose_unbarred(request.number, 0, size, barred)
+        for (source, _), size in zip(draws, sizes, strict=True)
+    ]
+    answers = np.split(among.eligible(np.concatenate(units)), np.cumsum([len(each) for each in units])[:-1])
+    return [FirstProposals(*found) for found in zip(units, answers, sizes, strict=True)]
 
 
 def draw(
@@ -132,21 +195,30 @@ def draw(
     already = len(chosen)
     missing, asked = count, 0
     most = source.most_for(count)
+    barred = among.barred()
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.
         if first is None or asked:
-            proposals = source.propose(request.number, asked, min(source.enough_for(missing), most - asked))
+            size = min(source.enough_for(missing), most - asked)
+            if barred is None:
+                proposals = source.propose(request.number, asked, size)
+            else:
+                proposals = source.propose_unbarred(request.number, asked, size, barred)
             accepted = proposals[among.eligible(proposals)]
         else:
-            proposals, accepted = first.units, first.units[first.eligible]
-        size = len(proposals)
+            size, accepted = first.asked, first.units[first.eligible]
         source.note(size, len(accepted))
         if count > 1 or len(chosen):
             both = np.concatenate([chosen, accepted])
             accepted = both[np.sort(np.unique(both, return_index=True)[1])][len(chosen) :]
         chosen = np.concatenate([chosen, accepted])[: already + count]
         asked, missing = asked + size, count - (len(chosen) - already)
-    if missing:
+    if missing and barred is not None:
+        from fedsim.common.bits import with_numbers
+
+        raced = source.race_among(request.number, among, with_numbers(barred, chosen), missing)
+        chosen = np.concatenate([chosen, raced])
+    elif missing:
         mask = among.all_eligible()
         mask[chosen] = False
         chosen = np.concatenate([chosen, source.race(request.number, np.flatnonzero(mask), missing)])

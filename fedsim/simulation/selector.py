@@ -2,13 +2,16 @@
 
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.registry import brought
+from fedsim.log.columns import Arrays, part_of, within
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.selection import Candidates, Eligibility, Request, selection_law
+from fedsim.selection import Candidates, Eligibility, Remembering, Request, selection_law
 
 
 class Countable(Eligibility, Protocol):
@@ -95,6 +98,17 @@ class Selector:
         Parameters are those of `try_select`; `everyone` is all who are eligible, where all are to be selected.
         """
         return self._chosen(self._ask(number, turn, count, everyone))
+
+    def state(self) -> Arrays:
+        """Return who was selected last, and what the law remembers."""
+        remembered = self._law.state() if isinstance(self._law, Remembering) else {}
+        return {"last_selected": np.array(self.last_selected), **within("law", remembered)}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned."""
+        self.last_selected = int(state["last_selected"])
+        if isinstance(self._law, Remembering):
+            self._law.restore(part_of("law", state))
 
     def _ask(self, number: int, turn: int, count: int, everyone: Ints | None) -> Ints:
         request = Request(number, count, turn, self._draws, self.last_selected, everyone)

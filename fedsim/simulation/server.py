@@ -33,6 +33,10 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
     wanted, least = server.wanted, server.least
     yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
     while (stop.rounds is None or number < stop.rounds) and (stop.duration is None or clock.now < stop.duration):
+        # 0. A server that is down opens no round.
+        if (up_s := world.outages.up_s(clock.now)) > clock.now:
+            yield clock.at(up_s, Turn.SERVER)
+            continue
         opening(number)
         # 1. Open the round: whoever has waited R_i rounds is free again.
         world.roster.open_round(number)

@@ -45,12 +45,38 @@ class Settled:
     again: bool = False
 
 
+@dataclass(frozen=True)
+class Watch:
+    """What is known of runs that are under way.
+
+    Attributes
+    ----------
+    begun
+        Whether a run has begun wherever it is done.
+    forget
+        Takes that back; a run that is still at it ends by itself when it notices.
+    limit_s
+        Seconds that a run may take, None where there is no limit; asked once a run has taken `soonest_s`.
+    soonest_s
+        Before so many seconds no run is ended.
+    tell
+        Told what a person should know while nothing seems to happen.
+    """
+
+    begun: Callable[[PlannedRun], bool] = lambda _: False
+    forget: Callable[[PlannedRun], None] = lambda _: None
+    limit_s: Callable[[PlannedRun], float | None] = lambda _: None
+    soonest_s: float = 0.0
+    tell: Callable[[str], None] = lambda _: None
+
+
 def dispatch(
     runs: Iterable[PlannedRun],
     backend: Backend,
     task_of: Callable[[PlannedRun], Task],
     retries: int = 2,
     job: Callable[[Task], RunOutcome] = work,
+    watch: Watch | None = None,
 ) -> Generator[Settled, None, None]:
     """Do all runs, and yield each attempt that ends one or is repeated.
 
@@ -63,16 +89,18 @@ def dispatch(
         What is done, where, and as in `fedsim.sweeps.sweep.run_sweep`.
     task_of
         What travels to the worker for a run.
+    watch
+        Looks after runs that are under way.
 
     Raises
     ------
     SweepError
         If the executor cannot be opened, breaks again and again, or has no workers for a minute.
     """
-    dispatcher = _Dispatcher(deque(runs), backend, task_of, retries, job)
+    dispatcher = _Dispatcher(deque(runs), backend, task_of, retries, job, watch or Watch())
     with leaving_no_process(partial(dispatcher.close, at_once=True)):
         yield from dispatcher.work()
-        dispatcher.close()
+        dispatcher.close(at_once=dispatcher.left_behind)
 
 
 @dataclass(eq=False)
@@ -84,25 +112,35 @@ class _Dispatcher:
     _task_of: Callable[[PlannedRun], Task]
     _retries: int
     _job: Callable[[Task], RunOutcome]
+    _watch: Watch
     _suspects: deque[PlannedRun] = field(default_factory=deque)
     _in_flight: dict[Future[RunOutcome], PlannedRun] = field(default_factory=dict)
     _failed: Counter[str] = field(default_factory=Counter)
+    _since: dict[Future[RunOutcome], float] = field(default_factory=dict)
     _executor: Executor | None = None
     _most = 1
     _breaks = 0
     _heard: float = field(default_factory=time.monotonic)
+    _looked: float = field(default_factory=time.monotonic)
+    _told: bool = False
+    left_behind: bool = False
+    """Whether a run was given up that may still be at it."""
 
     def work(self) -> Iterator[Settled]:
         while self._waiting or self._suspects or self._in_flight:
             self._hand_out()
             done, _ = wait(self._in_flight, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
             if done:
-                self._heard = time.monotonic()
+                self._heard, self._told = time.monotonic(), False
                 yield from self._take_back(done)
             else:
                 self._look_for_workers()
+            yield from self._end_overdue()
 
     def close(self, *, at_once: bool = False) -> None:
+        if at_once:
+            for run in self._in_flight.values():
+                self._watch.forget(run)
         if self._executor is not None:
             self._executor.shutdown(wait=not at_once, cancel_futures=at_once)
             self._executor = None
@@ -115,6 +153,7 @@ class _Dispatcher:
         source, most = (self._suspects, 1) if self._suspects else (self._waiting, self._most)
         while source and len(self._in_flight) < most:
             task = self._task_of(source[0])
+            self._watch.forget(source[0])  # an attempt that was lost may have left its mark
             try:
                 future = self._executor.submit(self._job, task)
             except BrokenExecutor:
@@ -129,6 +168,7 @@ class _Dispatcher:
         broken = False
         for future in done:
             run = self._in_flight.pop(future)
+            self._since.pop(future, None)
             error = CancelledError() if future.cancelled() else future.exception()
             if isinstance(error, FedsimError):
                 raise error
@@ -157,18 +197,48 @@ class _Dispatcher:
         """Leave the broken executor; all that was in flight is done again, one at a time."""
         self._suspects.extend(self._in_flight.values())
         self._in_flight.clear()
+        self._since.clear()
         self._breaks += 1
         if self._breaks > max(_MOST_BREAKS, self._retries + 1):
             raise SweepError(f"the executor {self._backend.name} broke {self._breaks} times in a row")
         self.close(at_once=True)
 
     def _look_for_workers(self) -> None:
-        """Do not wait for ever for a cluster that has lost its workers."""
-        if time.monotonic() - self._heard < _PATIENCE_S or self._executor is None:
+        """Do not wait for ever for a cluster that has lost its workers, or that has none for us."""
+        if self._executor is None:
+            return
+        if why := self._backend.lost(self._executor):
+            raise SweepError(f"{self._backend.name}: {why}")
+        if time.monotonic() - self._heard < _PATIENCE_S:
             return
         if self._backend.alive(self._executor) == 0:
             raise SweepError(f"{self._backend.name} has had no workers for {_PATIENCE_S:.0f} s")
+        if self._in_flight and not self._since and not self._told:
+            self._told = True
+            silence = f"for {_PATIENCE_S:.0f} s no run has begun; are its workers busy with something else?"
+            self._watch.tell(f"{self._backend.name}: {silence}")
         self._heard = time.monotonic()
+
+    def _end_overdue(self) -> Iterator[Settled]:
+        """Give up runs that take too long, and free their workers."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_EVERY_S or self._executor is None:
+            return
+        self._looked = now
+        for future, run in list(self._in_flight.items()):
+            if future not in self._since:
+                if self._watch.begun(run):
+                    self._since[future] = now
+                continue
+            took = now - self._since[future]
+            limit = self._watch.limit_s(run) if took >= self._watch.soonest_s else None
+            if limit is not None and took > limit and not future.done():
+                del self._in_flight[future], self._since[future]
+                self._watch.forget(run)
+                how = self._backend.stop(self._executor, future)
+                self.left_behind |= not future.done()
+                why = f"took longer than {limit:g} s, its limit (--timeout), and was given up: {how}"
+                yield self._settled(run, RunOutcome(why, final=True), self._waiting)
 
 
 def _told(error: BaseException) -> str:

@@ -4,8 +4,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.experiment.budget import Need, refusals
 from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
-from fedsim.scenario.permissions import named_files, named_modules
 from fedsim.scenario.sweep import Sweep
+from fedsim.sweeps.inputs import Inputs, inputs_of, origin_of
 
 MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100
@@ -38,12 +37,15 @@ class Point:
         The scenario with these values.
     digest
         Hash of all that its runs depend on but the seed.
+    inputs
+        What its runs read beside the scenario.
     """
 
     index: int
     values: dict[str, Any]
     scenario: Scenario
     digest: str
+    inputs: Inputs = field(default_factory=Inputs)
 
     def run_id(self, seed: int) -> str:
         """Return the name of the run with this seed: a hash of configuration, seed and the version of fedsim."""
@@ -86,7 +88,7 @@ def points_of(scenario: Scenario) -> list[Point]:
             if len(mistakes) >= _MOST_MISTAKES:
                 break
         else:
-            points.append(Point(len(points), values, there, _digest(there)))
+            points.append(Point(len(points), values, there, *_digest(there)))
     if not mistakes and not points:
         mistakes[scenario.mistake(("sweep", "exclude"), "leaves no point to run")] = None
     runs = len(points) * len(seeds_of(scenario))
@@ -122,16 +124,13 @@ def _at(mistake: Mistake, values: Mapping[str, Any], places: Mapping[str, str]) 
     return replace(mistake, message=f"{mistake.message} (at {where})")
 
 
-def _digest(scenario: Scenario) -> str:
+def _digest(scenario: Scenario) -> tuple[str, Inputs]:
     """Hash the resolved configuration and the contents of what it names: files, and modules of the user's own."""
     resolved = {key: value for key, value in scenario.model_dump(mode="json").items() if key not in _WITHOUT_EFFECT}
     digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
-    named = {scenario.folder / name for name in named_files(resolved)} | set(map(_origin, named_modules(resolved)))
-    for file in sorted(file for file in named if file is not None and file.is_file()):
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def _origin(module: str) -> Path | None:
-    spec = find_spec(module)
-    return Path(spec.origin) if spec is not None and spec.origin else None
+    inputs = inputs_of(resolved, scenario.folder)
+    named = {Path(path): known for path, known in inputs.files.items()}
+    named |= {origin: known for name, known in inputs.modules.items() if (origin := origin_of(name)) is not None}
+    for file in sorted(named):
+        digest.update(bytes.fromhex(named[file]))
+    return digest.hexdigest(), inputs

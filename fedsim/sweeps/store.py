@@ -1,14 +1,14 @@
 """The sweep directory: one file for each run, what the sweep is, and what crashed."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import read_table, write_table, write_text
+from fedsim.common.files import read_table, remove, write_table, write_text
 from fedsim.common.json_files import as_json, checksum, finite, read_object
 
 SWEEP_FILE = "sweep.json"
@@ -55,7 +55,11 @@ def sole_writer(folder: Path) -> Iterator[None]:
     except ImportError:  # not on Windows, where two sweeps would do some runs twice, with the same results
         yield
         return
-    with (folder / _LOCK_FILE).open("wb") as lock:
+    try:
+        lock = (folder / _LOCK_FILE).open("wb")
+    except OSError as error:
+        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,13 +67,24 @@ def sole_writer(folder: Path) -> Iterator[None]:
                 f"another sweep is writing to {folder}; wait for it, or choose a folder with --out"
             ) from None
         for left in (*folder.glob(".*.partial"), *(folder / RUNS).glob(".*.partial")):
-            left.unlink(missing_ok=True)
+            remove(left)
         yield
 
 
 def run_file(folder: Path, run_id: str) -> Path:
     """Return where the results of a run are kept."""
     return folder / RUNS / f"{run_id}.parquet"
+
+
+def mark_of(folder: Path, run_id: str) -> Path:
+    """Return the file that is there while a worker is at a run."""
+    return folder / RUNS / f".{run_id}.begun.partial"
+
+
+def take_mark(folder: Path, run_id: str) -> None:
+    """Take away that file, so that the worker ends; where that cannot be done, it goes on."""
+    with suppress(OSError):
+        mark_of(folder, run_id).unlink(missing_ok=True)
 
 
 def write_run(folder: Path, run_id: str, seed: int, metrics: Mapping[str, float]) -> None:
@@ -89,7 +104,7 @@ def write_crash(folder: Path, run_id: str, attempts: int, error: str) -> None:
 def forget_crashes(folder: Path, run_ids: Iterable[str]) -> None:
     """Take back what was noted of crashes."""
     for run_id in crashed(folder).intersection(run_ids):
-        (folder / RUNS / f"{run_id}{_CRASHED}").unlink(missing_ok=True)
+        remove(folder / RUNS / f"{run_id}{_CRASHED}")
 
 
 def complete(folder: Path) -> set[str]:
@@ -117,7 +132,7 @@ def compact(folder: Path) -> Path:
     merged = folder / MERGED_FILE
     write_table(merged, read_runs(folder))
     for file in files:
-        file.unlink(missing_ok=True)
+        remove(file)
     return merged
 
 

@@ -20,8 +20,9 @@ from fedsim.experiment.run_directory import Provenance
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario, import_folders
 from fedsim.sweeps import store
-from fedsim.sweeps.dispatch import Settled, dispatch
+from fedsim.sweeps.dispatch import Settled, Watch, dispatch
 from fedsim.sweeps.executors import Backend, backend_of
+from fedsim.sweeps.patience import LEAST_S, default_limit
 from fedsim.sweeps.plan import Plan, PlannedRun, plan_sweep
 from fedsim.sweeps.results import fingerprint_of, paired, read_results
 from fedsim.sweeps.worker import RunOutcome, Task, work
@@ -71,6 +72,7 @@ def sweep(
     executor: str = "process",
     workers: int | None = None,
     retries: int = 2,
+    timeout: float | None = None,
     report: Report = silent,
     tell: Tell = lambda _: None,
 ) -> Swept:
@@ -89,6 +91,9 @@ def sweep(
         Runs at once; by default one for each processor.
     retries
         Further attempts for a run that is lost.
+    timeout
+        Seconds after which a run is given up and counts as crashed; by default 20 times what the plan estimates for
+        its point, at least 600, and a day where nothing can be estimated.
     report, tell
         Told how much is done, and what went wrong with a run.
 
@@ -106,7 +111,8 @@ def sweep(
     backend = backend_of(executor, None if workers is None else whole("workers", workers, 1))
     plan = plan_sweep(scenario)
     folder = default_directory(scenario) if given is None else given
-    return run_sweep(plan, folder, backend, retries=whole("retries", retries), report=report, tell=tell)
+    again = whole("retries", retries)
+    return run_sweep(plan, folder, backend, retries=again, timeout=timeout, report=report, tell=tell)
 
 
 def run_sweep(
@@ -115,6 +121,8 @@ def run_sweep(
     backend: Backend,
     *,
     retries: int = 2,
+    timeout: float | None = None,
+    options: Sequence[str] = (),
     provenance: Provenance | None = None,
     report: Report = silent,
     tell: Tell = lambda _: None,
@@ -130,6 +138,8 @@ def run_sweep(
         New, or that of an earlier call, whose runs are kept; one on a file system that all workers share.
     backend
         Where runs are done.
+    options
+        How and where it is done, as on the command line; for the command that does the rest.
     provenance
         How the sweep was asked for.
     job
@@ -143,16 +153,23 @@ def run_sweep(
         there = store.complete(folder)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
         kept = sum(run.run_id in there for run in plan.runs)
-        about = _about(plan, Path(directory), provenance)
+        about = _about(plan, Path(directory), provenance, options)
         store.write_sweep(folder, about | {"status": "running"})
         store.forget_crashes(folder, [run.run_id for run in plan.runs])
         status, crashed = "interrupted", {}
 
         def task_of(run: PlannedRun) -> Task:
-            return Task(run.run_id, plan.scenario_of(run), str(folder), places)
+            return Task(run.run_id, plan.scenario_of(run), str(folder), places, plan.points[run.point].inputs)
 
+        watch = Watch(
+            begun=lambda run: store.mark_of(folder, run.run_id).exists(),
+            forget=lambda run: store.take_mark(folder, run.run_id),
+            limit_s=default_limit(plan) if timeout is None else lambda _: timeout,
+            soonest_s=LEAST_S if timeout is None else 0.0,
+            tell=tell,
+        )
         try:
-            with closing(dispatch(missing, backend, task_of, retries, job)) as attempts:
+            with closing(dispatch(missing, backend, task_of, retries, job, watch)) as attempts:
                 crashed = _follow(attempts, len(missing), plan, folder, report, tell)
             status = "crashed" if crashed else "complete"
             about["fingerprint"] = fingerprint_of(read_results(folder))
@@ -192,7 +209,7 @@ def _follow(
     return crashed
 
 
-def _about(plan: Plan, directory: Path, provenance: Provenance) -> dict[str, Any]:
+def _about(plan: Plan, directory: Path, provenance: Provenance, options: Sequence[str]) -> dict[str, Any]:
     scenario = plan.scenario
     return {
         "name": scenario.name,
@@ -206,7 +223,7 @@ def _about(plan: Plan, directory: Path, provenance: Provenance) -> dict[str, Any
         "runs": [vars(run) for run in plan.runs],
         "versions": {"fedsim": __version__, "python": platform.python_version()},
         "platform": platform.platform(),
-        "command": provenance.command("sweep", "--out", portable(str(directory))),
+        "command": provenance.command("sweep", "--out", portable(str(directory)), *options),
     }
 
 

@@ -17,7 +17,8 @@ from fedsim.scenario.habits import Habits
 from fedsim.scenario.units import format_duration
 from fedsim.traces.fit_habits import charging_habits
 from fedsim.traces.fit_idle import idle_habits
-from fedsim.traces.fit_renewal import FittedLaw, check_lengths, cut_share, fit_laws, lengths_on_and_off
+from fedsim.traces.fit_intervals import Intervals, renewal_intervals
+from fedsim.traces.fit_renewal import FittedLaw, Lengths, check_lengths, cut_share, fit_laws, lengths_on_and_off
 
 FitKind: TypeAlias = Literal["renewal", "habits"]
 _PERSONS, _DAYS = 400, 14
@@ -63,6 +64,8 @@ class Fit:
         too little to fit.
     by_hour
         That difference in each of the 24 hours, model less trace; NaN for hours never seen.
+    intervals
+        For renewal, where they were asked for: 95 % intervals of the parameters of `on` and `off`.
     """
 
     availability: dict[str, Any]
@@ -72,6 +75,7 @@ class Fit:
     notes: list[str]
     out_of_sample: Misfit | None = None
     by_hour: list[float] = field(default_factory=list)
+    intervals: Intervals = field(default_factory=dict)
 
 
 class _Fitted(NamedTuple):
@@ -84,7 +88,7 @@ class _Fitted(NamedTuple):
     notes: list[str]
 
 
-def fit(pattern: Pattern, kind: FitKind) -> Fit:
+def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     """Fit a model, and judge it by devices that another fit did not see.
 
     Parameters
@@ -93,6 +97,8 @@ def fit(pattern: Pattern, kind: FitKind) -> Fit:
         The trace laid out by days without repeating, with the devices that are never available.
     kind
         renewal or habits.
+    intervals
+        Also state intervals of the parameters of a renewal model, which takes twenty more fits.
 
     Raises
     ------
@@ -114,6 +120,12 @@ def fit(pattern: Pattern, kind: FitKind) -> Fit:
         out_of_sample, by_hour = misfit(curve, judged), curve - judged
     except ValueError as error:
         found.notes.append(f"not judged out of sample: half of the devices cannot be fitted ({error})")
+    stated: Intervals = {}
+    if intervals and kind == "renewal":
+        try:
+            stated = renewal_intervals(pattern, *_chosen(pattern, found.laws))
+        except ValueError as error:
+            found.notes.append(f"no intervals: {error}")
     return Fit(
         found.availability,
         misfit(found.curve, _recorded_curve(pattern)),
@@ -122,6 +134,7 @@ def fit(pattern: Pattern, kind: FitKind) -> Fit:
         found.notes,
         out_of_sample,
         by_hour.tolist(),
+        stated,
     )
 
 
@@ -149,7 +162,7 @@ def _fit_renewal(pattern: Pattern) -> _Fitted:
             raise ValueError(f"{name}: {error}") from None
     share = float((pattern.spans.ends - pattern.spans.starts).sum()) / (len(pattern.spans) * pattern.covered)
     # The mean that the end of the recording leaves open follows from the other one and the share of time available.
-    open_ = max(lengths, key=lambda name: cut_share(lengths[name]))
+    open_ = _open(lengths)
     known = "on" if open_ == "off" else "off"
     laws = {known: fit_laws(lengths[known])}
     ratio = (1 - share) / share if open_ == "off" else share / (1 - share) if share < 1 else 0.0
@@ -164,6 +177,18 @@ def _fit_renewal(pattern: Pattern) -> _Fitted:
     written = {name: _written(laws[name][0].source) for name in ("on", "off")}
     tried = {name: laws[name] for name in ("on", "off")}
     return _Fitted({"kind": "renewal", **written}, np.full(24, share), tried, {}, notes)
+
+
+def _open(lengths: dict[str, Lengths]) -> str:
+    """Return which of the lengths on and off has more of its time in lengths that were cut short."""
+    return max(lengths, key=lambda name: cut_share(lengths[name]))
+
+
+def _chosen(pattern: Pattern, laws: dict[str, list[FittedLaw]]) -> tuple[dict[str, str], str]:
+    """Return the kinds of the laws that were chosen, and which of them has its mean from the share of time."""
+    lengths = lengths_on_and_off(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
+    kinds = {name: laws[name][0].source["kind"] for name in ("on", "off")}
+    return kinds, _open(dict(zip(("on", "off"), lengths, strict=True)))
 
 
 def _fit_habits(pattern: Pattern) -> _Fitted:

@@ -12,7 +12,7 @@ same way.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def fit_laws(lengths: Lengths, mean: float | None = None) -> list[FittedLaw]:
     least = float(whole.min())
     halves = [Lengths(whole[side::2], cut[side::2]) for side in (0, 1)]
     found = []
-    for fitted in (_exponential, _weibull, _lognormal, _pareto):
+    for fitted in _FITTED.values():
         law = fitted(lengths, mean, least)
         by_half = [fitted(half, mean, least) for half in halves]
         if law is None or None in by_half:
@@ -118,6 +118,23 @@ def fit_laws(lengths: Lengths, mean: float | None = None) -> list[FittedLaw]:
         score = (held_out - law.parameters) / (len(whole) + len(cut))
         found.append(FittedLaw(law.source, float(law.law.mean()), score, _distance(lengths, law.law.sf)))
     return sorted(found, key=lambda each: -each.log_likelihood)
+
+
+class Parameters(NamedTuple):
+    """A law of a given kind, fitted: its mean in seconds, and its parameters, times in seconds."""
+
+    mean: float
+    parameters: dict[str, float]
+
+
+def fit_kind(kind: str, lengths: Lengths, mean: float | None = None) -> Parameters | None:
+    """Fit a law of one kind as `fit_laws` does; None where it cannot be fitted."""
+    if len(lengths.whole) < _FEWEST:
+        return None
+    law = _FITTED[kind](lengths, mean, float(lengths.whole.min()))
+    if law is None:
+        return None
+    return Parameters(float(law.law.mean()), {key: value for key, value in law.source.items() if key != "kind"})
 
 
 class _Law(NamedTuple):
@@ -190,6 +207,14 @@ def _pareto(lengths: Lengths, mean: float | None, least: float) -> _Law | None:
         return None
     law = stats.pareto(steepness, scale=least)
     return _Law({"kind": "pareto", "mean": float(law.mean()), "shape": steepness}, law, 1 + (mean is None))
+
+
+_FITTED: Final[dict[str, Callable[[Lengths, float | None, float], _Law | None]]] = {
+    "exponential": _exponential,
+    "weibull": _weibull,
+    "lognormal": _lognormal,
+    "pareto": _pareto,
+}
 
 
 def _likeliest(law_of: Callable[[float], Any], lengths: Lengths, low: float, high: float) -> float:

@@ -131,7 +131,7 @@ def _read_file(path: Path, form: Form, policy: Policy, columns: Mapping[str, str
         return read_table(path, columns, lenient=policy == "lenient")
     if columns:
         raise TraceError("is no table, so that it has no columns to be named", str(path))
-    data = _bytes(path)
+    data = read_bytes(path)
     if form == "pickle" or (form == "auto" and data[:1] == b"\x80"):
         return read_pickle(str(path), data)
     begin = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -159,7 +159,7 @@ def _read_folder(path: Path, form: Form, policy: Policy) -> Events:
         raise TraceError(message, str(path))
     events, size = Events(str(path), policy == "lenient"), 0
     for file in files:
-        data = _bytes(file)
+        data = read_bytes(file)
         size += len(data)
         if size > LARGEST_FILE:
             raise TraceError(f"holds more than {LARGEST_FILE // 2**20} MiB", str(path))
@@ -171,7 +171,8 @@ def _read_folder(path: Path, form: Form, policy: Policy) -> Events:
     return events
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Return what a file holds; what keeps it from being read is told as a `TraceError`."""
     check_file(path)
     try:
         return path.read_bytes()

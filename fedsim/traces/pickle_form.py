@@ -46,9 +46,20 @@ def read_pickle(source: str, data: bytes) -> Rows:
     TraceError
         If it holds anything else, or has another shape.
     """
+    return _rows(plain_pickle(source, data), source)
+
+
+def plain_pickle(source: str, data: bytes) -> Any:
+    """Return what a pickle of plain values holds.
+
+    Raises
+    ------
+    TraceError
+        If it holds anything but numbers, text, lists and dictionaries.
+    """
     file = io.BytesIO(data)
     try:
-        found = _PlainUnpickler(file).load()
+        return _PlainUnpickler(file).load()
     except KeyError as error:
         code = error.args[0] if error.args else ""
         name = (
@@ -73,7 +84,6 @@ def read_pickle(source: str, data: bytes) -> Rows:
         struct.error,
     ):
         raise TraceError("is not a whole pickle of numbers, text, lists and dictionaries", source) from None
-    return _rows(found, source)
 
 
 def _rows(found: Any, source: str) -> Rows:

@@ -105,6 +105,14 @@ def test_impossible_times(tmp_path: Path, time: str) -> None:
         ("device,start_s,end_s\n" + "d" * 2000 + ",1,2\n", "has a device name of 2,000 bytes"),
         ("device,start_s,end_s\na,2,2\n", "has no interval that could be used (1 written)"),
         ("{}" * 20, "unknown column"),
+        (
+            "id,from,to\na,1,2\n",
+            "'id'; known are condition, device, end_s, start_s; fedsim trace import makes a trace of",
+        ),
+        (
+            "device,start_s,end_s\na,2026-01-05,2\n",
+            "not '2026-01-05'; fedsim trace import makes a trace of a table with d",
+        ),
     ],
 )
 def test_mistakes_in_a_csv_file(tmp_path: Path, text: str, complaint: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fedsim.bridges.schedule import COLUMNS, export_schedule
+from fedsim.bridges.schedule import export_schedule
+from fedsim.bridges.schedule_format import COLUMNS
 from fedsim.common.errors import RunError
 from fedsim.experiment.result import Result
 from fedsim.experiment.run import simulate

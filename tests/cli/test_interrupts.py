@@ -10,7 +10,7 @@ import pytest
 
 from fedsim import __main__
 from fedsim.common.errors import RunError
-from fedsim.common.files import write_text
+from fedsim.common.files import remove, write_text
 from tests.command import fedsim, variables
 from tests.conftest import LIMIT_S
 
@@ -62,3 +62,22 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(RunError, match=r"page\.html cannot be written: Read-only file system"):
         write_text(tmp_path / "page.html", "x")
+
+
+def test_a_file_that_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a run showed a traceback where its journal could not be removed."""
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    for path in (file, folder / "inside"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+        remove(path.parent if path.parent == folder else path)
+        assert not path.exists()
+    remove(file)
+    file.write_text("")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(RunError, match="file cannot be removed: Input/output error"):
+        remove(file)

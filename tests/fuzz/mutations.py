@@ -1,11 +1,16 @@
-"""Accidents that happen to files: to their bytes, to their JSON, to their tables, to lines of text."""
+"""Accidents that happen to files: to their bytes, JSON, tables, arrays, to lines of text, and to what is packed."""
 
+import gzip
 import json
+import pickle
 import random
+import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 ODD: list[Any] = [
@@ -63,6 +68,18 @@ def of_lines(draw: random.Random, path: Path) -> None:
 def of_json(draw: random.Random, path: Path) -> None:
     """Put something odd at a place in a JSON file, or take what is there away."""
     data = json.loads(path.read_text(encoding="utf-8"))
+    _put(draw, data)
+    path.write_text(json.dumps(data), encoding="utf-8")
+
+
+def of_pickle(draw: random.Random, path: Path) -> None:
+    """Do the same to what is pickled."""
+    data = pickle.loads(path.read_bytes())
+    _put(draw, data)
+    path.write_bytes(pickle.dumps(data, draw.randrange(pickle.HIGHEST_PROTOCOL + 1)))
+
+
+def _put(draw: random.Random, data: Any) -> None:
     places: list[tuple[Any, Any]] = []
 
     def walk(at: Any) -> None:
@@ -78,7 +95,46 @@ def of_json(draw: random.Random, path: Path) -> None:
             at.pop(key, None)
         elif isinstance(at, dict) or key < len(at):
             at[key] = draw.choice(ODD)
-    path.write_text(json.dumps(data), encoding="utf-8")
+
+
+def of_packed(draw: random.Random, path: Path) -> None:
+    """Let something happen to the bytes that are packed, and pack them again."""
+    content = gzip.decompress(path.read_bytes())
+    path.write_bytes(content)
+    of_bytes(draw, path)
+    path.write_bytes(gzip.compress(path.read_bytes(), 1))
+
+
+def of_arrays(draw: random.Random, path: Path) -> None:
+    """Change an array of an archive, or the bytes of one within it."""
+    with np.load(path) as opened:
+        arrays = dict(opened)
+    name = draw.choice(sorted(arrays))
+    array = arrays[name]
+    ways: list[Callable[[], Any]] = [
+        *(lambda: array[:0], lambda: array[:1], lambda: array.T, lambda: array[..., None], lambda: np.float64(1)),
+        *(
+            lambda: array.astype(draw.choice(["U3", "O", ">i2", "c16", "?", "M8[s]"])),
+            lambda: array.astype(float) - 1e300,
+        ),
+        *(lambda: array * np.nan, lambda: np.concatenate([array, array]), lambda: np.zeros((0, 0))),
+    ]
+    if draw.random() < 0.1:
+        del arrays[name]
+    else:
+        with suppress(TypeError, ValueError, IndexError), np.errstate(all="ignore"):
+            arrays[name] = draw.choice(ways)()
+    np.savez(path, **arrays)
+    if draw.random() < 0.3:
+        with zipfile.ZipFile(path) as members:
+            inside = {member: members.read(member) for member in members.namelist()}
+        member = draw.choice(sorted(inside))
+        path.write_bytes(inside[member])
+        of_bytes(draw, path)
+        inside[member] = path.read_bytes()
+        with zipfile.ZipFile(path, "w", draw.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as members:
+            for each, content in inside.items():
+                members.writestr(each, content)
 
 
 def of_table(draw: random.Random, path: Path) -> None:
@@ -117,5 +173,8 @@ def mutate(draw: random.Random, path: Path) -> None:
         ".yaml": (of_lines, of_lines, of_lines, of_bytes),
         ".csv": (of_lines, of_lines, of_bytes),
         ".tsv": (of_lines, of_lines, of_bytes),
+        ".pickle": (of_pickle, of_pickle, of_bytes),
+        ".gz": (of_packed, of_packed, of_bytes),
+        ".npz": (of_arrays, of_arrays, of_bytes),
     }.get(path.suffix, (of_bytes,))
     draw.choice(known)(draw, path)

@@ -1,6 +1,7 @@
 """The report of a comparison: what was set and what came out differently."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.report import report_comparison
+from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.side_by_side import frequency_data, loss_data
 from fedsim.report.comparison_report import comparison_document
 from fedsim.report.finished_run import read_run
@@ -64,6 +66,24 @@ def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
         ("B", "fedavg"),
         ("B", "debiased_fedavg"),
     ]
+
+
+def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, Path]) -> None:
+    frequencies, losses = comparison_document(*pair).charts["results"]
+    assert isinstance(frequencies, Chart)
+    assert isinstance(losses, Chart)
+    runs = [read_run(path) for path in pair]
+    counts = [np.sort(run.clients["participations"].to_numpy()) for run in runs]
+    shares = [100 * each[-(len(each) // 10) :].sum() / each.sum() for each in counts]
+    assert plain(frequencies.title) == (
+        f"The busiest tenth takes {shares[0]:.1f} % of the turns in A and {shares[1]:.1f} % of the turns in B"
+    )
+    ends = {
+        letter: min((each.points.mean[-1], each.optimizer) for each in loss_data(runs, "AB") if each.letter == letter)
+        for letter in "AB"
+    }
+    for letter, (_, name) in ends.items():
+        assert re.search(rf"{name} [0-9.e-]+ in {letter}", plain(losses.title))
 
 
 def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> None:

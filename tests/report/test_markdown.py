@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.report.markdown import block, code, escape, summary, table
+from fedsim.common.markdown import block, code, escape, table
+from fedsim.report.markdown import summary
 from fedsim.report.page import document_of
 
 from .runs import DEGENERATE, write_manifest

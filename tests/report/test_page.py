@@ -18,9 +18,9 @@ from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, wri
 VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
 
-_OTHERS = {"staleness", "places", "optimum", "loss-time", "gradient-time"}
+_OTHERS = {"staleness", "places", "optimum", "loss-time", "gradient-time", "tenths", "zone-frequency"}
 NAMES = tuple(name for name in BUILTIN if name not in _OTHERS)
-"""What the report of a run in rounds shows, where the problem knows no optimum and time goes with the rounds."""
+"""What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
 
 SLIDERS = ("what-if-bars", "what-if-curve")
 """What a script draws where there is one."""

@@ -156,7 +156,20 @@ def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
     titles = [chart.title for chart in sweep_charts(sweep, choice(sweep), headlines(sweep))["trends"]]
     assert len(titles) == 2
     assert not any(title.startswith(("The same", "That ")) for title in titles)
+    assert all(": 1 min at R = 0, 1 min 1 s at R = 4" in plain(title) or ": 60" in title for title in titles)
     assert "From R = 0 to R = 4, the loss of fedavg goes from 60 to 61 (+1.000 ± 0)." in told(sweep)
+
+
+def test_the_title_of_a_chart_names_both_extremes(tmp_path: Path) -> None:
+    points, levels = [{SEPARATION: r} for r in (0, 4, 8, 12)], [0.3, 0.5, 0.1, 0.5]
+    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: levels[index], PACE: 960.0}))
+    (chart,) = sweep_charts(sweep, choice(sweep), headlines(sweep))["bias"]
+    assert plain(chart.title) == "Misplaced turns: 5.0 % at R = 8, 25.0 % at 2 settings"
+    flat = read_sweep(
+        write_points(tmp_path / "f", points, lambda index, _: {PACE: 960.0} | ({L1: 0.3} if index else {}))
+    )
+    (chart,) = sweep_charts(flat, choice(flat), headlines(flat))["bias"]
+    assert plain(chart.title) == "Misplaced turns: 15.0 % at every setting that has it"
 
 
 def test_many_lines_become_a_map(tmp_path: Path) -> None:

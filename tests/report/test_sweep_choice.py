@@ -67,6 +67,22 @@ def test_at_the_same_pace_the_most_even_is_the_best(tmp_path: Path) -> None:
     assert "Next best is R = 2 with 30.0 % (+10.0 ± " in text
 
 
+@pytest.mark.parametrize(
+    ("hours", "tail"),
+    [
+        ((10, 20), ", at the same pace as all others but for 2 times the device-hours a round of the thriftiest"),
+        ((20, 10), ", at the same pace as all others and for the least device-hours a round"),
+        ((10, 10), ", at the same pace as all others"),
+    ],
+)
+def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: tuple[int, int], tail: str) -> None:
+    def measure(index: int, _: int) -> dict[str, float]:
+        return {L1: 0.8 - 0.4 * index, PACE: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
+
+    title, _ = said(read_sweep(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure)))
+    assert title == f"R = 1: fewest misplaced turns (20.0 %){tail}"
+
+
 def test_one_that_is_best_in_both_is_not_said_to_be_as_slow_as_the_others(tmp_path: Path) -> None:
     title, _ = said(sweep_of(tmp_path, [(0.8, 900), (0.4, 960)]))
     assert title == "R = 1: fewest misplaced turns (20.0 %), and none is faster"

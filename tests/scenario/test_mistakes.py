@@ -48,7 +48,8 @@ def complaints(path: Path, *overrides: str) -> list[str]:
         (
             ("cohort: 2", "cohort: 2, selection: midzno"),
             "FILE:4:32: error: server.selection: must be one of 'midzuno', 'uniform', 'successive', 'groups', "
-            "'cyclic', 'bernoulli', 'poisson', 'age' or 'stratified', not 'midzno'; did you mean 'midzuno'?",
+            "'cyclic', 'bernoulli', 'poisson', 'age', 'stratified' or 'inverse_availability', not 'midzno'; "
+            "did you mean 'midzuno'?",
         ),
         (
             ("devices: 10", "weight: {kind: zpif}\n    devices: 10"),

@@ -21,6 +21,12 @@ from tests.conftest import SMALL, Write
         ("{grid: {server.pause: [.inf]}}", "the values of 'server.pause' must be finite"),
         ("{grid: {a: [1]}, zip: {a: [1]}}", "'a' is in `grid` and in `zip`"),
         ("{zip: {a: [1], b: [1, 2]}}", "equally long, but 'a' has 1, 'b' has 2"),
+        ("{zip: {server.cohort: [1, 2]}, tuned: [server.pause]}", "`tuned` names 'server.pause', which is not under"),
+        ("{zip: {server.cohort: [1, 2]}, tuned: [server.cohort]}", "must tell its settings apart"),
+        (
+            "{zip: {server.cohort: [1, 1], server.pause: [1s, 2s]}, tuned: [server.pause]}",
+            "must tell its settings apart",
+        ),
         ("{grid: {server.cohort: [1]}, exclude: [{server.cohrt: 1}]}", "did you mean 'server.cohort'?"),
         ("{seeds: 0}", "sweep.seeds: must be at least 1, not 0"),
         ("{seeds: [4, 5, 4]}", "has 4 twice"),

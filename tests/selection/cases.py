@@ -25,6 +25,9 @@ class Among:
         self.asked_all += 1
         return self.mask.copy()
 
+    def barred(self) -> NDArray[np.uint64] | None:
+        return None
+
 
 def shown(mask: ArrayLike, last: ArrayLike | None = None) -> Candidates:
     """Return candidates of weight 1 / N with a fixed mask, selected last in the rounds `last`."""

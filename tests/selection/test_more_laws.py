@@ -41,7 +41,11 @@ def logged(case: Scenario, engine: str) -> Log:
 
 @pytest.mark.parametrize(
     ("law", "server"),
-    [(law, server) for law in ("age", "stratified") for server in (SYNC, {**SYNC, "shortage": "proceed"}, BUFFERED)]
+    [
+        (law, server)
+        for law in ("age", "stratified", "inverse_availability")
+        for server in (SYNC, {**SYNC, "shortage": "proceed"}, BUFFERED)
+    ]
     + [("poisson", SYNC), ("poisson", {**SYNC, "shortage": "proceed", "cohort": 20})],
 )
 def test_both_engines_write_the_same_tables(law: str, server: dict[str, Any]) -> None:
@@ -174,7 +178,7 @@ def test_what_the_laws_cannot_do() -> None:
         Scenario.model_validate(
             {"stop": {"duration": "1d"}, "population": MIXED, "server": {"cohort": 4, "selection": "poisson"}}
         )
-    for law in ("age", "stratified"):
+    for law in ("age", "stratified", "inverse_availability"):
         case = scenario(law, SYNC)
         assert theory_of(case.server.selection) is None
         with pytest.raises((ChainError, ScenarioError), match="no theory covers the selection law"):

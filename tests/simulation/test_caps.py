@@ -24,7 +24,7 @@ from tests.conftest import Load, Write
 from tests.scenarios import buffered_scenarios, scenarios
 from tests.simulation import test_engines_agree as engines
 from tests.simulation import test_journal as resumption
-from tests.simulation.test_engines_agree import traces, worlds
+from tests.simulation.test_engines_agree import MANY, traces, worlds
 
 __all__ = ["traces"]  # a fixture
 
@@ -92,7 +92,7 @@ def test_caps_are_kept_in_both_engines(data: dict[str, Any], traces: Path) -> No
 
 
 @pytest.mark.long
-@settings(max_examples=450)
+@settings(max_examples=MANY)
 @given(data=capped(EVERY))
 def test_caps_are_kept_in_both_engines_many_times(data: dict[str, Any], traces: Path) -> None:
     check(data, traces)

@@ -1,6 +1,7 @@
 """The two engines write identical tables: random scenarios over every feature, and cases that are easily missed."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from tests.scenarios import buffered_scenarios, scenarios
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
 # Around changes of the clocks, and in a week without any.
 STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z", "2026-04-04T06:00:00.25Z"]
+
+MANY = int(os.environ.get("FEDSIM_MANY", "120"))
+"""Examples of each long test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` runs more."""
 
 
 @pytest.fixture(scope="session")
@@ -104,11 +108,28 @@ def rests(devices: int) -> st.SearchStrategy[Any]:
     return st.sampled_from(sources)
 
 
+def shocks() -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Shocks of every kind, so frequent that short runs meet them, and some that end on whole minutes."""
+    minutes = {"begin": "2026-01-05T00:05:00Z", "end": "2026-01-05T00:09:00Z"}
+    kinds: list[dict[str, Any]] = [
+        {"of": "zone", "share": 0.5, "every": "4m", "length": {"kind": "lognormal", "median": "2m", "sigma": 1.5}},
+        {"of": "group", "down": 0.3, "correlation": 0.4, "length": {"kind": "exponential", "mean": "90s"}},
+        {"of": "server", "every": "5m", "length": "40s"},
+        {"of": "server", "windows": [minutes]},
+        {"windows": [minutes, {"begin": "2026-01-05T02:00", "end": "2026-01-05T03:00"}], "share": 0.7},
+        {"days": ["2026-01-05", "2026-03-29"], "share": 0.2},
+        {"windows": [{"begin": "2026-01-05T00:04:00Z"}], "share": 0.3, "groups": ["first"]},
+        {"windows": [{"begin": "2026-01-05T00:03:00Z"}], "recovery": {"kind": "exponential", "mean": "3m"}},
+    ]
+    return st.lists(st.sampled_from(kinds), max_size=3, unique_by=str)
+
+
 @st.composite
 def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> dict[str, Any]:
     """Scenarios of `tests.scenarios` in which the devices live by every kind of availability, all over the world."""
     data: dict[str, Any] = draw(scenarios() if of is None else of).model_dump(mode="json")
     data["start"] = draw(st.sampled_from(STARTS))
+    data["shocks"] = draw(st.one_of(st.just([]), shocks()))
     for group in data["population"]:
         group["time_zone"] = draw(time_zones(group["devices"]))
         if draw(st.integers(0, 3)):
@@ -176,6 +197,24 @@ def test_coincidences(scenario: Scenario, traces: Path) -> None:
     check(data, traces)
 
 
+@settings(max_examples=10)
+@given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
+def test_shocks(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
+    """What takes devices and the server out comes at the same instants in both engines, and is over there too."""
+    data = scenario.model_dump(mode="json") | {"shocks": befall}
+    data["server"]["patience"] = "1h"
+    check(data, traces)
+
+
+@pytest.mark.long
+@settings(max_examples=60)
+@given(scenario=st.one_of(scenarios(), buffered_scenarios()), befall=shocks())
+def test_shocks_many_times(scenario: Scenario, befall: list[dict[str, Any]], traces: Path) -> None:
+    data = scenario.model_dump(mode="json") | {"shocks": befall}
+    data["server"]["patience"] = "1h"
+    check(data, traces)
+
+
 @settings(max_examples=5)
 @given(data=worlds(buffered_scenarios()))
 def test_both_engines_write_the_same_tables_of_a_buffered_server(data: dict[str, Any], traces: Path) -> None:
@@ -189,7 +228,7 @@ def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> 
 
 
 @pytest.mark.long
-@settings(max_examples=250)
+@settings(max_examples=MANY)
 @given(
     data=st.one_of(worlds(buffered_scenarios()), buffered_scenarios().map(lambda case: case.model_dump(mode="json")))
 )
@@ -198,14 +237,14 @@ def test_both_engines_write_the_same_tables_of_a_buffered_server_many_times(data
 
 
 @pytest.mark.long
-@settings(max_examples=250)
+@settings(max_examples=MANY)
 @given(data=worlds())
 def test_both_engines_write_the_same_tables_many_times(data: dict[str, Any], traces: Path) -> None:
     check(data, traces)
 
 
 @pytest.mark.long
-@settings(max_examples=200)
+@settings(max_examples=MANY)
 @given(scenario=scenarios())
 def test_coincidences_many_times(scenario: Scenario, traces: Path) -> None:
     check(scenario.model_dump(mode="json"), traces)

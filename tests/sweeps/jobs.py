@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedsim.scenario import Scenario
 from fedsim.sweeps.pilot import Estimate
-from fedsim.sweeps.store import write_run
+from fedsim.sweeps.store import mark_of, write_run
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
 
@@ -37,6 +37,22 @@ def fails(task: Task) -> RunOutcome:
     if task.scenario.seed == 0:
         return RunOutcome("out of luck")
     return RunOutcome("a bad idea", final=True) if task.scenario.seed == 1 else work(task)
+
+
+def hangs(task: Task) -> RunOutcome:
+    """Never end at seed 1; do all other runs."""
+    if task.scenario.seed == 1:
+        mark_of(Path(task.folder), task.run_id).touch()
+        time.sleep(10_000)
+    return work(task)
+
+
+def stands_still(task: Task) -> RunOutcome:
+    """Stop the worker at seed 1, as a machine that swaps does; do all other runs."""
+    if task.scenario.seed == 1:
+        mark_of(Path(task.folder), task.run_id).touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return work(task)
 
 
 def pilot_dies(scenario: Scenario, _budget_s: float) -> Estimate:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -16,9 +17,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.scenario import Scenario
+from fedsim.sweeps.results import read_results
 from tests.command import fedsim_process as fedsim
 from tests.conftest import LIMIT_S, Write
-from tests.sweeps.sweeping import SLOW, alive, children, command, done_here, results, run_files, started, until
+from tests.sweeps.sweeping import SLOW, alive, children, command, done_here, results, run_files, session, started, until
 
 needs_dask = pytest.mark.skipif(not find_spec("distributed"), reason="needs dask[distributed]: pip install '.[dask]'")
 needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="needs ray: pip install '.[ray]'")
@@ -40,8 +42,8 @@ def listening(port: int) -> bool:
 class Cluster:
     """An address for ``--executor``, and the processes that do the runs."""
 
-    def __init__(self, executor: str, workers: Callable[[], list[int]]) -> None:
-        self.executor, self.workers = executor, workers
+    def __init__(self, executor: str, workers: Callable[[], list[int]], head: int = 0) -> None:
+        self.executor, self.workers, self.head = executor, workers, head
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     start += ["--object-store-memory=100000000"]
     with started(start) as head:
         until(lambda: listening(port) and _workers(head.pid) is not None)
-        yield Cluster(f"ray=127.0.0.1:{port}", lambda: _workers(head.pid))
+        yield Cluster(f"ray=127.0.0.1:{port}", lambda: _workers(head.pid), head.pid)
         head.send_signal(signal.SIGTERM)
         head.wait(30)
     subprocess.run(["rm", "-rf", str(folder)], check=False, timeout=LIMIT_S)
@@ -97,6 +99,50 @@ def _title(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return ""
+
+
+OWN = """\
+stop: {rounds: 5}
+population: [{devices: 6}]
+server: {cohort: 2}
+metrics: ["own_of_clusters:Own"]
+sweep: {seeds: 4}
+"""
+METRIC = """\
+import time
+
+class Own:
+    name = "own.value"
+    unit = ""
+    meaning = "a number"
+
+    def measure(self, run):
+        DO
+"""
+
+
+def check_own_code(cluster: Cluster, file: Path, ended: str) -> None:
+    """Edit a module between two sweeps on the same workers; let it hang in a third."""
+    module = file.with_name("own_of_clusters.py")
+
+    def swept(name: str, do: str, *more: str) -> tuple[int, str, list[float]]:
+        module.write_text(METRIC.replace("DO", do))
+        folder = file.with_name(name)
+        how = ("--executor", cluster.executor, "--allow-plugins", "--no-report", *more)
+        done = fedsim("sweep", file, "--out", folder, *how)
+        table = read_results(folder)
+        return done.returncode, done.stderr, table.filter(table["metric"] == "own.value")["value"].to_list()
+
+    for number in (1.0, 2.0):
+        assert swept(str(number), f"return {number}")[::2] == (0, [number] * 4)
+    mark = file.with_name("hung")
+    hangs = f"import os; first = not os.path.exists({str(mark)!r}); open({str(mark)!r}, 'w'); "
+    hangs += "time.sleep(1e6 if first else 0); return 3.0"
+    code, said, values = swept("hanging", hangs, "--timeout", "4s")
+    assert (code, values) == (3, [3.0] * 3), said
+    assert "took longer than 4 s, its limit (--timeout), and was given up: its " in said
+    assert ended in said
+    assert swept("hanging", hangs)[::2] == (0, [3.0] * 4)
 
 
 def check_sweep(cluster: Cluster, slow: Path, folder: Path) -> None:
@@ -136,6 +182,12 @@ def check_resume(cluster: Cluster, slow: Path, folder: Path) -> None:
 @needs_dask
 def test_dask_with_a_worker_killed(dask: Cluster, write: Write, tmp_path: Path) -> None:
     check_sweep(dask, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s")
+    assert len(dask.workers()) == 1
+
+
+@needs_dask
+def test_dask_with_code_of_one_s_own(dask: Cluster, write: Write) -> None:
+    check_own_code(dask, write(OWN, "own.fedsim.yaml"), "Dask worker tcp://127.0.0.1:")
     assert len(dask.workers()) == 1
 
 
@@ -182,6 +234,23 @@ def test_a_scheduler_that_dies(write: Write, tmp_path: Path) -> None:
 @needs_ray
 def test_ray_with_a_worker_killed(ray: Cluster, write: Write, tmp_path: Path) -> None:
     check_sweep(ray, write(SLOW, "slow.fedsim.yaml"), tmp_path / "s")
+
+
+@needs_ray
+def test_ray_with_code_of_one_s_own_and_then_without_its_head(ray: Cluster, write: Write, tmp_path: Path) -> None:
+    """Without the head the sweep ends with exit code 3, in our words, and the same command does the rest elsewhere."""
+    check_own_code(ray, write(OWN, "own.fedsim.yaml"), "Ray worker was ended")
+    folder, slow = tmp_path / "s", write(SLOW, "slow.fedsim.yaml")
+    with started(command("sweep", slow, "--out", folder, "--executor", ray.executor)) as driver:
+        until(lambda: run_files(folder))
+        for pid in session(ray.head):
+            os.kill(pid, signal.SIGKILL)
+        _, said = driver.communicate(timeout=120)
+    assert driver.returncode == 3, said
+    assert "error: the executor cannot be opened (ray=" in said or "head of the Ray cluster cannot be reached" in said
+    assert not re.search(r"Traceback|rpc_client|GCS", said)
+    assert json.loads((folder / "sweep.json").read_text())["status"] == "incomplete"
+    assert fedsim("sweep", slow, "--out", folder).returncode == 0
 
 
 @needs_ray

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -12,12 +13,13 @@ from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
-from fedsim.sweeps import store
+from fedsim.sweeps import patience, store
 from fedsim.sweeps.executors import Backend, backend_of
+from fedsim.sweeps.pilot import Estimate
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.results import paired, read_results
 from fedsim.sweeps.sweep import Swept, run_sweep, sweep
-from fedsim.sweeps.worker import work
+from fedsim.sweeps.worker import RunOutcome, Task, work
 from tests.command import fedsim, fedsim_process
 from tests.conftest import Write
 from tests.sweeps import jobs
@@ -319,14 +321,20 @@ def test_a_driver_that_is_killed_leaves_no_orphans_and_is_resumed(slow: Path, tm
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("everyone", [True, False], ids=["terminal", "kill"])
-def test_an_interrupt_keeps_what_is_done_and_leaves_no_orphans(slow: Path, tmp_path: Path, everyone: bool) -> None:
-    """As by Ctrl-C, which a terminal sends to the whole process group, or by `kill -INT` to the driver alone."""
+@pytest.mark.parametrize(
+    ("everyone", "what"),
+    [(True, signal.SIGINT), (False, signal.SIGINT), (False, signal.SIGTERM)],
+    ids=["terminal", "kill", "end of a job"],
+)
+def test_an_interrupt_keeps_what_is_done_and_leaves_no_orphans(
+    slow: Path, tmp_path: Path, everyone: bool, what: signal.Signals
+) -> None:
+    """As by Ctrl-C, which a terminal sends to the whole process group, or by `kill` to the driver alone."""
     folder = tmp_path / "s"
     with started(command("sweep", slow, "--out", folder, "--workers", 2)) as driver:
         until(lambda: len(run_files(folder)) >= 2)
         workers = children(driver.pid, "spawn_main")
-        (os.killpg if everyone else os.kill)(driver.pid, signal.SIGINT)
+        (os.killpg if everyone else os.kill)(driver.pid, what)
         _, said = driver.communicate(timeout=60)
         assert driver.returncode == 130
         assert "Traceback" not in said
@@ -352,6 +360,39 @@ def test_an_interrupt_at_any_moment_is_clean(swept: Path, tmp_path: Path) -> Non
             assert (driver.returncode, "Traceback" in said) == (130, False), said
             until(lambda: not session(driver.pid), 20)
         shutil.rmtree(folder)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", [jobs.hangs, jobs.stands_still])
+def test_a_run_that_takes_too_long_is_given_up(swept: Path, tmp_path: Path, job: Callable[[Task], RunOutcome]) -> None:
+    """It costs no other run anything, and the next call does it."""
+    said: list[str] = []
+    plan, folder = plan_sweep(Scenario.load(swept, ["sweep={seeds: 4}"])), tmp_path / "s"
+    one = run_sweep(plan, folder, backend_of("process", 2), timeout=2.0, job=job, tell=said.append)
+    assert [run.seed for run in one.crashed] == [1]
+    assert len(run_files(folder)) == 3
+    (line,) = said
+    assert "took longer than 2 s, its limit (--timeout), and was given up: its process was ended" in line
+    assert line.endswith("; given up after attempt 1")
+    assert json.loads((folder / "sweep.json").read_text())["status"] == "crashed"
+    assert not run_sweep(plan, folder, backend_of("process", 2)).crashed
+
+
+def test_how_long_a_run_may_take_by_default(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_sweep(Scenario.load(swept))
+    for estimate, limit in ((None, 86_400), (Estimate(0.1, 0.1, 0.1), 600), (Estimate(100.0, 50.0, 200.0), 2_000)):
+        monkeypatch.setattr(patience, "estimates", lambda _, estimate=estimate: [estimate])
+        limit_s = patience.default_limit(plan)
+        assert [limit_s(run) for run in plan.runs[:4]] == [limit] * 4
+
+
+def test_the_command_that_does_the_rest_says_how(swept: Path, tmp_path: Path) -> None:
+    how = ["--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1", "--retries", "0", "--timeout", "1h"]
+    assert fedsim("sweep", swept, "--out", tmp_path / "s", "--no-report", *how).returncode == 0
+    assert json.loads((tmp_path / "s" / "sweep.json").read_text())["command"].endswith(" ".join(how))
+    for given, words in (("soon", "soon"), ("0s", "must be longer than nothing"), ("-1s", "-1s")):
+        done = fedsim("sweep", swept, "--out", tmp_path / "s", "--timeout", given)
+        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
 def test_the_same_job_is_what_a_worker_does_by_default(swept: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fedsim.availability.trace import Policy, TraceError, read_rows, write_trace
 from fedsim.traces.cleaning import Cleaning
 from fedsim.traces.imports import Form, Imported, import_trace
+from tests.command import fedsim
 
 
 def imported(
@@ -387,3 +388,24 @@ def test_a_wild_date_is_not_the_base(tmp_path: Path) -> None:
     )
     found = import_trace(tmp_path / "t.csv")
     assert (found.base, found.stray) == (datetime(2020, 2, 1, tzinfo=UTC), 1)
+
+
+def test_a_table_that_needs_no_import_is_told_so(tmp_path: Path) -> None:
+    """Without a file to write: said, and nothing is written; anything else wants a name for the trace."""
+    (tmp_path / "mine.csv").write_text("device,start_s,end_s\na,0,3600\n")
+    done = fedsim("trace", "import", "mine.csv", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "mine.csv\n")
+    assert (
+        "mine.csv: has the form that scenarios read, so that it can be used as it is, without any import" in done.stderr
+    )
+    assert "Use it: availability: {kind: trace, file: mine.csv, base: THE INSTANT OF SECOND 0}" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.csv"]
+    for more in (["--since", "0s"], ["--min-length", "60s"]):
+        assert (
+            "name the trace to write, such as mine.parquet"
+            in fedsim("trace", "import", "mine.csv", *more, cwd=tmp_path).stderr
+        )
+    (tmp_path / "other.csv").write_text("id,from,to\na,2026-03-01T22:00:00Z,2026-03-02T05:00:00Z\n")
+    asked = fedsim("trace", "import", "other.csv", "--columns", "device=id,start=from,end=to", cwd=tmp_path)
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert "--out: name the trace to write, such as other.parquet" in " ".join(asked.stderr.split())

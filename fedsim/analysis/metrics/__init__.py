@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from fedsim.analysis.available_time import AvailableTime
 from fedsim.analysis.metrics.learning import LEARNING
 from fedsim.analysis.metrics.metric import Measurement, Metric
 from fedsim.analysis.metrics.view import LogView, Setting
@@ -24,6 +25,7 @@ BUILTIN: Final = {
     "sessions": f"{_ROOM}.sessions:Sessions",
     "staleness": f"{_ROOM}.buffered:Staleness",
     "participation": f"{_ROOM}.participation:Participation",
+    "tenths": f"{_ROOM}.tenths:Tenths",
     "separation": f"{_ROOM}.privacy:Separation",
     "population": f"{_ROOM}.population:Population",
     "places": f"{_ROOM}.buffered:Places",
@@ -100,7 +102,11 @@ def metric_part(group: str) -> str:
 
 
 def measure(
-    log: Recorded, clients: pl.DataFrame, setting: Setting, own: Sequence[Measurement] = ()
+    log: Recorded,
+    clients: pl.DataFrame,
+    setting: Setting,
+    own: Sequence[Measurement] = (),
+    available: AvailableTime | None = None,
 ) -> dict[str, float]:
     """Return the metrics of the log, by name; one that has no samples is left out.
 
@@ -114,8 +120,10 @@ def measure(
         What there is to know about the scenario.
     own
         What is measured beside the built-in metrics.
+    available
+        The time for which devices were available; None where that is not known, or all of it.
     """
-    run = LogView(log.rounds, log.gauges, clients, setting, log.ended_s, log.participations)
+    run = LogView(log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, available=available)
     measurements = [*(METRICS[kind]() for kind in BUILTIN), *own]
     metrics: dict[str, float] = {}
     for each in measurements:

@@ -25,5 +25,9 @@ LEARNING = described(
     rounds_to_target | rounds | Server steps until then.
     device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
     excess_loss | | Loss above that of the first optimizer under uniform participation.
+    above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three.
+    bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
+    participation_noise_loss | | What the chance of who takes part when adds to that.
+    privacy_noise_loss | | What the noise of privacy adds to that.
 """,
 )

@@ -17,6 +17,7 @@ class Population:
         """
         available_share | share | Share of devices that are available, on average over the gauges.
         eligible_share | share | Share of clients that are eligible, on average over the gauges.
+        available_share.ratio | | Devices available at the fullest hour of the day (UTC) over those at the emptiest.
         available_share.utc.HOUR | share | Devices that are available at that hour of the day in UTC (00 to 23).
         available_share.local.HOUR | share | Devices that are available at that hour of their own local time.
     """,
@@ -36,4 +37,7 @@ class Population:
         for clock in ("utc", "local"):
             for hour, share in share_by_hour(run.gauges, devices, run.setting.start, local=clock == "local").items():
                 metrics[f"population.available_share.{clock}.{hour:02d}"] = share
+        by_hour = [each for name, each in metrics.items() if name.startswith("population.available_share.utc.")]
+        if by_hour and min(by_hour) > 0.0:
+            metrics["population.available_share.ratio"] = max(by_hour) / min(by_hour)
         return metrics

@@ -30,6 +30,10 @@ class Promised:
         epsilon | | Promised at the scenario's delta: one client, zeroed out; exact for the Gaussian mechanism.
         rho | | The zCDP of the same promise: 1 / (2 noise_multiplier^2).
         sensitivity | | Of the mechanism, for the rounds, separation and cap that the scenario enforces.
+        noise_multiplier | | Standard deviation of the noise over clip norm and sensitivity.
+        rounds | rounds | Most rounds that the scenario allows: n, promised.
+        separation | rounds | Fewest rounds from one participation of a client to its next: b, promised.
+        most | | Most participations of a client: k, promised.
     """,
     )
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import polars as pl
 
+from fedsim.analysis.available_time import AvailableTime
 from fedsim.common.row_groups import slices
 
 
@@ -56,6 +57,8 @@ class LogView:
         The first client that is meant.
     whole
         Of a group: the whole run.
+    available
+        The time for which devices were available, of the whole run; None where that is not known, or all of it.
     """
 
     rounds: pl.DataFrame
@@ -66,6 +69,7 @@ class LogView:
     table: pl.DataFrame | pl.LazyFrame
     first: int = 0
     whole: "LogView | None" = None
+    available: AvailableTime | None = None
 
     def participations(self, *columns: str) -> Iterator[pl.DataFrame]:
         """Yield ``client`` and other columns of the participations in order, some rows at a time.
@@ -88,6 +92,7 @@ class LogView:
             setting=replace(self.setting, groups={group: self.setting.groups[group]}),
             first=int(own["client"][0]),
             whole=self,
+            available=None,
         )
 
 

@@ -3,12 +3,16 @@
 from copy import copy
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedsim.availability.batch import Batch, Clients, Mask, Spells
+from fedsim.availability.batch import Batch, Clients, Mask, Possible, Spells
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.bursts import drop_outs, uses
 from fedsim.availability.habits.connected import Connected
+from fedsim.availability.habits.decided import OPEN, YES
+from fedsim.availability.habits.persons import people
 from fedsim.availability.habits.plugged import Plugged
+from fedsim.availability.habits.possible import PossibleDays, reaches_too_far
 from fedsim.availability.habits.sweep import meeting, meeting_at
 from fedsim.availability.habits.troubled import Troubled
 from fedsim.availability.place import Place
@@ -17,6 +21,7 @@ from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Habits
 
+_WORTH, _LEFT = 4, 8
 _STEADY = 6 * 86_400.0  # further than any session reaches from the day to which it belongs
 
 
@@ -36,9 +41,12 @@ class HabitsBatch(Batch):
 
     Notes
     -----
-    What is expensive to work out and holds for hours is remembered for each client: sessions on the charger, the
-    outing of the day, an instant before which the client is surely not available (`_shut`), and one until which it
-    stays on the charger and on the network (`_open`). Around a change of the clocks nothing is remembered.
+    Where bounds of its times leave open whether a client is on a charger and on a network, that is looked up, and what
+    is expensive to work out and holds for hours is remembered: sessions on the charger, the outing of the day, an
+    instant before which one of these surely does not hold (`_shut`), and one until which both do (`_open`). Around a
+    change of the clocks nothing is remembered.
+
+    Where so many are asked about in a day that it pays, it is worked out for all of them who may be available when.
     """
 
     def __init__(self, habits: Habits, place: Place, members: Clients, draws: Stream) -> None:
@@ -47,13 +55,27 @@ class HabitsBatch(Batch):
         self._shut, self._open = np.zeros(clients), np.zeros(clients)
         self._lasting: list[Plugged | Connected] = []
         self._troubled: list[Troubled] = []
+        self._people = people(clients)
+        self._plugged = self._connected = None
         if "charging" in habits.require:
-            self._lasting.append(Plugged(habits.charging, members, draws))
+            self._plugged = Plugged(habits.charging, members, draws, self._people)
         if "network" in habits.require:
-            self._lasting.append(Connected(habits.network, clients, draws))
+            self._connected = Connected(habits.network, clients, draws, self._people)
+        if self._plugged is not None:
+            self._lasting.append(self._plugged)
+        if self._connected is not None:
+            self._lasting.append(self._connected)
             self._troubled.append(Troubled(drop_outs(habits.network), clients, draws))
         if "idle" in habits.require:
             self._troubled.insert(0, Troubled(uses(habits.idle), clients, draws))
+        self._begin(members)
+
+    def _begin(self, members: Clients) -> None:
+        """Set out with some members."""
+        self._members, self._today, self._asked, self._many = members, 0, 0, False
+        self._days = None
+        if self._plugged is not None and not reaches_too_far(self._habits):
+            self._days = PossibleDays(self._habits, members, self._draws, self._people, self._plugged, self._connected)
 
     def elsewhere(self, place: Place, members: Clients) -> "HabitsBatch":
         """Return a batch of other members, with no larger indices, in another place.
@@ -62,30 +84,57 @@ class HabitsBatch(Batch):
         """
         other = copy(self)
         other._place = place
-        other._lasting = [each.beside(members) if isinstance(each, Plugged) else each for each in self._lasting]
+        if self._plugged is not None:
+            other._plugged = self._plugged.beside(members)
+            other._lasting = [other._plugged if each is self._plugged else each for each in self._lasting]
+        other._begin(members)
         return other
 
-    def at(self, clients: Clients, instant: float) -> Mask:
-        """Look it up, for those that are not known to be shut."""
-        answer = np.zeros(len(clients), dtype=np.bool_)
-        left = _not_before(clients, self._shut, instant)
+    def possible(self, instant: float) -> Possible | None:
+        """Look up who may be on a charger with a network, if many are asked about on this day, or were the day before.
+
+        Working that out takes about as long as looking up one in `_WORTH`, and leaves one in `_LEFT` to look up.
+        """
+        if self._days is None:
+            return None
         clock = self._place.clock(instant)
+        today = clock.day(instant)
+        if today != self._today:
+            self._many = self._asked * (_WORTH * _LEFT if self._many else _WORTH) > len(self._members)
+            self._today, self._asked = today, 0
+        elif not self._many:
+            self._many = self._asked * _WORTH > len(self._members)
+        return self._days.at(instant, clock) if self._many else None
+
+    def at(self, clients: Clients, instant: float) -> Mask:
+        """Decide it by bounds, and look up what they leave open."""
+        self._asked += len(clients)
+        answer, clock = np.zeros(len(clients), dtype=np.bool_), self._place.clock(instant)
         if not _steady(clock, instant):
+            left = _not_before(clients, self._shut, instant)
             answer[left] = meeting_at(self._habits, clients[left], instant, self._place, self._draws)
             return answer
+        if self._days is None:
+            left = self._lasting_at(clients, instant, clock)
+        else:
+            known, _ = self._days.decided(clients, instant, clock)
+            left, unknown = (known == YES).nonzero()[0], (known == OPEN).nonzero()[0]
+            if len(unknown):
+                left = np.concatenate([left, unknown[self._lasting_at(clients[unknown], instant, clock)]])
+        for events in self._troubled:
+            left = left[events.free(clients[left], instant, clock)]
+        answer[left] = True
+        return answer
+
+    def _lasting_at(self, clients: Clients, instant: float, clock: Civil) -> NDArray[np.intp]:
+        """Return the places of the clients who are on a charger and on a network, as far as these are required."""
+        left = _not_before(clients, self._shut, instant)
         some = clients[left]
         fails = (self._open[some] <= instant).nonzero()[0]
         if len(fails) and self._lasting:
             self._look_up(some[fails], instant, clock)
             left = left[self._shut[some] <= instant]
-        for events in self._troubled:
-            some = clients[left]
-            free, until = events.state(some, instant, clock)
-            fails = (~free).nonzero()[0]
-            self._shut[some[fails]] = until[fails]
-            left = left[free]
-        answer[left] = True
-        return answer
+        return left
 
     def _look_up(self, clients: Clients, instant: float, clock: Civil) -> None:
         """Remember from when and until when the charger and the network are there."""
@@ -106,16 +155,29 @@ class HabitsBatch(Batch):
         for events in self._troubled:
             found = np.minimum(found, events.next_start(clients, instant, until, clock))
         if self._lasting:
-            unknown = (self._open[clients] <= instant).nonzero()[0]
-            if len(unknown):
-                self._look_up(clients[unknown], instant, clock)
-            ends = self._open[clients]
-            found = np.where(ends <= np.minimum(until, found), ends, found)
-            # Beyond the horizon only a sweep can tell.
-            horizon = min(condition.horizon(instant, clock) for condition in self._lasting)
-            far = ((ends >= horizon) & (found <= until) & (found == ends)).nonzero()[0]
-            if len(far):
-                found[far] = super().ends(clients[far], instant, until[far])
+            return self._with_lasting(clients, instant, until, found, clock)
+        return found
+
+    def _with_lasting(self, clients: Clients, instant: float, until: Floats, found: Floats, clock: Civil) -> Floats:
+        """Return when the first condition ceases to hold, where `found` (n,) is that of short events."""
+        some = np.arange(len(clients))
+        if self._days is not None:
+            known, surely = self._days.decided(clients, instant, clock)
+            some = ((known != YES) | (surely <= np.minimum(until, found))).nonzero()[0]
+        if not len(some):
+            return found
+        clients, until, own = clients[some], until[some], found[some]
+        unknown = (self._open[clients] <= instant).nonzero()[0]
+        if len(unknown):
+            self._look_up(clients[unknown], instant, clock)
+        ends = self._open[clients]
+        own = np.where(ends <= np.minimum(until, own), ends, own)
+        # Beyond the horizon only a sweep can tell.
+        horizon = min(condition.horizon(instant, clock) for condition in self._lasting)
+        far = ((ends >= horizon) & (own <= until) & (own == ends)).nonzero()[0]
+        if len(far):
+            own[far] = super().ends(clients[far], instant, until[far])
+        found[some] = own
         return found
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:

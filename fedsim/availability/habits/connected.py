@@ -15,13 +15,14 @@ from fedsim.availability.civil import Civil
 from fedsim.availability.habits.charging import weekends
 from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
 from fedsim.availability.habits.network import access, outing_times
-from fedsim.availability.habits.persons import Draw, deviation
+from fedsim.availability.habits.persons import AT_HOME, AT_WORK, LEAVES, NETWORKS, RETURNS, Draw, deviation
 from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Network
 
 _SINCE = 16  # added to the ordinals of days that are remembered, so that 0 stands for never
+_MET = 1  # in the place of a day: the person is known, and no day yet
 
 
 class Connected:
@@ -35,14 +36,15 @@ class Connected:
         One more than the largest index of a client.
     draws
         The stream for availability.
+    people
+        (clients, columns) what belongs to the persons, for those who are met to be written down.
     """
 
-    def __init__(self, network: Network, clients: int, draws: Stream) -> None:
-        self._network, self._draws = network, draws
+    def __init__(self, network: Network, clients: int, draws: Stream, people: Floats) -> None:
+        self._network, self._draws, self._persons = network, draws, people
         self._day = np.zeros(clients, dtype=np.int32)
         self._home = np.zeros(clients, dtype=np.bool_)
         self._work = np.zeros(clients, dtype=np.bool_)
-        self._persons = np.zeros((clients, 2))
         self._changes = np.zeros((clients, 4))  # leaves home, is back, comes to work, leaves work
 
     def spell(self, clients: Clients, instant: float, clock: Civil) -> tuple[Floats, Floats]:
@@ -64,7 +66,7 @@ class Connected:
     def _work_out(self, clients: Clients, day: int, clock: Civil) -> None:
         """Write down one local day."""
         network = self._network
-        self._meet(clients[self._day[clients] == 0])
+        self.meet(clients)
         self._day[clients] = day + _SINCE
         days = np.array([day])
         weekend = weekends(days)
@@ -73,18 +75,22 @@ class Connected:
         begin = float(clock.instant(midnight)[0])
         who, u, v = _draw(clients, np.uint64(self._draws.key), _keys(day), usual.chance, begin, self._changes)
         persons = self._persons.take(who, axis=0)
-        leaves = persons[:, 0] + network.between_days * deviations(u)
-        returns = persons[:, 1] + network.between_days * deviations(v)
+        leaves = persons[:, LEAVES] + network.between_days * deviations(u)
+        returns = persons[:, RETURNS] + network.between_days * deviations(v)
         self._changes[who] = np.stack(outing_times(network, weekend, midnight, leaves, returns, clock), axis=1)
 
-    def _meet(self, clients: Clients) -> None:
-        """Write down what belongs to the persons who are met for the first time."""
+    def meet(self, clients: Clients) -> None:
+        """Write down what belongs to the persons, of those who are met for the first time."""
+        clients = clients[self._day[clients] == 0]
         if not len(clients):
             return
+        self._day[clients] = _MET
         network, draws = self._network, self._draws
         self._home[clients], self._work[clients] = access(network, clients, draws)
-        self._persons[clients, 0] = network.between_persons * deviation(Draw.LEAVE_OF_PERSON, clients, 0, draws)
-        self._persons[clients, 1] = network.between_persons * deviation(Draw.BACK_OF_PERSON, clients, 0, draws)
+        networks = AT_HOME * self._home[clients] + AT_WORK * self._work[clients]
+        self._persons[clients, NETWORKS] = networks
+        self._persons[clients, LEAVES] = network.between_persons * deviation(Draw.LEAVE_OF_PERSON, clients, 0, draws)
+        self._persons[clients, RETURNS] = network.between_persons * deviation(Draw.BACK_OF_PERSON, clients, 0, draws)
 
 
 @lru_cache(maxsize=64)

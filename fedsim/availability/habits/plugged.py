@@ -27,7 +27,17 @@ from fedsim.availability.habits.charging import (
     weekends,
 )
 from fedsim.availability.habits.draws import deviations, keys, uniform_at, word_of
-from fedsim.availability.habits.persons import LIMIT, Draw, chance, deviation
+from fedsim.availability.habits.persons import (
+    LATER,
+    LIMIT,
+    LONGER,
+    NIGHT,
+    TOP_UP,
+    TOP_UP_WEEKEND,
+    Draw,
+    chance,
+    deviation,
+)
 from fedsim.common.arrays import Floats
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
@@ -35,9 +45,8 @@ from fedsim.population.members import propensity
 from fedsim.scenario.habits import Charging
 
 Keys: TypeAlias = NDArray[np.uint64]
-_NIGHT, _LATER, _LONGER, _TOP_UP, _TOP_UP_WEEKEND = range(_COLUMNS := 5)
-"""Columns of what belongs to a person: chance of a night's session, how much later and longer it is; of a top-up."""
 _SINCE = 16  # added to the ordinals of days that are remembered, so that 0 stands for never
+_MET = 1  # in the place of a day: the person is known, and no day yet
 _OF_A_DAY = 1 + TOP_UPS
 _KEPT = 3  # times on the charger that are kept of each client: hardly ever is a fourth one asked for on the same day
 _CHUNK = 1 << 14  # clients whose day a thread works out at a time
@@ -54,10 +63,12 @@ class Plugged:
         (n,) indices of the clients.
     draws
         The stream for availability.
+    people
+        (clients, columns) what belongs to the persons, for those who are met to be written down.
     """
 
-    def __init__(self, charging: Charging, members: Clients, draws: Stream) -> None:
-        self._charging, self._draws = charging, draws
+    def __init__(self, charging: Charging, members: Clients, draws: Stream, people: Floats) -> None:
+        self._charging, self._draws, self._persons = charging, draws, people
         clients = int(members.max(initial=0)) + 1
         night = charging.night
         off = LIMIT * (night.between_persons + night.between_days)
@@ -71,7 +82,6 @@ class Plugged:
         self._days = math.ceil((last - self._ahead) / DAY)  # whose sessions may still go on, the present one included
         # Pages of these arrays that no client has needed take no memory.
         self._day = np.zeros(clients, dtype=np.int32)
-        self._persons = np.zeros((clients, _COLUMNS))
         self._sessions = np.zeros((clients, self._days, 2 * _OF_A_DAY))  # starts, then ends
         self._spells = np.zeros((clients, 2 * _KEPT))  # since, until; since, until; ...
         self._begin(members)
@@ -128,7 +138,7 @@ class Plugged:
 
     def _work_out(self, clients: Clients, instant: float, today: int, clock: Civil) -> None:
         """Write down the sessions of the local days up to today that may still go on, as far as that was not done."""
-        self._meet(clients[self._day[clients] == 0])
+        self.meet(clients)
         charging, days = self._charging, np.arange(today - self._days + 1, today + 1)
         weekend, before_weekend = weekends(days), weekends(days + 1)
         midnights = clock.midnight(days)
@@ -136,33 +146,34 @@ class Plugged:
             today,
             _night_keys(today, self._days),
             _top_up_keys(today, self._days),
-            np.where(weekend, _TOP_UP_WEEKEND, _TOP_UP),
+            np.where(weekend, TOP_UP_WEEKEND, TOP_UP),
             clock.instant(midnights + DAY) + TOP_UP_AT_MOST <= instant,
         )
         key = np.uint64(self._draws.key)
         nights, top_ups = _draw(clients, key, asked, self._day, self._persons, self._sessions)
         night, day, persons = charging.night, nights.day, self._persons.take(nights.client, axis=0)
-        later = persons[:, _LATER] + night.between_days * deviations(nights.u)
-        longer = persons[:, _LONGER] + night.length_between_days * deviations(nights.v)
+        later = persons[:, LATER] + night.between_days * deviations(nights.u)
+        longer = persons[:, LONGER] + night.length_between_days * deviations(nights.v)
         starts, ends = night_sessions(night, before_weekend[day], midnights[day], later, longer, clock)
         _write(nights, int(days[0]), starts, ends, self._sessions)
         starts, ends = top_up_sessions(charging.top_up, midnights[top_ups.day], top_ups.u, top_ups.v, clock)
         _write(top_ups, int(days[0]), starts, ends, self._sessions)
 
-    def _meet(self, clients: Clients) -> None:
-        """Write down what belongs to the persons who are met for the first time."""
+    def meet(self, clients: Clients) -> None:
+        """Write down what belongs to the persons, of those who are met for the first time."""
+        clients = clients[self._day[clients] == 0]
         if not len(clients):
             return
+        self._day[clients] = _MET
         charging, night, top_up = self._charging, self._charging.night, self._charging.top_up
         score = propensity(clients, self._draws)
-        persons = np.empty((len(clients), _COLUMNS))
-        persons[:, _NIGHT] = chance(night.chance, charging.spread, score)
-        persons[:, _LATER] = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, self._draws)
+        persons = self._persons
+        persons[clients, NIGHT] = chance(night.chance, charging.spread, score)
+        persons[clients, LATER] = night.between_persons * deviation(Draw.NIGHT_TIME_OF_PERSON, clients, 0, self._draws)
         longer = deviation(Draw.NIGHT_LENGTH_OF_PERSON, clients, 0, self._draws)
-        persons[:, _LONGER] = night.length_between_persons * longer
-        persons[:, _TOP_UP] = chance(top_up.per_day / TOP_UPS, charging.spread, score)
-        persons[:, _TOP_UP_WEEKEND] = chance(top_up.per_day_weekend / TOP_UPS, charging.spread, score)
-        self._persons[clients] = persons
+        persons[clients, LONGER] = night.length_between_persons * longer
+        persons[clients, TOP_UP] = chance(top_up.per_day / TOP_UPS, charging.spread, score)
+        persons[clients, TOP_UP_WEEKEND] = chance(top_up.per_day_weekend / TOP_UPS, charging.spread, score)
 
 
 @lru_cache(maxsize=64)
@@ -213,7 +224,7 @@ def _draw(
         for day in range(max(known[client] - _SINCE - asked.today + days, 0), days):
             sessions[client, (asked.today - days + 1 + day) % days] = np.inf  # begins and ends never
             keys = asked.night[day]
-            if uniform_at(word ^ keys[0]) < persons[client, _NIGHT]:
+            if uniform_at(word ^ keys[0]) < persons[client, NIGHT]:
                 nights.client[night], nights.day[night], nights.place[night] = client, day, 0
                 nights.u[night], nights.v[night] = uniform_at(word ^ keys[1]), uniform_at(word ^ keys[2])
                 night += 1

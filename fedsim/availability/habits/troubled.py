@@ -3,6 +3,7 @@
 What they are is said in `bursts`; the numbers here are the same, to the last bit.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Clients, Mask
 from fedsim.availability.civil import Civil
+from fedsim.availability.habits.bounds import bounded, lengths_by_draw
 from fedsim.availability.habits.bursts import PER_DAY, SLOT, Bursts
+from fedsim.availability.habits.decided import MARGIN, NO, OPEN, YES
 from fedsim.availability.habits.draws import keys_of_run, longer, uniform_at, word_of
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.compiled import compiled
@@ -20,6 +23,7 @@ from fedsim.common.keyed import Stream
 from fedsim.population.members import propensity
 
 Keys: TypeAlias = NDArray[np.uint64]
+_ROUNDED = 1e-12  # relative, far more than a chance is ever rounded by
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,28 @@ class Asked(NamedTuple):
     chances: Floats
 
 
+class Looked(NamedTuple):
+    """What the loops need to know to decide what is certain of the events of some clients in some slots.
+
+    Attributes
+    ----------
+    clients, key, begin, length, begins
+        As in `Asked`.
+    shares
+        (m,) part of a day's events that falls into each slot.
+    rates
+        (n,) or (1,) events a day of each client, or of all.
+    """
+
+    clients: Clients
+    key: np.uint64
+    begin: Keys
+    length: Keys
+    begins: Floats
+    shares: Floats
+    rates: Floats
+
+
 class Troubled:
     """Events of one kind, of all clients below some index.
 
@@ -84,30 +110,51 @@ class Troubled:
 
     def __init__(self, bursts: Bursts, clients: int, draws: Stream) -> None:
         self._bursts, self._draws, self._shares = bursts, draws, bursts.shares
+        self._lengths = lengths_by_draw(bursts.law, bursts.longest)
         self._of_person = np.zeros(clients if bursts.spread is not None and bursts.per_day > 0 else 0)
 
-    def state(self, clients: Clients, instant: float, clock: Civil) -> tuple[Mask, Floats]:
-        """Say of each device whether no event is going on, and if one is, until when at least."""
-        until = np.full(len(clients), instant)
+    def free(self, clients: Clients, instant: float, clock: Civil) -> Mask:
+        """Say of each device whether no event is going on."""
+        answer = np.ones(len(clients), dtype=np.bool_)
         bursts = self._bursts
-        if bursts.per_day:
+        if bursts.per_day and len(clients):
             first = int((instant - (bursts.longest + bursts.after) + clock.begun) // SLOT)
             slots = _slots(first, int((instant + clock.begun) // SLOT), clock)
-            who, starts, u = _going(self._asked(clients, slots), instant, bursts.longest, bursts.after, until)
-            ends = bursts.ends(starts, u)
-            now = (instant < ends).nonzero()[0]
-            until[who[now]] = ends[now]  # where several go on, any of them will do
-        return until <= instant, until
+            going = _surely_going(self._looked(clients, slots), instant, bursts.longest, bursts.after, self._lengths)
+            answer[going == YES] = False
+            left = (going == OPEN).nonzero()[0]
+            if len(left):
+                answer[left] = ~self._going_on(clients[left], slots, instant)
+        return answer
+
+    def _going_on(self, clients: Clients, slots: Slots, instant: float) -> Mask:
+        """Say of each device whether an event goes on, by the exact ends."""
+        until = np.full(len(clients), instant)
+        bursts = self._bursts
+        who, starts, u = _going(self._asked(clients, slots), instant, bursts.longest, bursts.after, until)
+        ends = bursts.ends(starts, u)
+        until[who[instant < ends]] = np.inf
+        return until > instant
 
     def next_start(self, clients: Clients, instant: float, until: Floats, clock: Civil) -> Floats:
         """Return the first start of an event after the instant, infinite if it is after `until` (n,)."""
         found = np.full(len(clients), np.inf)
         if self._bursts.per_day and len(clients):
             slots = _slots(int((instant + clock.begun) // SLOT), int((float(until.max()) + clock.begun) // SLOT), clock)
-            who, starts, u = _beginning(self._asked(clients, slots), instant, until)
-            some = starts < self._bursts.ends(starts, u)
-            np.minimum.at(found, who[some], starts[some])
+            some = _may_begin(self._looked(clients, slots), instant, until)
+            if not len(some):
+                return found
+            who, starts, u = _beginning(self._asked(clients[some], slots), instant, until[some])
+            real = starts < self._bursts.ends(starts, u)
+            np.minimum.at(found, some[who[real]], starts[real])
         return found
+
+    def _looked(self, clients: Clients, slots: Slots) -> Looked:
+        """Return what the loops need to know of some slots that take chances as they are nearly."""
+        shares = (self._shares[slots.hours] * (SLOT / 3600.0))[slots.of_hour]
+        begin, length = (keys_of_run(what, slots.first, slots.last) for what in (self._bursts.begin, self._bursts.last))
+        key = np.uint64(self._draws.key)
+        return Looked(clients, key, begin, length, slots.begins, shares, self._rates(clients))
 
     def _asked(self, clients: Clients, slots: Slots) -> Asked:
         """Return what the loops need to know of some slots."""
@@ -137,6 +184,58 @@ def _slots(first: int, last: int, clock: Civil) -> Slots:
     hours, of_hour = of_slot[begins_hour], np.cumsum(begins_hour) - 1
     key = clock.first_day * PER_DAY
     return Slots(begins, first + key, last + key, hours, of_hour)
+
+
+@compiled
+def _surely_going(asked: Looked, instant: float, longest: float, after: float, lengths: Floats) -> NDArray[np.int8]:
+    """Say of each client whether an event goes on, as far as that is decided by times that are right but for rounding.
+
+    `lengths` is the table of the lengths.
+    """
+    found, slots = np.empty(len(asked.clients), np.int8), len(asked.begins)
+    lots = np.empty(slots)
+    for index in range(len(asked.clients)):
+        word, known = word_of(asked.clients[index], asked.key), NO
+        rate = asked.rates[index if len(asked.rates) > 1 else 0]
+        for slot in range(slots):  # all draws first: without a branch they take half of the time
+            lots[slot] = uniform_at(word ^ asked.begin[slot])
+        for slot in range(slots - 1, -1, -1):
+            if lots[slot] < rate * asked.shares[slot]:  # 1 - exp(-x) < x
+                chance = -math.expm1(-rate * asked.shares[slot])
+                start = asked.begins[slot] + SLOT * (lots[slot] / chance)
+                if lots[slot] > chance * (1.0 + _ROUNDED) or start > instant + MARGIN:
+                    continue
+                sure = lots[slot] < chance * (1.0 - _ROUNDED) and start <= instant - MARGIN
+                if sure and instant < start + after - MARGIN:
+                    known = YES
+                elif instant < start + (longest + after) + MARGIN:
+                    least, most = bounded(lengths, uniform_at(word ^ asked.length[slot]))
+                    if sure and instant < start + after + least - MARGIN:
+                        known = YES
+                    elif instant < start + after + most + MARGIN:
+                        known = OPEN
+                if known == YES:
+                    break
+        found[index] = known
+    return found
+
+
+@compiled
+def _may_begin(asked: Looked, instant: float, until: Floats) -> Clients:
+    """Return the places of the clients of whom an event may begin after an instant and not after `until`."""
+    places, found = np.empty(len(asked.clients), np.int64), 0
+    for index in range(len(asked.clients)):
+        word, may = word_of(asked.clients[index], asked.key), False
+        rate = asked.rates[index if len(asked.rates) > 1 else 0]
+        for slot in range(len(asked.begins)):
+            if asked.begins[slot] <= until[index]:
+                lot, most = uniform_at(word ^ asked.begin[slot]), rate * asked.shares[slot]
+                if lot < most:
+                    start = asked.begins[slot] + SLOT * (lot / -math.expm1(-most))
+                    may |= instant - MARGIN < start < until[index] + MARGIN
+        places[found] = index
+        found += may
+    return places[:found]
 
 
 @compiled

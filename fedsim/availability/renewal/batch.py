@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients, Mask, Spells, together
+from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
@@ -67,7 +67,7 @@ class Standing:
         self.number[places], self.on[places], self.end[places] = now.number, now.on, now.end
 
 
-class RenewalBatch:
+class RenewalBatch(Batch):
     """Devices with one pair of laws.
 
     Parameters

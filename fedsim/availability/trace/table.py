@@ -16,6 +16,7 @@ from fedsim.common.unpacked import packed_as, too_much
 from fedsim.scenario.model import did_you_mean
 
 LARGEST_FILE = 512 * 2**20
+_DATE = r"^\s*\d{4}-\d\d"
 _COLUMNS = ("device", "start_s", "end_s", "condition")
 _LONGEST_NAME = 1000
 _BYTES_OF_A_ROW = 110  # while it is read and laid out
@@ -88,6 +89,8 @@ def _check_columns(columns: list[str], source: str, line: int) -> None:
     missing = [name for name in _COLUMNS[:3] if name not in columns]
     if unknown:
         message = f"has the unknown column {unknown[0]!r}{did_you_mean(unknown[0], _COLUMNS)}"
+        if len(missing) > 1:  # no slip, but a table of another form
+            message += "; fedsim trace import makes a trace of a table with other columns"
     elif missing:
         message = f"has no column {missing[0]!r}; a trace has device, start_s, end_s and, if wanted, condition"
     elif len(set(columns)) < len(columns):
@@ -137,7 +140,10 @@ def _read_csv(path: Path) -> pl.DataFrame:
     numbers = table.with_columns(pl.col("start_s", "end_s").str.strip_chars().cast(pl.Float64, strict=False))
     for name in ("start_s", "end_s"):
         bad = table[name].is_not_null() & numbers[name].is_null()
-        _refuse_first(bad, table[name], path, 2, name + " must be a number of seconds, not {!r}")
+        message = name + " must be a number of seconds, not {!r}"
+        if table[name].filter(bad).head(1).str.contains(_DATE).any():
+            message += "; fedsim trace import makes a trace of a table with dates"
+        _refuse_first(bad, table[name], path, 2, message)
     return numbers
 
 

@@ -79,6 +79,44 @@ class Sampled(Problem, Protocol):
 
 
 @runtime_checkable
+class Descending(Problem, Protocol):
+    """A problem that takes a round's local steps itself, which costs less than being asked for each gradient."""
+
+    def descend(
+        self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None, /
+    ) -> Floats:
+        """Return what gradient descent adds to the models, shape (M, d).
+
+        Parameters
+        ----------
+        clients, models
+            As in `gradients`.
+        step_sizes
+            Of each client, shape (M,).
+        steps
+            K >= 1.
+        minibatches
+            As `Sampled.select` takes them, for each step, shape (K, M, batch size); full gradients where it is None.
+        """
+
+
+@runtime_checkable
+class Affine(Problem, Protocol):
+    """A problem whose local work is affine in the model, so that all steps of a client can be taken at once."""
+
+    def affine(self, clients: Ints, step_sizes: Floats, steps: int, /) -> tuple[Floats, Floats]:
+        """Return m and c of Delta_i(x) = -m_i (x - c_i), coordinate by coordinate, shape (M, d) each.
+
+        Parameters
+        ----------
+        clients, step_sizes
+            Who trains, and with which alpha s_i, shape (M,) each.
+        steps
+            K.
+        """
+
+
+@runtime_checkable
 class Solved(Problem, Protocol):
     """A problem whose optimum is known, and where every optimizer comes to rest."""
 

@@ -108,6 +108,11 @@ class Quadratic:
             "distance": float(np.linalg.norm(away)),
         }
 
+    def affine(self, clients: Ints, step_sizes: Floats, steps: int) -> tuple[Floats, Floats]:
+        """Return m_i and c_i of Delta_i(x) = -m_i (x - c_i)."""
+        pull: Floats = 1.0 - (1.0 - step_sizes[:, None] * self.curvatures[clients]) ** steps
+        return pull, self.centres[clients]
+
     def rest(self, weights: Floats, scales: Floats, *, local_steps: int, step_size: float) -> Floats:
         """Return x_rest, and the initial model in coordinates in which nobody moves anything."""
         pull = weights[:, None] * (1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps)

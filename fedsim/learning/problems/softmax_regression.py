@@ -83,6 +83,11 @@ class SoftmaxRegression:
         """n, the samples of each client."""
         return int(self._members.shape[1])
 
+    def samples_of(self, client: int) -> tuple[Floats, Floats]:
+        """Return what a client has, for whoever trains elsewhere: (a_j, 1) and the unit vectors of the labels y_j."""
+        own = self._members[client]
+        return self._inputs[own], self._targets[own]
+
     def initial(self) -> Floats:
         """Return W = 0: all classes are alike."""
         return np.zeros(self.dimension)

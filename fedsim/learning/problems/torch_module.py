@@ -4,7 +4,8 @@ The parameters of the module, one after the other, are the model x. The clients 
 evaluated in one call: torch.func turns the module into a function of its parameters, differentiates it, and maps it
 over a batch of (parameters, samples). PyTorch itself is imported only when such a problem is built.
 
-The default is the paper's kind of network: three fully connected layers with ReLU between them.
+The default is the paper's kind of network: three fully connected layers with ReLU between them. With cross-entropy its
+gradients are those of `fedsim.learning.problems.dense_network`, which are the same and cost less.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ from fedsim.learning.data.choice import (
 )
 from fedsim.learning.data.dataset import Federated
 from fedsim.learning.failures import LearningError
+from fedsim.learning.problems.dense_network import SAMPLES_AT_A_TIME, DenseNetwork
 from fedsim.learning.problems.problem import Gradients
 
 MLP = "mlp"
@@ -138,6 +140,7 @@ class TorchModule:
         self._labelled = samples.labelled
         self._inputs, self._test_inputs = self._numbers(samples.inputs), self._numbers(samples.test_inputs)
         self._targets, self._test_targets = self._answers(samples.targets), self._answers(samples.test_targets)
+        self._dense = self._as_dense_network()
         self._each = torch.func.vmap(torch.func.grad(self._objective), in_dims=(0, 0, 0))
         self._losses = torch.func.vmap(self._objective, in_dims=(None, 0, 0))
 
@@ -156,7 +159,7 @@ class TorchModule:
         import torch
 
         flat = torch.cat([parameter.detach().reshape(-1) for parameter in self._module.parameters()])
-        return np.asarray(flat.to("cpu", torch.float64).numpy())
+        return _array(flat)
 
     def gradients(self, clients: Ints, models: Floats) -> Floats:
         """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d)."""
@@ -164,31 +167,62 @@ class TorchModule:
 
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         """Return the gradients of these clients, over these samples, as a function of their models."""
+        inputs, targets = self._chosen(clients, samples)
+
+        def gradients(models: Floats) -> Floats:
+            return _array(self._slopes(self._numbers(models), inputs, targets))
+
+        return gradients
+
+    def descend(
+        self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
+    ) -> Floats:
+        """Return what local steps add to the models, shape (M, d); see `Descending`. All in the module's precision."""
+        start, sizes = self._numbers(models), self._numbers(step_sizes).unsqueeze(1)
+        changes = start * 0.0
+        for step in range(steps):
+            if step == 0 or minibatches is not None:
+                inputs, targets = self._chosen(clients, None if minibatches is None else minibatches[step])
+            changes -= sizes * self._slopes(start + changes, inputs, targets)
+        return _array(changes)
+
+    def _chosen(self, clients: Ints, samples: Ints | None) -> tuple[Any, Any]:
         import torch
 
         chosen = self._members[torch.as_tensor(clients, device=self._device)]
         if samples is not None:
             chosen = chosen.gather(1, torch.as_tensor(samples, device=self._device))
-        inputs, targets = self._inputs[chosen], self._targets[chosen]
+        return self._inputs[chosen], self._targets[chosen]
 
-        def gradients(models: Floats) -> Floats:
-            slopes = self._each(self._numbers(models), inputs, targets)
-            return np.asarray(slopes.detach().to("cpu", torch.float64).numpy())
-
-        return gradients
+    def _slopes(self, models: Any, inputs: Any, targets: Any) -> Any:
+        if self._dense is not None:
+            return self._dense.values(models, inputs, targets)[1]
+        return self._each(models, inputs, targets).detach()
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         """Return ``loss`` and ``grad_norm`` of F and, where targets are labels, ``accuracy`` on the test samples."""
         import torch
 
-        inputs, targets = self._inputs[self._members], self._targets[self._members]
-        slope, loss = torch.func.grad_and_value(lambda x: self._losses(x, inputs, targets).mean())(self._numbers(model))
+        own = self._numbers(model)
+        if self._dense is not None:
+            parts = self._members.reshape(-1).split(SAMPLES_AT_A_TIME)
+            loss, slope = self._dense.total(own, ((self._inputs[rows], self._targets[rows]) for rows in parts))
+        else:
+            inputs, targets = self._inputs[self._members], self._targets[self._members]
+            slope, loss = torch.func.grad_and_value(lambda x: self._losses(x, inputs, targets).mean())(own)
         figures = {"loss": float(loss), "grad_norm": float(torch.linalg.vector_norm(slope))}
         if self._labelled:
             with torch.no_grad():
-                guesses = self._outputs(self._numbers(model), self._test_inputs).argmax(dim=-1)
+                guesses = self._outputs(own, self._test_inputs).argmax(dim=-1)
             figures["accuracy"] = float((guesses == self._test_targets).double().mean())
         return figures
+
+    def _as_dense_network(self) -> DenseNetwork | None:
+        """Return the module as a dense network, where it is one whose gradients are known."""
+        if self.module != MLP or self.loss != "cross_entropy":
+            return None
+        weights = [shape for _, shape in self._shapes if len(shape) == 2]
+        return DenseNetwork((weights[0][1], *(shape[0] for shape in weights)), self.l2)
 
     def _objective(self, model: Any, inputs: Any, targets: Any) -> Any:
         loss = self._loss(self._outputs(model, inputs), targets)
@@ -212,6 +246,10 @@ class TorchModule:
         if self._labelled:
             return torch.as_tensor(targets.astype(np.int64), device=self._device)
         return self._numbers(targets.astype(np.float64))
+
+
+def _array(values: Any) -> Floats:
+    return np.asarray(values.cpu().double().numpy())
 
 
 def _device(name: str) -> Any:

@@ -15,6 +15,8 @@ BUILTIN: Final = {
     "participation": f"{_ROOM}.participation:ParticipationChart",
     "distance": f"{_ROOM}.distance:DistanceChart",
     "group-frequency": f"{_ROOM}.groups:GroupChart",
+    "tenths": f"{_ROOM}.tenths:TenthsChart",
+    "zone-frequency": f"{_ROOM}.tenths:ZoneChart",
     "gaps": f"{_ROOM}.gaps:GapChart",
     "coverage": f"{_ROOM}.coverage:CoverageChart",
     "convergence": f"{_ROOM}.convergence:ConvergenceChart",

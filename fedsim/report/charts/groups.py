@@ -1,5 +1,7 @@
 """How often each group took part: measured, beside the theory and beside uniform."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from matplotlib.artist import Artist
@@ -20,9 +22,15 @@ def group_data(run: FinishedRun) -> pl.DataFrame | str:
 
     Besides, the columns ``frequency`` and ``predicted``: 1 is a group's share of the clients.
     """
-    groups = group_shares(run)
+    groups = frequencies(run, "group")
     if len(groups) < 2 or groups["measured"].null_count():
         return "There is one group only, or nobody took part."
+    return groups
+
+
+def frequencies(run: FinishedRun, column: str) -> pl.DataFrame:
+    """Return the `group_shares` of what a column names, with frequencies in multiples of uniform."""
+    groups = group_shares(run, column)
     theory = pl.lit(None) if groups["theory"].null_count() else pl.col("theory")
     return groups.with_columns(frequency=pl.col("measured") / pl.col("uniform"), predicted=theory / pl.col("uniform"))
 
@@ -30,26 +38,26 @@ def group_data(run: FinishedRun) -> pl.DataFrame | str:
 class GroupChart:
     """How often each group took part: measured, beside the theory and beside uniform."""
 
-    title, section = "Which groups took part", "bias"
-    prepare = staticmethod(group_data)
+    title, section, noun = "Which groups took part", "bias", "group"
+    prepare: Any = staticmethod(group_data)
 
     def finding(self, groups: pl.DataFrame) -> str:
         ranked = groups.sort("frequency", descending=True, maintain_order=True)
         (most, high), (least, low) = (ranked.select("group", "frequency").row(place) for place in (0, -1))
         if fixed(high, 2) == fixed(low, 2):
-            return f"Every group takes part {fixed(high, 2)} times as often as its size says"
+            return f"Every {self.noun} takes part {fixed(high, 2)} times as often as its size says"
         names = [shortened(str(name), LABEL) for name in (most, least)]
         return f"{names[0]} takes part {fixed(high, 2)} times as often as its size says, {names[1]} {fixed(low, 2)}"
 
     def description(self, groups: pl.DataFrame) -> str:
         shown = groups.head(GROUPS).select("group", "frequency")
         ways = [f"{name} {fixed(value, 2)}" for name, value in shown.iter_rows()]
-        return f"Frequency by group, in multiples of uniform: {listing(ways)}."
+        return f"Frequency by {self.noun}, in multiples of uniform: {listing(ways)}."
 
     def notes(self, groups: pl.DataFrame) -> list[str]:
-        notes = ["1 is uniform: a group that takes part as much as its share of the clients."]
+        notes = [f"1 is uniform: a {self.noun} that takes part as much as its share of the clients."]
         if (omitted := len(groups) - GROUPS) > 0:
-            notes.append(f"The first {GROUPS} groups; {count(omitted)} more are in clients.parquet.")
+            notes.append(f"The first {GROUPS} {self.noun}s; {count(omitted)} more are in clients.parquet.")
         return notes
 
     def height(self, groups: pl.DataFrame) -> float:
@@ -61,8 +69,8 @@ class GroupChart:
             (str(name), count(clients), percent(share), fixed(frequency), fixed(predicted))
             for name, clients, share, frequency, predicted in shown.iter_rows()
         )
-        header = ("Group", "Clients", "Share", "Measured", "Theory")
-        return Table("Frequency by group, in multiples of uniform", header, rows)
+        header = (self.noun.capitalize(), "Clients", "Share", "Measured", "Theory")
+        return Table(f"Frequency by {self.noun}, in multiples of uniform", header, rows)
 
     def draw(self, groups: pl.DataFrame, axes: Axes) -> None:
         """Draw a row for each group: a dot where it lies, a stem to uniform, a tick where theory puts it."""

@@ -10,9 +10,20 @@ from matplotlib.axes import Axes
 from fedsim.report.binning import POINTS, Binned, binned, edges
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import Loss, curves
-from fedsim.report.charts.marks import SERIES, finish, line, linear, rule, scaled, series_color, spans_decades
+from fedsim.report.charts.marks import (
+    SERIES,
+    finish,
+    line,
+    linear,
+    rule,
+    scaled,
+    series_color,
+    shortened,
+    spans_decades,
+)
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed, listing, number, percent
+from fedsim.report.formatting import count, fixed, listing, number, percent, together
+from fedsim.report.parts import tenths_of
 from fedsim.report.tables import thinned
 
 NAMES = ("frequencies", "losses")
@@ -58,12 +69,18 @@ def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent
     note = "1 is uniform. The flatter the line, the more evenly clients took part; chance alone tilts it a little."
     return Chart(
         name=name,
-        title=title,
+        title=_busiest(runs, letters) or title,
         description=f"Frequencies of clients in multiples of uniform, most frequent first: {listing(ways)}.",
         notes=(note,),
         table=thinned("Frequency in multiples of uniform", ("Run", "Share of clients", "Frequency"), rows),
         draw=partial(draw_frequencies, data),
     )
+
+
+def _busiest(runs: Sequence[FinishedRun], letters: str) -> str | None:
+    tenths = [(letter, tenths_of(run)) for letter, run in zip(letters, runs, strict=False)]
+    told = [f"{percent(each.most)} of the turns in {letter}" for letter, each in tenths if each is not None]
+    return f"The busiest tenth takes {listing(told)}" if len(told) == len(runs) else None
 
 
 def draw_frequencies(data: tuple[RunCurve, ...], axes: Axes) -> None:
@@ -107,12 +124,24 @@ def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
     more = (f"{count(left, 'more curve')} in the reports of the runs.",) if left else ()
     return Chart(
         name=name,
-        title=title,
+        title=_lowest(data),
         description=f"Loss over rounds: {listing(ways)}.",
         notes=("Colours go with optimizers; the first run is drawn solid, the others dashed.", *more),
         table=replace(thinned("Loss by rounds done", ("Run", "Optimizer", "Rounds done", "Loss"), rows), words=2),
         draw=partial(draw_losses, shown),
     )
+
+
+def _lowest(data: Sequence[RunCurve]) -> str:
+    best: dict[str, RunCurve] = {}
+    for each in data:
+        if each.letter not in best or each.points.mean[-1] < best[each.letter].points.mean[-1]:
+            best[each.letter] = each
+    ends = together([float(each.points.mean[-1]) for each in best.values()], 3)
+    told = [
+        f"{shortened(best[letter].optimizer, 24)} {end} in {letter}" for letter, end in zip(best, ends, strict=True)
+    ]
+    return f"Lowest loss at the end: {', '.join(told)}"
 
 
 def draw_losses(data: tuple[RunCurve, ...], axes: Axes) -> None:

@@ -76,6 +76,8 @@ class Lines:
         Lines left out.
     most
         The largest value that there can be, where the least is 0; intervals go no further. None where there is none.
+    logarithmic
+        Whether values are drawn by their decades; they are positive then.
     """
 
     metric: str
@@ -84,6 +86,7 @@ class Lines:
     lines: tuple[Line, ...]
     omitted: int
     most: float | None = None
+    logarithmic: bool = False
 
 
 def line_data(
@@ -199,9 +202,12 @@ def band(line: Line, most: float | None) -> tuple[Floats, Floats]:
 
 def _scale(data: Lines, axes: Axes) -> None:
     low, high = axes.get_ylim()
-    if low > 0 and low < 0.7 * high:
-        axes.set_ylim(0, high)
-    linear(axes, "y")
+    if data.logarithmic:
+        logarithmic(axes, "y")
+    else:
+        if low > 0 and low < 0.7 * high:
+            axes.set_ylim(0, high)
+        linear(axes, "y")
     if data.along.ticks:
         axes.set_xlim(-0.5, len(data.along.ticks) - 0.5)
         axes.xaxis.set_major_locator(FixedLocator(list(range(len(data.along.ticks)))))

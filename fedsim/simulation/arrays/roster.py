@@ -1,16 +1,21 @@
 """Who is eligible now, worked out for just the clients that are asked about."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import simpy
 
-from fedsim.availability.population import PopulationAvailability
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.availability.shocks import Availability
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.waiting import ready_at
 from fedsim.simulation.caps import NEVER
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.cooldown import Cooldown
 from fedsim.simulation.reasons import Reason, count_by_group, explain
+
+if TYPE_CHECKING:
+    from fedsim.simulation.arrays.kept_out import KeptOut
 
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _MANY = 0.2
@@ -31,7 +36,7 @@ class ArrayRoster:
         When the run is stopped; nobody looks further ahead.
     """
 
-    def __init__(self, clock: Clock, availability: PopulationAvailability, block: int, horizon_s: float) -> None:
+    def __init__(self, clock: Clock, availability: Availability, block: int, horizon_s: float) -> None:
         self._clock, self._availability, self._block, self._horizon_s = clock, availability, block, horizon_s
         self._group, self._groups = availability.cell, int(availability.cell.max()) + 1
         self._clients = len(availability.cell)
@@ -44,6 +49,9 @@ class ArrayRoster:
         self._excluded_share = 0.0
         self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
         self._mask: Bools | None = None
+        self._kept_out: KeptOut | None = None
+        self._barred: Bits | None = None  # and the round and the instant that it belongs to
+        self._barred_at = (-1, 0.0)
 
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
@@ -62,6 +70,9 @@ class ArrayRoster:
         """Keep clients out for a cool-down."""
         self._free_round[clients] = until.until_round
         self._free_s[clients] = np.maximum(self._free_s[clients], until.until_s)
+        if self._kept_out is not None:
+            self._kept_out.add(clients)
+            self._barred = None
         self._at = None
 
     def state(self) -> Arrays:
@@ -77,6 +88,7 @@ class ArrayRoster:
         """Go on from what `state` returned."""
         self._free_round, self._free_s = state["free_round"], state["free_s"]
         self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
+        self._kept_out = self._barred = None
 
     @property
     def last_end_s(self) -> float:
@@ -101,6 +113,22 @@ class ArrayRoster:
             self._excluded_share = 1.0 - float(free.mean()) if len(left) else 0.0
             answer[left] = free
         return answer
+
+    def barred(self) -> Bits | None:
+        """Return clients who are surely not eligible, as bits; None where that is not known at a glance."""
+        possible = self._availability.possible(self._clock.now)
+        if possible is None:
+            return None
+        at = (self._number, self._clock.now)
+        if self._barred is not None and self._barred_at == at:
+            return self._barred
+        if self._kept_out is None:
+            # It takes a compiler along, which only those shall load who need it.
+            from fedsim.simulation.arrays.kept_out import KeptOut
+
+            self._kept_out = KeptOut(self._free_round, self._free_s, self._number, self._clock.now)
+        self._barred, self._barred_at = self._kept_out.with_impossible(possible, *at), at
+        return self._barred
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""

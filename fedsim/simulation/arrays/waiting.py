@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.population import PopulationAvailability
+from fedsim.availability.shocks import Availability
 from fedsim.common.arrays import Floats, Ints
 
 _FIRST_WINDOW = 300.0
@@ -11,7 +11,7 @@ _LONGEST_WINDOW = 86_400.0
 
 
 def ready_at(
-    availability: PopulationAvailability,
+    availability: Availability,
     clients: Ints,
     free_s: Floats,
     units: int,
@@ -54,7 +54,7 @@ def ready_at(
 
 
 def _first(
-    availability: PopulationAvailability,
+    availability: Availability,
     clients: Ints,
     free_s: Floats,
     units: int,

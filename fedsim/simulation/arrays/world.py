@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from fedsim.availability.cells import Cells
-from fedsim.availability.population import population_availability
+from fedsim.availability.shocks import availability_of, server_outages
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, Columns, part_of, within
@@ -38,8 +38,8 @@ class ArrayWorld:
         replicate: int,
     ) -> None:
         self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
-        draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-        self._devices = population_availability(devices.models, devices.places, devices.of_client, draws)
+        self._devices = availability_of(scenario, devices, replicate)
+        self.outages = server_outages(scenario, replicate)
         self._horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
         self.roster = ArrayRoster(clock, self._devices, scenario.server.block, self._horizon_s)
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
@@ -83,12 +83,12 @@ class ArrayWorld:
 
     def state(self) -> Arrays:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        last = {"last_selected": np.array(self.selector.last_selected), **self._caps.state()}
+        last = {**self.selector.state(), **self._caps.state()}
         return {**last, **within("roster", self.roster.state()), **within("beyond", self._beyond.state())}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set."""
-        self.selector.last_selected = int(state["last_selected"])
+        self.selector.restore(state)
         self._caps.restore(state)
         self.roster.restore(part_of("roster", state))
         self._beyond.restore(part_of("beyond", state))

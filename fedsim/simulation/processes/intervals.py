@@ -9,21 +9,23 @@ import numpy as np
 from fedsim.availability.always import AlwaysAvailable
 from fedsim.availability.cells import Cells
 from fedsim.availability.model import Intervals
-from fedsim.availability.population import population_availability
-from fedsim.common.arrays import Bools
-from fedsim.common.keyed import Stream
+from fedsim.availability.shocks import Availability, ShockedAvailability
+from fedsim.common.arrays import Floats
 
 _WINDOW = 86_400.0
 
 
 class _Window(NamedTuple):
-    """When devices are available before `until`: that of client i from place offsets[i] to offsets[i + 1]."""
+    """When devices are available before `until`: that of client i from place offsets[i] to offsets[i + 1].
+
+    From `leaves_s` on it is never available again; infinite, where that is not before `until`.
+    """
 
     until: float
     offsets: Sequence[int]
     starts: Sequence[float]
     ends: Sequence[float]
-    gone: Bools
+    leaves_s: Floats
 
 
 class DeviceIntervals:
@@ -33,20 +35,21 @@ class DeviceIntervals:
     ----------
     devices
         Availability models and places.
-    draws
-        The stream for availability.
+    availability
+        When they are available.
     since
         Instant at which the processes begin.
     horizon
         When the run is stopped: no window looks further ahead before that.
     """
 
-    def __init__(self, devices: Cells, draws: Stream, since: float, horizon: float) -> None:
+    def __init__(self, devices: Cells, availability: Availability, since: float, horizon: float) -> None:
         self._since, self._horizon = since, horizon
-        self._availability = population_availability(devices.models, devices.places, devices.of_client, draws)
-        always = np.array([isinstance(model, AlwaysAvailable) for model in devices.models])
+        self._availability = availability
+        shocked = isinstance(availability, ShockedAvailability)
+        always = np.array([isinstance(model, AlwaysAvailable) and not shocked for model in devices.models])
         self._always = always[devices.of_client]
-        self._followed, self._changing = np.flatnonzero(self._availability.followed), np.flatnonzero(~self._always)
+        self._followed, self._changing = np.flatnonzero(availability.followed), np.flatnonzero(~self._always)
         self._window: _Window | None = None
 
     def of(self, client: int) -> Intervals:
@@ -64,8 +67,11 @@ class DeviceIntervals:
             if window is None or window.until <= now:
                 window = self._window = self._look(now)
             for place in range(window.offsets[client], window.offsets[client + 1]):
-                yield window.starts[place], window.ends[place]
-            if window.gone[client]:
+                now = window.ends[place]
+                yield window.starts[place], now
+            if (leaves_s := float(window.leaves_s[client])) < math.inf:
+                if leaves_s > now:  # a shock has it out until its own life ends
+                    yield leaves_s, leaves_s
                 return
             now = window.until
             yield now, now
@@ -79,7 +85,8 @@ class DeviceIntervals:
         order = np.lexsort((starts, who))
         offsets = np.zeros(len(self._always) + 1, dtype=np.int64)
         offsets[1:] = np.cumsum(np.bincount(self._changing[who], minlength=len(self._always)))
-        gone = np.zeros(len(self._always), dtype=np.bool_)
-        gone[self._changing] = self._availability.leaves(self._changing, now, until) <= until
+        leaves_s = np.full(len(self._always), np.inf)
+        leaves_s[self._changing] = self._availability.leaves(self._changing, now, until)
+        leaves_s[leaves_s > until] = np.inf
         # Views of the memory give single numbers faster than arrays do.
-        return _Window(until, offsets.data, starts[order].data, ends[order].data, gone)
+        return _Window(until, offsets.data, starts[order].data, ends[order].data, leaves_s)

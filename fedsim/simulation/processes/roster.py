@@ -68,6 +68,9 @@ class Roster:
         """Return the mask (N,) of eligible clients."""
         return np.equal(self.reasons, 0)
 
+    def barred(self) -> None:
+        """Nothing is known of many that is not known of each."""
+
     def exclude(self, client: int, reason: Reason) -> None:
         """Add a reason against a client."""
         before = self._reasons[client]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from fedsim.availability.cells import Cells
+from fedsim.availability.shocks import availability_of, server_outages
 from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays
@@ -50,10 +51,9 @@ class ProcessWorld:
         self._caps = Caps(population.most)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
-        draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-        intervals = DeviceIntervals(
-            devices, draws, clock.now, math.inf if scenario.stop.duration is None else scenario.stop.duration
-        )
+        self.outages = server_outages(scenario, replicate)
+        horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
+        intervals = DeviceIntervals(devices, availability_of(scenario, devices, replicate), clock.now, horizon_s)
         with _uncollected():
             for client in range(len(population)):
                 clock.process(device(clock, self.roster, client, intervals.of(client), self._drop_out))
@@ -107,7 +107,7 @@ class ProcessWorld:
         """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
         late = [(client, each.number, each.row, each.ends_s) for client, each in self._sessions.items()]
         return {
-            "last_selected": np.array(self.selector.last_selected),
+            **self.selector.state(),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
             "resting": np.array(list(self.roster.resting.items()), dtype=np.float64).reshape(-1, 2),
             "sessions": np.array(late, dtype=np.float64).reshape(-1, 4),
@@ -116,7 +116,7 @@ class ProcessWorld:
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
-        self.selector.last_selected = int(state["last_selected"])
+        self.selector.restore(state)
         self._caps.restore(state)
         for client in self._caps.spent().tolist():
             self.roster.retire(client)

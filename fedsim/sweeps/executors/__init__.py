@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import resolve_name
@@ -28,12 +28,18 @@ class Backend:
         How many runs it does at once, given the opened executor.
     alive
         How many workers it has now; None where that cannot be known.
+    lost
+        Why it cannot be reached any more; empty while it can.
+    stop
+        Ends the task of a future wherever it is, and returns what that took, for a person.
     """
 
     name: str
     open: Callable[[], Executor]
     workers: Callable[[Executor], int]
     alive: Callable[[Executor], int | None] = lambda _: None
+    lost: Callable[[Executor], str] = lambda _: ""
+    stop: Callable[[Executor, Future[Any]], str] = lambda _executor, future: _asked(future)
 
 
 def backend_of(name: str, workers: int | None = None) -> Backend:
@@ -57,16 +63,18 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
     kind, equals, address = name.partition("=")
     here = workers or default_workers()
     if name == "process":
-        from fedsim.sweeps.executors.local import LocalProcesses
+        from fedsim.sweeps.executors.local import LocalProcesses, stop_process
 
-        return Backend(name, lambda: LocalProcesses(here), lambda _: here)
+        return Backend(name, lambda: LocalProcesses(here), lambda _: here, stop=stop_process)
     if kind in {"dask", "ray"} and equals and address:
         adapter = _adapter(kind)
         return Backend(
             name,
-            lambda: _opened(lambda: adapter.connect(address, workers)),
+            lambda: _opened(name, lambda: adapter.connect(address, workers)),
             lambda executor: workers or adapter.worker_count(executor),
             adapter.worker_count,
+            adapter.lost,
+            adapter.stop,
         )
     if ":" in name and not equals:
         return Backend(name, _factory(name, here), lambda _: here)
@@ -76,6 +84,10 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
 def default_workers() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _asked(future: "Future[Any]") -> str:
+    return "it had not begun" if future.cancel() else "it was asked to end"
 
 
 def _adapter(kind: str) -> Any:
@@ -88,11 +100,11 @@ def _adapter(kind: str) -> Any:
         ) from None
 
 
-def _opened(connect: Callable[[], Executor]) -> Executor:
+def _opened(name: str, connect: Callable[[], Executor]) -> Executor:
     try:
         return connect()
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
-        raise SweepError(f"the executor cannot be opened: {error or type(error).__name__}") from None
+        raise SweepError(f"the executor cannot be opened ({name}): {error or type(error).__name__}") from None
 
 
 def _factory(name: str, workers: int) -> Callable[[], Executor]:

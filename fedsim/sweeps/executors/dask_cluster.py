@@ -1,9 +1,14 @@
 """Workers of a Dask cluster, behind `concurrent.futures.Executor`."""
 
 import logging
+import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, ParamSpec, TypeVar
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from distributed import Client
 
@@ -21,10 +26,13 @@ class DaskExecutor(Executor):
         self.client = client
         # Dask sends a task whose worker died to another one by itself; `retries` would be for tasks that raise.
         self._inner = client.get_executor(pure=False, retries=0)
+        self.keys: WeakKeyDictionary[Future[Any], str] = WeakKeyDictionary()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Do ``fn(*args, **kwargs)`` on a worker."""
-        future: Future[T] = self._inner.submit(fn, *args, **kwargs)
+        key = f"fedsim-{uuid4().hex}"
+        future: Future[T] = self._inner.submit(fn, *args, **kwargs, key=key)
+        self.keys[future] = key
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -53,6 +61,27 @@ def connect(address: str, _workers: int | None) -> DaskExecutor:
         client.close()
         raise SweepError(f"the Dask scheduler at {address} has no workers") from None
     return DaskExecutor(client)
+
+
+def lost(_executor: DaskExecutor) -> str:
+    """Return nothing: a scheduler that is gone breaks its futures, which tells."""
+    return ""
+
+
+def stop(executor: DaskExecutor, future: "Future[Any]") -> str:
+    """End the worker process that does a task, since a thread in it cannot be ended; its nanny starts another one."""
+    key, client = executor.keys.get(future), executor.client
+    where = [address for address, keys in client.processing().items() if key in keys]
+    future.cancel()
+    if not where:
+        return "it was cancelled"
+    with suppress(OSError, TimeoutError):  # it ends in the middle of its answer
+        client.sync(client._run, _end_this_process, workers=where, on_error="ignore", callback_timeout=_CONNECT_S)
+    return f"its Dask worker {', '.join(where)} was ended"
+
+
+def _end_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def worker_count(executor: DaskExecutor) -> int:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from fedsim.common.errors import SweepError
 
@@ -59,6 +60,7 @@ class LocalProcesses(Executor):
     def __init__(self, workers: int) -> None:
         self._threads = ThreadPoolExecutor(workers, "fedsim-worker", initializer=_hold_interrupts)
         self._idle: deque[_Worker] = deque()
+        self._at: WeakKeyDictionary[Future[Any], list[_Worker]] = WeakKeyDictionary()
         self._starting = threading.Lock()
         self._failed_starts = 0
         self._closing = False
@@ -68,7 +70,18 @@ class LocalProcesses(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Do ``fn(*args, **kwargs)`` in a worker; the future raises `WorkerLostError` if that worker dies."""
-        return self._threads.submit(self._on_a_worker, fn, args, kwargs)
+        at: list[_Worker] = []
+        future = self._threads.submit(self._on_a_worker, at, fn, args, kwargs)
+        self._at[future] = at
+        return future
+
+    def stop(self, future: "Future[Any]") -> str:
+        """End the process that does a task; another one takes its place."""
+        if future.cancel():
+            return "it had not begun"
+        for worker in self._at.get(future, []):
+            worker.process.kill()
+        return "its process was ended"
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let the workers go once they are done."""
@@ -81,9 +94,10 @@ class LocalProcesses(Executor):
             os.environ.pop(name, None)
         self._set = []
 
-    def _on_a_worker(self, fn: Callable[..., T], args: Any, kwargs: Any) -> T:
+    def _on_a_worker(self, at: "list[_Worker]", fn: Callable[..., T], args: Any, kwargs: Any) -> T:
         payload = pickle.dumps((fn, args, kwargs))
         worker = self._take()
+        at.append(worker)
         if self._closing:
             worker.let_go()
             raise WorkerLostError("the executor was closed")
@@ -93,6 +107,7 @@ class LocalProcesses(Executor):
             worker.process.kill()
             worker.let_go()
             raise WorkerLostError(f"its worker process died ({worker.exit})") from None
+        at.clear()  # the worker is another task's from here on
         if self._closing:
             worker.let_go()
         else:
@@ -131,6 +146,12 @@ class LocalProcesses(Executor):
                 self._failed_starts = 0
                 return worker
         raise WorkerLostError("the executor was closed")
+
+
+def stop_process(executor: Executor, future: "Future[Any]") -> str:
+    """End the process of these that does a task."""
+    assert isinstance(executor, LocalProcesses)
+    return executor.stop(future)
 
 
 class _Worker:

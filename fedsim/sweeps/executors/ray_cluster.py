@@ -1,8 +1,11 @@
 """Workers of a Ray cluster, behind `concurrent.futures.Executor`."""
 
+import atexit
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any, ParamSpec, TypeVar
@@ -16,12 +19,15 @@ from fedsim.sweeps.executors.local import ONE_THREAD
 P = ParamSpec("P")
 T = TypeVar("T")
 _CONNECT_S = 10
+_EXIT_CODE = 3  # of a sweep that could not go on, which this one is
+_GONE = "the head of the Ray cluster cannot be reached any more"
 
 
 class RayExecutor(Executor):
     """Tasks of a Ray cluster, one processor each; the future of a task whose worker died raises Ray's error."""
 
     def __init__(self) -> None:
+        self._head = str(ray.get_runtime_context().gcs_address)
         # Ray's own retries would not be counted, and would go on where we have given up.
         self._call = ray.remote(max_retries=0, num_cpus=1)(_call)
         self._running: dict[Future[Any], Any] = {}
@@ -38,14 +44,36 @@ class RayExecutor(Executor):
             if error is None:
                 future.set_result(done.result())
             else:
-                gone = isinstance(error, ray.exceptions.LocalRayletDiedError)
-                future.set_exception(BrokenExecutor("Ray has died on this machine") if gone else error)
+                gone = isinstance(error, ray.exceptions.LocalRayletDiedError) or self.lost()
+                future.set_exception(BrokenExecutor(_GONE) if gone else error)
 
         reference.future().add_done_callback(pass_on)
         return future
 
+    def stop(self, future: "Future[Any]") -> str:
+        """End the worker process that does a task."""
+        reference = self._running.get(future)
+        if reference is None or self.lost():
+            return "it is not there any more"
+        ray.cancel(reference, force=True)
+        return "its Ray worker was ended"
+
+    def lost(self) -> bool:
+        """Say whether the head of the cluster takes no connections: Ray itself waits for it, and then ends us."""
+        host, _, port = self._head.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+        except OSError:
+            return True
+        return False
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Cancel or wait for what is left, and leave the cluster."""
+        if self.lost():
+            # Every call would wait for the head, and then Ray ends this process; so does what it does at exit.
+            atexit.unregister(ray.shutdown)
+            atexit.register(_exit_without_ray)
+            return
         running = list(self._running.values())
         if cancel_futures:
             for reference in running:
@@ -57,6 +85,13 @@ class RayExecutor(Executor):
 
 def _call(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     return fn(*args, **kwargs)
+
+
+def _exit_without_ray() -> None:
+    """End the process when all else is done at exit, before Ray's compiled code fails there for want of its head."""
+    atexit.unregister(_exit_without_ray)
+    atexit._run_exitfuncs()
+    os._exit(_EXIT_CODE)
 
 
 def connect(address: str, workers: int | None) -> RayExecutor:
@@ -72,6 +107,7 @@ def connect(address: str, workers: int | None) -> RayExecutor:
         # Ray itself would try for minutes.
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
     here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    on_termination = signal.getsignal(signal.SIGTERM)
     ray.init(
         address=address,
         log_to_driver=False,
@@ -79,7 +115,19 @@ def connect(address: str, workers: int | None) -> RayExecutor:
         runtime_env={"env_vars": ONE_THREAD},
         **(here if address == "local" else {}),
     )
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, on_termination)  # Ray has put its own in place, which ends with exit code 15
     return RayExecutor()
+
+
+def lost(executor: RayExecutor) -> str:
+    """Return why the cluster cannot be reached any more; empty while it can."""
+    return _GONE if executor.lost() else ""
+
+
+def stop(executor: RayExecutor, future: "Future[Any]") -> str:
+    """End a task wherever it is."""
+    return executor.stop(future)
 
 
 def worker_count(_executor: RayExecutor) -> int:

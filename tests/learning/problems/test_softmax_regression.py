@@ -51,6 +51,14 @@ def test_evaluation_is_the_mean_over_clients(problem: SoftmaxRegression) -> None
     assert figures["accuracy"] == np.mean(guesses == [0, 1, 2, 0, 1, 2])
 
 
+def test_what_a_client_has_is_what_its_gradient_comes_from(problem: SoftmaxRegression) -> None:
+    model = stream(2, 0, Purpose.PROBLEM).normals(0, np.arange(9))
+    inputs, labels = problem.samples_of(2)
+    odds = np.exp(inputs @ model.reshape(3, 3))
+    slope = inputs.T @ (odds / odds.sum(axis=1, keepdims=True) - labels) / len(inputs) + 0.05 * model.reshape(3, 3)
+    assert slope.ravel() == pytest.approx(problem.gradients(np.array([2]), model[None])[0], rel=1e-12)
+
+
 def test_minibatches_of_every_sample_once_are_the_full_gradient(problem: SoftmaxRegression) -> None:
     clients, models = np.array([2, 0, 2]), stream(4, 0, Purpose.OPTIMIZER).normals(np.arange(3)[:, None], np.arange(9))
     every = np.tile(np.arange(problem.samples)[::-1], (3, 1))

@@ -79,6 +79,48 @@ def test_clients_together_have_the_gradients_of_each_alone(folder: Path) -> None
         np.testing.assert_allclose(row, slope(problem, client, model), rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("hidden", [[], [4], [6, 5, 4]])
+def test_a_dense_network_is_what_differentiation_says(folder: Path, hidden: list[int]) -> None:
+    """Written-out backpropagation against torch.func.grad: gradients, loss over all samples in several parts, l2."""
+    problem = build(folder, arguments={"hidden": hidden}, l2=0.1)
+    dense = problem._dense
+    assert dense is not None
+    models = stream(5, 0, Purpose.OPTIMIZER).normals(np.arange(3)[:, None], np.arange(problem.dimension))
+    clients, own = np.array([1, 0, 1]), torch.as_tensor(models)
+    chosen = problem._members[clients]
+    slopes = problem._each(own, problem._inputs[chosen], problem._targets[chosen])
+    np.testing.assert_allclose(problem.gradients(clients, models), slopes, rtol=1e-10, atol=1e-14)
+    rows = problem._members.reshape(-1)
+    loss, slope = dense.total(own[0], ((problem._inputs[part], problem._targets[part]) for part in rows.split(7)))
+
+    def whole(x: Any) -> Any:
+        return problem._objective(x, problem._inputs[rows], problem._targets[rows])
+
+    assert loss == pytest.approx(float(whole(own[0])), rel=1e-12)
+    np.testing.assert_allclose(slope, torch.func.grad(whole)(own[0]), rtol=1e-10, atol=1e-14)
+
+
+def test_a_loss_of_ones_own_is_differentiated(folder: Path) -> None:
+    assert build(folder, loss="nll_loss")._dense is None
+    assert (
+        build(folder, "numbers", module="my_torch_modules:Line", arguments={"inputs": 3}, loss="mse_loss")._dense
+        is None
+    )
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss"])
+@pytest.mark.parametrize("minibatches", [None, np.array([[[0, 1], [2, 3]], [[4, 4], [1, 0]], [[3, 2], [0, 0]]])])
+def test_local_steps_in_the_module_are_those_of_its_gradients(folder: Path, loss: str, minibatches: Any) -> None:
+    problem = build(folder, arguments={"hidden": [4]}, loss=loss)
+    clients, sizes = np.array([3, 1]), np.array([0.1, 0.4])
+    local = start = np.tile(problem.initial(), (2, 1))
+    for step in range(3):
+        batch = None if minibatches is None else minibatches[step]
+        local = local - sizes[:, None] * problem.select(clients, batch)(local)
+    changes = problem.descend(clients, start, sizes, 3, minibatches)
+    np.testing.assert_allclose(changes, local - start, rtol=1e-10, atol=1e-14)
+
+
 def test_gradients_are_the_slopes_of_the_loss(folder: Path) -> None:
     """Central differences of F against the mean of the clients' gradients, the l2 term included."""
     problem = build(folder, arguments={"hidden": [4]}, l2=0.1)

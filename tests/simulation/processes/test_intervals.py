@@ -8,6 +8,7 @@ import pytest
 
 from fedsim.availability import between, intervals
 from fedsim.availability.cells import Cells, cells
+from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
@@ -42,13 +43,17 @@ def world(folder: Path, start: str) -> Cells:
     return cells(scenario, build_population(scenario))
 
 
+def lives(devices: Cells) -> PopulationAvailability:
+    return population_availability(devices.models, devices.places, devices.of_client, DRAWS)
+
+
 @pytest.mark.parametrize("start", ["2026-01-05T00:00:00Z", "2026-03-06T05:00:00.5Z", "2026-03-28T20:30:00Z"])
 @pytest.mark.parametrize("horizon", [math.inf, DAY, 2.5 * DAY])
 def test_the_processes_intervals_agree_with_each_device(tmp_path: Path, start: str, horizon: float) -> None:
     """Processes ask in the order of time, each for its next piece when the last one ends."""
     devices = world(tmp_path, start)
     since, until = 0.3 * DAY, 12 * DAY
-    told = DeviceIntervals(devices, DRAWS, since, horizon)
+    told = DeviceIntervals(devices, lives(devices), since, horizon)
     clients = range(len(devices.of_client))
     pieces = {client: told.of(client) for client in clients}
     found: dict[int, list[tuple[float, float]]] = {client: [] for client in clients}
@@ -68,6 +73,7 @@ def test_the_processes_intervals_agree_with_each_device(tmp_path: Path, start: s
 
 def test_devices_that_never_come_back_leave_at_once(tmp_path: Path) -> None:
     """With their last piece, so that a server that waits for them learns it then."""
-    told = DeviceIntervals(world(tmp_path, "2026-01-05T00:00:00Z"), DRAWS, 0.0, math.inf)
+    devices = world(tmp_path, "2026-01-05T00:00:00Z")
+    told = DeviceIntervals(devices, lives(devices), 0.0, math.inf)
     assert list(told.of(19)) == []  # recorded without intervals
     assert [piece for piece in told.of(18) if piece[0] < piece[1]] == [(700_000.0, 700_600.0)]

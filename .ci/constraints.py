@@ -1,0 +1,31 @@
+"""Prints constraints for pip that keep every dependency in the series of its lower bound: what CI then tests is that.
+
+``polars>=2.1`` becomes ``polars==2.1.*``. Reads pyproject.toml of the working folder.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+
+def constraints(text: str) -> list[str]:
+    """Return a line for each dependency in a pyproject.toml, extras included."""
+    project = tomllib.loads(text)["project"]
+    listed = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    lines = []
+    for requirement in sorted(set(listed)):
+        found = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?>=([0-9.]+)", requirement)
+        if found is None:
+            raise SystemExit(
+                f"pyproject.toml: {requirement!r} is not NAME>=VERSION, so it cannot be tested at its bound"
+            )
+        lines.append(f"{found[1]}=={found[2]}.*")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(f"{line}\n" for line in constraints(Path("pyproject.toml").read_text(encoding="utf-8")))

@@ -1,0 +1,118 @@
+"""What the site is made of: the files of the repository under their own names, so that every link between them holds.
+
+A hook of MkDocs (``mkdocs.yml``). Pages are README.md, the changelog and the Markdown of the folders below; beside them
+the pages of reports, pictures, and whatever else a page links to. The reference is made of docstrings.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)\s]*)?\)")
+FOLDERS = ("docs", "benchmarks", "reports", "examples")
+"""Folders whose Markdown is shown."""
+GALLERY = "reports/gallery.html"
+"""Where reports/index.html is: the name belongs to the page made of reports/README.md."""
+REFERENCE = "docs/reference.md"
+GUIDES = {
+    "Describe a federation": ("scenario-file", "availability", "traces", "buffered-server", "simultaneous-events"),
+    "Ask and read": ("report", "run-directory", "sweeps", "chain", "expectations", "ci"),
+    "Learning and privacy": ("learning", "privacy", "schedules", "frameworks"),
+    "Extend": ("api", "notebooks", "extending", "untrusted-files"),
+}
+BACKGROUND = ("studies", "paper-results", "closed-form", "design", "releasing")
+ROOMS = {
+    "Theory": (
+        "fedsim.theory",
+        "The laws and what follows from them, for arrays of weights; [the theory](chain.md) explains them.",
+    ),
+    "Privacy": ("fedsim.privacy", "Matrix mechanisms; [privacy](privacy.md) says what they promise."),
+}
+
+
+def pages() -> list[Path]:
+    """Return the Markdown files of the site, relative to the repository."""
+    found = [ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    found += [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.md"))]
+    return [file.relative_to(ROOT) for file in found]
+
+
+def linked(page: Path) -> set[Path]:
+    """Return the files that a page links to, relative to the repository; a folder is shown by none."""
+    there = (ROOT / page).parent
+    found = {(there / link).resolve() for link in LINK.findall((ROOT / page).read_text(encoding="utf-8"))}
+    return {file.relative_to(ROOT) for file in found if file.is_file() and file.is_relative_to(ROOT)}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Order the pages; those about questions are all in their folder."""
+    listed = {page for pages_of in GUIDES.values() for page in pages_of} | set(BACKGROUND)
+    rest = sorted(file.stem for file in (ROOT / "docs").glob("*.md") if file.stem not in listed)
+    guides = [{title: [f"docs/{name}.md" for name in names]} for title, names in GUIDES.items()]
+    questions = sorted((ROOT / "docs/questions").glob("*.md"), key=lambda file: (file.name != "README.md", file.name))
+    examples = [file.as_posix() for file in pages() if file.parts[0] == "examples"]
+    config.nav = [
+        {"Home": "README.md"},
+        {"Questions": [file.relative_to(ROOT).as_posix() for file in questions]},
+        {"Guide": [*guides, *(f"docs/{name}.md" for name in rest)]},
+        {"Reference": REFERENCE},
+        *([{"Examples": examples}] if examples else []),
+        {"Gallery": "reports/README.md"},
+        {"Background": [*(f"docs/{name}.md" for name in BACKGROUND), "benchmarks/RESULTS.md", "CHANGELOG.md"]},
+    ]
+    return config
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Put the repository's files in the place of those of the folder docs."""
+    docs = os.fspath(ROOT / "docs")
+    for file in list(files):
+        if file.src_dir == docs:
+            files.remove(file)
+    known = pages()
+    beside = {file.relative_to(ROOT) for file in (ROOT / "reports").glob("*.html")}
+    for page in known:
+        beside |= linked(page)
+    for file in sorted({*known, *beside} - {Path("reports/index.html")}):
+        files.append(File.generated(config, file.as_posix(), abs_src_path=os.fspath(ROOT / file)))
+    files.append(File.generated(config, GALLERY, abs_src_path=os.fspath(ROOT / "reports/index.html")))
+    files.append(File.generated(config, REFERENCE, content=reference()))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
+    """Change the few links that lead elsewhere than in the repository: to folders, which a site cannot show."""
+    place = Path(page.file.src_uri)
+    if place.as_posix() == "reports/README.md":
+        markdown = markdown.replace("(index.html)", f"({Path(GALLERY).name})")
+
+    def link(found: "re.Match[str]") -> str:
+        folder = (ROOT / place).parent / found[2]
+        return f"`{os.path.relpath(folder, ROOT)}`" if folder.is_dir() else found[0]
+
+    return re.sub(r"\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)\)", link, markdown)
+
+
+def reference() -> str:
+    """Return the page that MkDocs fills with the docstrings of what is public."""
+    parts = [
+        "# Reference",
+        "What `import fedsim` offers; [the Python interface](api.md) shows how it goes together.",
+        "## fedsim",
+        *(f"::: fedsim.{name}" for name in offered("fedsim")),
+    ]
+    for title, (module, words) in ROOMS.items():
+        parts += [f"## {title}", words, *(f"::: {module}.{name}" for name in offered(module))]
+    return "\n\n".join(parts) + "\n"
+
+
+def offered(module: str) -> list[str]:
+    """Return the public names of a package."""
+    source = (ROOT / module.replace(".", "/") / "__init__.py").read_text(encoding="utf-8")
+    names = re.findall(r'^    "(\w+)",$', source.partition("__all__")[2].partition("]")[0], re.MULTILINE)
+    return [name for name in names if not name.startswith("_")]

@@ -1,0 +1,68 @@
+"""For which share of a run each device was available: what its availability says, not what the rounds saw of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.availability.cells import cells
+from fedsim.availability.shocks import availability_of
+from fedsim.common.arrays import Floats, Ints
+from fedsim.population import Population
+from fedsim.scenario import Scenario
+
+_MOST = 5_000  # devices that are followed, where there are more
+_MOST_DEVICE_DAYS = 200_000.0
+_FEWEST = 200
+_LONGEST_S = 1_000 * 86_400.0
+_WINDOW_S = 7 * 86_400.0
+
+
+@dataclass(frozen=True)
+class AvailableTime:
+    """The time for which devices were available.
+
+    Attributes
+    ----------
+    clients
+        (n,) who was followed, in order: everyone, or evenly spaced ones of a large population.
+    share
+        (n,) share of the time, of the first 1,000 days where the run is longer.
+    """
+
+    clients: Ints
+    share: Floats
+
+
+def available_time(
+    scenario: Scenario, population: Population, ended_s: float, replicate: int = 0
+) -> AvailableTime | None:
+    """Work out for which share of the run each device was available, shocks included.
+
+    Of more than 5,000 devices, or 200,000 device-days, evenly spaced ones are followed, 200 at least.
+
+    Parameters
+    ----------
+    scenario, population
+        What was simulated.
+    ended_s
+        When the run ended.
+    replicate
+        As in the simulation.
+
+    Returns
+    -------
+    None where every device was always available, or no time passed.
+    """
+    longest_s = min(ended_s, _LONGEST_S)
+    if scenario.always_available or not longest_s > 0.0:
+        return None
+    days = longest_s / 86_400.0
+    size = len(population)
+    taken = min(size, _MOST, max(_FEWEST, int(_MOST_DEVICE_DAYS / days)))
+    clients = (2 * np.arange(taken) + 1) * size // (2 * taken)
+    availability = availability_of(scenario, cells(scenario, population), replicate)
+    total = np.zeros(taken)
+    for since in np.arange(0.0, longest_s, _WINDOW_S).tolist():
+        spells = availability.spells(clients, since, min(since + _WINDOW_S, longest_s))
+        total += np.bincount(spells.who, weights=spells.ends - spells.starts, minlength=taken)
+    return AvailableTime(clients, np.minimum(total / longest_s, 1.0))

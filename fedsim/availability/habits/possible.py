@@ -1,0 +1,251 @@
+"""Who may be on a charger, with a network, in a part of a day at all: worked out for everybody in one go, with margins.
+
+A local day is cut into 64 parts by the clock. The draws are those that say exactly when a device is on its charger
+(`charging`) and away from home (`network`), but instead of a normal score or a length, its bounds are looked up in a
+table: no draw is turned into a time. So some who are not available are among those who may be; nobody who is available
+is missing. Screen uses and failures are not looked at.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.availability.batch import Clients, Possible
+from fedsim.availability.civil import DAY, Civil
+from fedsim.availability.habits.bounds import DayBounds, bounded, day_bounds
+from fedsim.availability.habits.charging import NIGHT_AT_MOST, TOP_UPS, evening
+from fedsim.availability.habits.connected import Connected
+from fedsim.availability.habits.decided import MARGIN, decided
+from fedsim.availability.habits.draws import uniform_at, word_of
+from fedsim.availability.habits.persons import AT_HOME, AT_WORK, LATER, LEAVES, LIMIT, LONGER, NETWORKS, NIGHT, RETURNS
+from fedsim.availability.habits.plugged import Plugged
+from fedsim.common.arrays import Bits, Floats
+from fedsim.common.bits import transpose, words_for
+from fedsim.common.compiled import compiled
+from fedsim.common.keyed import Stream
+from fedsim.scenario.habits import Habits
+
+PARTS = 64
+PART = DAY / PARTS
+_NEAR = 3 * DAY  # changes of the clocks so near to a day matter to it
+_LARGEST_CHANGE = 2 * 3600.0
+_CHUNK = 1 << 14  # members that a thread works out at a time
+_ALL = ~np.uint64(0)
+
+
+class PossibleDays:
+    """The parts of one local day after the other, in which members may be on a charger with a network.
+
+    Parameters
+    ----------
+    habits
+        The habits; charging must be required.
+    members
+        (n,) indices of the devices, in ascending order.
+    draws
+        The stream for availability.
+    people
+        (clients, columns) what belongs to the persons who have been met.
+    plugged, connected
+        Meet the persons; the second is None where no network is required.
+    """
+
+    def __init__(
+        self,
+        habits: Habits,
+        members: Clients,
+        draws: Stream,
+        people: Floats,
+        plugged: Plugged,
+        connected: Connected | None,
+    ) -> None:
+        self._habits, self._members, self._key, self._people = habits, members, np.uint64(draws.key), people
+        self._plugged, self._connected, self._met_all = plugged, connected, False
+        self._day = 0
+        self._bounds: dict[tuple[int, float], DayBounds] = {}
+        self._carry = self._rows = np.empty(0, dtype=np.uint64)
+
+    def at(self, instant: float, clock: Civil) -> Possible | None:
+        """Return who may be available from an instant on; None where nothing is known about that day."""
+        wall = float(clock.wall(instant))
+        day = clock.day(instant)
+        if day != self._day and not self._go_to(day, clock):
+            return None
+        since = wall - float(clock.midnight(np.array([day]))[0])
+        part = min(max(int(since // PART), 0), PARTS - 1)
+        until = instant + ((part + 1) * PART - since)
+        changes = clock.changes[clock.changes > instant]
+        return Possible(self._rows[part], min(until, float(changes.min(initial=np.inf))))
+
+    def decided(self, clients: Clients, instant: float, clock: Civil) -> tuple[NDArray[np.int8], Floats]:
+        """Say whether clients (n,) are on a charger with a network, and of those who are, until when they surely are.
+
+        The clock must not be changed some days before and after.
+        """
+        self._meet(clients)
+        day = clock.day(instant)
+        now = float(clock.wall(instant)) - float(clock.midnight(np.array([day]))[0])
+        yesterday, today = (self._bounds_of(each, MARGIN) for each in (day - 1, day))
+        networked = self._connected is not None
+        known, until = decided(clients, self._key, now, yesterday, today, self._people, networked)
+        return known, until + (instant - now)
+
+    def _bounds_of(self, day: int, slack: float) -> DayBounds:
+        found = self._bounds.get((day, slack))
+        if found is None:
+            self._bounds = {each: kept for each, kept in self._bounds.items() if abs(day - each[0]) <= 1}
+            found = self._bounds[day, slack] = day_bounds(self._habits, day, slack)
+        return found
+
+    def _meet(self, clients: Clients) -> None:
+        """Meet the persons who have not been met."""
+        if not self._met_all:
+            self._plugged.meet(clients)
+            if self._connected is not None:
+                self._connected.meet(clients)
+
+    def _go_to(self, day: int, clock: Civil) -> bool:
+        """Work out a day, with the one before it where that has not just been done."""
+        slack = _slack(day, clock)
+        if slack is None:
+            return False
+        if not len(self._rows):
+            self._rows = np.zeros((PARTS, words_for(len(self._members))), dtype=np.uint64)
+            self._carry = np.zeros(len(self._members), dtype=np.uint64)
+        if day != self._day + 1:
+            self._carry[:] = 0
+            self._work_out(day - 1, slack)
+        self._work_out(day, slack)
+        self._day = day
+        return True
+
+    def _work_out(self, day: int, slack: float) -> None:
+        asked = self._bounds_of(day, slack)
+
+        networked = self._connected is not None
+
+        def part(first: int) -> None:
+            some = self._members[first : first + _CHUNK]
+            self._meet(some)
+            own = self._carry[first : first + _CHUNK]
+            words = slice(first // 64, words_for(first + len(some)))
+            _possible(some, self._key, asked, self._people, networked, own, self._rows[:, words])
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # every member, and every word, is in one part
+            list(threads.map(part, range(0, len(self._members), _CHUNK)))
+        self._met_all = True
+
+
+def reaches_too_far(habits: Habits) -> bool:
+    """Say whether sessions of these habits may begin before their day, or last beyond the next one."""
+    night = habits.charging.night
+    off = LIMIT * (night.between_persons + night.between_days)
+    usual = [evening(night.plug_in), evening(night.plug_in_weekend)]
+    length = max(night.length, night.length_weekend)
+    length += LIMIT * (night.length_between_persons + night.length_between_days)
+    last = max(usual) + off + min(length, NIGHT_AT_MOST)
+    return min(usual) - off < _LARGEST_CHANGE or last > 2 * DAY - _LARGEST_CHANGE
+
+
+def _slack(day: int, clock: Civil) -> float | None:
+    """Return how far clock times near a day may be wrong; None where that is too much to be of use."""
+    midnight = float(clock.instant(clock.midnight(np.array([day])))[0])
+    near = slice(*clock.changes.searchsorted((midnight - _NEAR, midnight + _NEAR)))
+    offsets = clock.offsets[near.start : near.stop + 1]
+    changed = float(offsets.max() - offsets.min())
+    return None if changed > _LARGEST_CHANGE else MARGIN + changed
+
+
+@compiled
+def _part(seconds: float) -> int:
+    """Return the part of the day of a clock time; a negative one is on the day before."""
+    return int(seconds * (1.0 / PART) + PARTS) - PARTS
+
+
+@compiled
+def _between(first: int, last: int) -> np.uint64:
+    """Return the bits from the first to the last, as far as they are in the word; none where there are none."""
+    low, high = max(first, 0), min(last, 63)
+    if low > high:
+        return np.uint64(0)
+    return (_ALL << np.uint64(low)) & (_ALL >> np.uint64(63 - high))
+
+
+@compiled
+def _charging(word: np.uint64, own: Floats, asked: DayBounds) -> tuple[np.uint64, np.uint64]:
+    """Return in which parts of this day and of the next one sessions of this day may go on; `own` is the person's."""
+    today = tomorrow = np.uint64(0)
+    if uniform_at(word ^ asked.night[0]) < own[NIGHT]:
+        (usual, by_day), (length, longer_by_day) = asked.night_start, asked.night_length
+        first, latest = bounded(asked.scores, uniform_at(word ^ asked.night[1]))
+        _, most = bounded(asked.scores, uniform_at(word ^ asked.night[2]))
+        lasts = min(max(length + own[LONGER] + longer_by_day * most, 0.0), NIGHT_AT_MOST)
+        since = _part(usual + own[LATER] + by_day * first - asked.slack)
+        until = _part(usual + own[LATER] + by_day * latest + lasts + asked.slack)
+        today, tomorrow = _between(since, until), _between(since - PARTS, until - PARTS)
+    for number in range(TOP_UPS):
+        if uniform_at(word ^ asked.top_up[0, number]) < own[asked.top_up_chance]:
+            first, latest = bounded(asked.top_up_starts, uniform_at(word ^ asked.top_up[1, number]))
+            _, most = bounded(asked.top_up_lengths, uniform_at(word ^ asked.top_up[2, number]))
+            since, until = _part(first - asked.slack), _part(latest + most + asked.slack)
+            today |= _between(since, until)
+            tomorrow |= _between(since - PARTS, until - PARTS)
+    return today, tomorrow
+
+
+@compiled
+def _networked(word: np.uint64, own: Floats, asked: DayBounds) -> np.uint64:
+    """Return in which parts of the day there may be a network."""
+    networks = int(own[NETWORKS])
+    at_home, works = networks & AT_HOME != 0, networks & AT_WORK != 0 and asked.at_work
+    if uniform_at(word ^ asked.outing[0]) >= asked.outing_chance:
+        return _ALL if at_home else np.uint64(0)
+    if at_home and works:
+        return _ALL  # but for the commute
+    if not (at_home or works):
+        return np.uint64(0)
+    leave, back, by_day = asked.outing_times
+    first, latest = bounded(asked.scores, uniform_at(word ^ asked.outing[1]))
+    back_first, back_latest = bounded(asked.scores, uniform_at(word ^ asked.outing[2]))
+    leave, back = leave + own[LEAVES], back + own[RETURNS]
+    if at_home:  # not while surely away
+        since = _part(leave + by_day * latest + asked.slack) + 1
+        return ~_between(since, _part(back + by_day * back_first - asked.slack) - 1)
+    return _between(_part(leave + by_day * first - asked.slack), _part(back + by_day * back_latest + asked.slack))
+
+
+@compiled
+def _possible(
+    clients: Clients,
+    key: np.uint64,
+    asked: DayBounds,
+    people: Floats,
+    networked: bool,
+    carry: Bits,
+    rows: NDArray[np.uint64],
+) -> None:
+    """Write down in which parts of a day each client may be available, and keep what reaches into the next day.
+
+    `carry` (n,) are the parts of this day that sessions of the day before reach into, and then those of the next one;
+    of `rows` (parts, words) each is a set of places in `clients`.
+    """
+    square = np.empty(64, np.uint64)
+    for first in range(0, len(clients), 64):
+        square[:] = 0
+        for place in range(first, min(first + 64, len(clients))):
+            client = clients[place]
+            own = people[client]
+            if networked and own[NETWORKS] == 0.0:
+                continue
+            word = word_of(client, key)
+            today, tomorrow = _charging(word, own, asked)
+            today |= carry[place]
+            carry[place] = tomorrow
+            if networked and today:
+                today &= _networked(word, own, asked)
+            square[place - first] = today
+        transpose(square)
+        for part in range(PARTS):
+            rows[part, first // 64] = square[part]

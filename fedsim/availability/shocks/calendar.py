@@ -1,0 +1,116 @@
+"""When shocks of one kind befall one place: by chance, as a Poisson process, or at known times."""
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.keyed import Stream
+from fedsim.population.distributions import Distribution
+
+_CHUNK = 64
+_DRAWS = 4  # of each shock: the time to the next, two for a length
+
+
+class Shocks(NamedTuple):
+    """Some shocks, in the order in which they begin: arrays (n,).
+
+    Attributes
+    ----------
+    number
+        Index of each, the key of the draws that say whom it hits.
+    starts, ends
+        Seconds of simulated time, half-open; infinite where it never ends.
+    """
+
+    number: Ints
+    starts: Floats
+    ends: Floats
+
+
+class Calendar(Protocol):
+    """When the shocks of one kind befall one place."""
+
+    def within(self, since: float, until: float) -> Shocks:
+        """Return the shocks that run at some instant of [since, until)."""
+        ...
+
+
+class Known(Calendar):
+    """Shocks at known times.
+
+    Parameters
+    ----------
+    starts, ends
+        (n,) seconds of simulated time.
+    """
+
+    def __init__(self, starts: Floats, ends: Floats) -> None:
+        order = np.argsort(starts, kind="stable")
+        self._all = Shocks(order.astype(np.int64), starts[order], ends[order])
+
+    def within(self, since: float, until: float) -> Shocks:
+        """Look through all of them."""
+        some = (self._all.starts < until) & (self._all.ends > since)
+        return Shocks(self._all.number[some], self._all.starts[some], self._all.ends[some])
+
+
+class ByChance(Calendar):
+    """Shocks that begin as a Poisson process, stationary from the first instant.
+
+    At time 0 a Poisson number of them runs already, each with what is left of its length (`Distribution.remaining`).
+
+    Parameters
+    ----------
+    draws, key
+        The stream for shocks, and the key of this kind and place in it.
+    every_s
+        Mean time between two beginnings.
+    length
+        The law of their lengths.
+    running
+        How many run at an instant, on average.
+    """
+
+    def __init__(self, draws: Stream, key: int, every_s: float, length: Distribution, running: float) -> None:
+        self._draws, self._key, self._every_s, self._length = draws, key, every_s, length
+        count = poisson_quantile(running, float(draws.uniforms(key, 0)[0]))
+        number = np.arange(count)
+        u, v = (draws.uniforms(key, _DRAWS * (number + 1) + each) for each in (1, 2))
+        # Those that run at 0 begin there, as far as anyone can see.
+        self._starts, self._ends = np.zeros(count), length.remaining(u, v)
+        self._latest = np.maximum.accumulate(self._ends)
+        self._reached = 0.0
+
+    def within(self, since: float, until: float) -> Shocks:
+        """Go on as far as need be, and look among those that begin before `until`, from the first that still runs."""
+        while self._reached < until:
+            self._go_on()
+        last = int(np.searchsorted(self._starts, until, side="left"))
+        first = min(int(np.searchsorted(self._latest, since, side="right")), last)
+        runs = first + np.flatnonzero(self._ends[first:last] > since)
+        return Shocks(runs, self._starts[runs], self._ends[runs])
+
+    def _go_on(self) -> None:
+        first = len(self._starts)
+        number = np.arange(first, first + _CHUNK)
+        gaps = self._every_s * self._draws.exponentials(self._key, _DRAWS * (number + 1))
+        # Summed one after the other, so that it makes no difference how many are worked out together.
+        starts = np.cumsum(np.concatenate([[self._reached], gaps]))[1:]
+        ends = starts + self._length.draw(self._draws.uniforms(self._key, _DRAWS * (number + 1) + 3))
+        before = self._latest[-1] if first else 0.0
+        self._latest = np.concatenate([self._latest, np.maximum.accumulate(np.concatenate([[before], ends]))[1:]])
+        self._starts, self._ends = np.concatenate([self._starts, starts]), np.concatenate([self._ends, ends])
+        self._reached = float(starts[-1])
+
+
+def poisson_quantile(mean: float, u: float) -> int:
+    """Return the least k to which a Poisson law of this mean gives a chance of at least u, summed up from 0."""
+    term = total = math.exp(-mean)
+    k = 0
+    while total < u and term > 0.0:
+        k += 1
+        term *= mean / k
+        total += term
+    return k

@@ -1,0 +1,156 @@
+"""The shocks of a scenario, made ready to be asked, and what is wrong with them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fedsim.availability.cells import Cells
+from fedsim.availability.place import Place
+from fedsim.availability.shocks.calendar import ByChance, Calendar, Known
+from fedsim.availability.shocks.outages import Layer, Outages, ServerOutages, shock_key
+from fedsim.common.arrays import Bools
+from fedsim.common.errors import Mistake, PluginError
+from fedsim.common.keyed import Purpose, Stream, stream
+from fedsim.common.progress import readable
+from fedsim.population import Population
+from fedsim.population.distributions import check_laws, distribution
+from fedsim.scenario import Scenario
+from fedsim.scenario.model import did_you_mean
+from fedsim.scenario.shocks import Rates, Shock, rates
+
+_DAY = timedelta(days=1)
+_LONGEST_S = 1e12  # draws and sums of lengths stay exact to better than a millisecond
+
+
+def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
+    """Return what is wrong with a scenario's shocks: unknown groups and zones, laws that fail, too many at once."""
+    mistakes = []
+    for index, shock in enumerate(scenario.shocks):
+        for key, asked, known in (
+            ("groups", shock.groups, population.group_names),
+            ("zones", shock.zones, population.zone_names),
+        ):
+            for place, name in enumerate(asked or ()):
+                if name not in known:
+                    message = f"no device {'is in the group' if key == 'groups' else 'lives in'} {name!r}"
+                    message += did_you_mean(name, known)
+                    mistakes.append(scenario.mistake(("shocks", index, key, place), message))
+        wrong = [((*path,), message) for path, message in check_laws(shock)]
+        mistakes += [scenario.mistake(("shocks", index, *path), message) for path, message in wrong]
+        if shock.by_chance and not wrong:
+            try:
+                _rates_of(shock)
+            except (ValueError, PluginError) as error:
+                mistakes.append(scenario.mistake(("shocks", index), str(error)))
+    return mistakes
+
+
+def outages_of(scenario: Scenario, devices: Cells, replicate: int) -> Outages | None:
+    """Return the shocks of a scenario's devices; None where it has none.
+
+    Parameters
+    ----------
+    scenario, devices
+        A scenario without mistakes, and the cells of its population.
+    replicate
+        Key of the repetition.
+    """
+    draws = stream(scenario.seed, replicate, Purpose.SHOCK)
+    layers = [layer for shock in scenario.shocks for layer in _layers(scenario, shock, devices, draws)]
+    if not layers:
+        return None
+    hits, recoveries = (
+        stream(scenario.seed, replicate, purpose) for purpose in (Purpose.SHOCK_HIT, Purpose.SHOCK_RECOVERY)
+    )
+    return Outages(layers, devices.of_client, hits, recoveries)
+
+
+def server_outages(scenario: Scenario, replicate: int) -> ServerOutages:
+    """Return when a scenario's server is down."""
+    draws = stream(scenario.seed, replicate, Purpose.SHOCK)
+    place = Place(scenario.start, ZoneInfo("UTC"))
+    return ServerOutages(
+        [_calendar(shock, "", place, draws) for shock in scenario.shocks if shock.of == "server"],
+    )
+
+
+def describe(scenario: Scenario) -> Iterator[str]:
+    """Yield a line for each shock that comes by chance: how often and how long, and what it does to two devices."""
+    for shock in scenario.shocks:
+        if not shock.by_chance:
+            continue
+        found, length = _rates_of(shock)
+        where = {"zone": " in each time zone", "group": " in each group"}.get(shock.of, "")
+        often = f"{shock.name}: about every {readable(length / found.running)}{where} for {readable(length)} on average"
+        if shock.of == "server":
+            yield f"{often}, nobody can reach the server: {found.down:.2%} of the time"
+            continue
+        yield (
+            f"{often}, {found.share:.3g} of its devices {'are' if found.share != 1 else 'is'} out: {found.down:.2%} of "
+            f"a device's time, with a correlation of {found.correlation:.3f} between two of them"
+        )
+
+
+def _rates_of(shock: Shock) -> tuple[Rates, float]:
+    """Return the rates of a shock by chance, and the mean of its lengths in seconds."""
+    law = distribution(shock.length)
+    if not 0.0 < law.mean < _LONGEST_S:
+        raise ValueError(f"the mean of length must be above 0 and finite, but is {law.mean:g} s")
+    return rates(shock, law.mean), law.mean
+
+
+def _layers(scenario: Scenario, shock: Shock, devices: Cells, draws: Stream) -> Iterator[Layer]:
+    """Yield a layer for each place that shocks of one kind befall apart, or at other instants."""
+    asked = np.array(
+        [
+            (shock.zones is None or zone in shock.zones) and (shock.groups is None or group in shock.groups)
+            for group, zone in devices.names
+        ]
+    )
+    share = 1.0 if shock.share is None else shock.share
+    recovery = None if shock.recovery is None else distribution(shock.recovery)
+    if shock.by_chance:
+        share = _rates_of(shock)[0].share
+    for place, home, cells in _places(scenario, shock, devices):
+        if (own := cells & asked).any():
+            calendar = _calendar(shock, place, home, draws)
+            ever = recovery is None and any(window.end is None for window in shock.windows or ())
+            yield Layer(shock_key(shock.name), calendar, own, share, recovery, ever)
+
+
+def _places(scenario: Scenario, shock: Shock, devices: Cells) -> Iterator[tuple[str, Place, Bools]]:
+    """Yield the name, the clock and the cells of each place in which shocks of one kind happen apart."""
+    utc = Place(scenario.start, ZoneInfo("UTC"))
+    if not shock.by_chance:  # by each zone's clock; who is hit is drawn for each device anyway
+        of = [zone for _, zone in devices.names]
+    elif shock.of in {"everyone", "server"}:
+        of = [""] * len(devices.names)
+    else:
+        of = [names[shock.of == "zone"] for names in devices.names]
+    for name in dict.fromkeys(of):
+        cells = np.array([each == name for each in of])
+        yield name, utc if shock.by_chance else devices.places[of.index(name)], cells
+
+
+def _calendar(shock: Shock, place: str, home: Place, draws: Stream) -> Calendar:
+    if shock.by_chance:
+        found, mean_s = _rates_of(shock)
+        law = distribution(shock.length)
+        return ByChance(draws, shock_key(shock.name, place), mean_s / found.running, law, found.running)
+    windows: Sequence[tuple[datetime, datetime | None]] = [(each.begin, each.end) for each in shock.windows or ()]
+    if shock.days is not None:
+        midnights = [datetime.combine(day, time()) for day in shock.days]
+        windows = [(midnight, midnight + _DAY) for midnight in midnights]
+    starts = np.array([_seconds(home, begin) for begin, _ in windows])
+    never = np.inf if shock.recovery is None else -np.inf
+    ends = np.array([never if end is None else _seconds(home, end) for _, end in windows])
+    return Known(starts, np.maximum(ends, starts))
+
+
+def _seconds(home: Place, moment: datetime) -> float:
+    """Return the instant of simulated time, by the zone that is written or by the local clock."""
+    if moment.tzinfo is None:
+        return home.seconds(moment)
+    return (moment - home.start).total_seconds()

@@ -1,0 +1,234 @@
+"""A Flower strategy that sends each round to the cohort of a schedule, and takes the reports that its log took.
+
+Flower draws nodes by Python's global ``random`` and names them anew in each run, so two runs with one seed have other
+cohorts. Here round r goes to the clients of round r - 1 of the schedule (Flower counts from 1), in their order, and the
+replies are aggregated in that order too, so that sums of floating-point numbers are the same every time.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedsim.bridges.cohorts import Round, Schedule, as_schedule
+from fedsim.bridges.flower.accountant import ParticipationAccountant
+from fedsim.bridges.flower.partitions import Partitions
+from fedsim.common.errors import RunError
+from fedsim.privacy.bounds import ParticipationBounds
+
+_EVERYONE = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
+
+
+class CohortGrid(Grid):
+    """A grid on which there is nobody but a cohort; everything else is for the grid behind it.
+
+    Parameters
+    ----------
+    grid
+        All nodes.
+    members
+        The client of each node, in the order of the cohort.
+    reporting
+        The nodes whose report will be taken.
+    population
+        N, the clients of the federation.
+    """
+
+    def __init__(self, grid: Grid, members: dict[int, int], reporting: frozenset[int], population: int) -> None:
+        self._grid = grid
+        self.members, self.reporting, self.population = members, reporting, population
+
+    def get_node_ids(self) -> list[int]:
+        """Return the nodes of the cohort."""
+        return list(self.members)
+
+    @property
+    def run(self) -> Any:
+        """The run of the grid behind it."""
+        return self._grid.run
+
+    def set_run(self, run: Any) -> None:
+        """Set the run of the grid behind it."""
+        self._grid.set_run(run)
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        """Make a message of the grid behind it."""
+        made: Message = self._grid.create_message(*args, **kwargs)
+        return made
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Push to the grid behind it."""
+        return list(self._grid.push_messages(messages))
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Pull from the grid behind it."""
+        return list(self._grid.pull_messages(message_ids))
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Send on the grid behind it."""
+        return list(self._grid.send_and_receive(messages, timeout=timeout))
+
+
+class Replay(Strategy):
+    """Train by another strategy, with the cohorts of a schedule.
+
+    Parameters
+    ----------
+    strategy
+        FedAvg, DebiasedFedAvg, FedAdam, ...: anything that sends to nodes that it samples from the grid; or its class,
+        to be made without arguments.
+    schedule
+        A schedule, or the name of its file or of a run directory.
+    wait_s
+        How long to wait, in seconds, for the nodes of a cohort to connect.
+
+    Attributes
+    ----------
+    sent
+        The clients to whom each round so far was sent, in order; and `received`, those whose report was taken.
+
+    Raises
+    ------
+    RunError
+        If the schedule cannot be read, is that of a buffered server, or breaks what a `ParticipationAccountant` of the
+        strategy was promised; in a round, if there is no node for a client, if
+        the strategy does not send to the whole cohort, or if no report comes where the log has one.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy | type[Strategy],
+        schedule: Schedule | str | os.PathLike[str],
+        *,
+        wait_s: float = 60.0,
+    ) -> None:
+        self.strategy = strategy() if isinstance(strategy, type) else strategy
+        self.schedule = as_schedule(schedule)
+        self.sent: list[list[int]] = []
+        self.received: list[list[int]] = []
+        self._partitions = Partitions(wait_s)
+        self._members: dict[int, int] = {}
+        self._accountants = [
+            each.accountant
+            for each in wrapped(self.strategy)
+            if isinstance(getattr(each, "accountant", None), ParticipationAccountant)
+        ]
+        for accountant in self._accountants:
+            _check_promise(self.schedule, accountant.bounds)
+
+    def start(self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int | None = None, **kwargs: Any) -> Result:
+        """Run as Flower does: all rounds of the schedule, unless there is a number of them."""
+        rounds = len(self.schedule) if num_rounds is None else num_rounds
+        return super().start(grid, initial_arrays, rounds, **kwargs)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return the messages of the strategy to the cohort, in its order; none where the round has no cohort."""
+        cohort = self._round(server_round)
+        nodes = self._partitions.nodes(grid, cohort.clients.tolist())
+        self._members = {node: client for client, node in nodes.items()}
+        self.sent.append(list(nodes))
+        for accountant in self._accountants:
+            accountant.round = cohort.number
+        if not nodes:
+            return []
+        reporting = frozenset(nodes[client] for client in cohort.reporting.tolist())
+        behind = CohortGrid(grid, self._members, reporting, self.schedule.clients)
+        with _sampling_everyone(self.strategy):
+            messages = {
+                each.metadata.dst_node_id: each
+                for each in self.strategy.configure_train(server_round, arrays, config, behind)
+            }
+        if messages.keys() != self._members.keys():
+            raise RunError(
+                f"round {cohort.number}: {type(self.strategy).__name__} sends to {len(messages)} nodes, and the cohort "
+                f"has {len(nodes)}; it must send to all nodes that the grid has"
+            )
+        return [messages[node] for node in self._members]
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return what the strategy makes of the reports that the log took, in the order of the cohort."""
+        cohort = self._round(server_round)
+        by_client = {self._members.get(each.metadata.src_node_id): each for each in replies}
+        taken = []
+        for client in cohort.reporting.tolist():
+            reply = by_client.get(client)
+            if reply is None or reply.has_error():
+                said = "there is no reply" if reply is None else f"its reply is an error: {reply.error.reason}"
+                raise RunError(f"round {cohort.number}: client {client} reported in the schedule, and {said}")
+            taken.append(reply)
+        self.received.append(cohort.reporting.tolist())
+        return self.strategy.aggregate_train(server_round, taken) if taken else (None, None)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return what the strategy does: the schedule does not say who evaluates."""
+        return list(self.strategy.configure_evaluate(server_round, arrays, config, grid))
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Return what the strategy does."""
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+    def summary(self) -> None:
+        """Log the summary of the strategy."""
+        self.strategy.summary()
+
+    def _round(self, server_round: int) -> Round:
+        if not 1 <= server_round <= len(self.schedule):
+            raise RunError(
+                f"the schedule of {self.schedule.about.get('name')!r} has {len(self.schedule)} rounds, and Flower asks "
+                f"for round {server_round}"
+            )
+        cohort: Round = self.schedule[server_round - 1]
+        return cohort
+
+
+def wrapped(strategy: Any) -> list[Any]:
+    """Return a strategy and those that it wraps, from the outside in."""
+    found = []
+    while strategy is not None:
+        found.append(strategy)
+        strategy = getattr(strategy, "strategy", None)
+    return found
+
+
+def _check_promise(schedule: Schedule, bounds: ParticipationBounds) -> None:
+    """See that the reports of a schedule are within what an accountant was promised."""
+    if len(schedule) > bounds.rounds:
+        raise RunError(f"the schedule has {len(schedule)} rounds, and the accountant was promised {bounds.rounds}")
+    last: dict[int, int] = {}
+    times: dict[int, int] = {}
+    for each in schedule:
+        for client in each.reporting.tolist():
+            apart = each.number - last.get(client, -bounds.min_separation)
+            times[client] = times.get(client, 0) + 1
+            if apart < bounds.min_separation or times[client] > bounds.participations:
+                raise RunError(
+                    f"round {each.number} of the schedule has report {times[client]} of client {client}, {apart} "
+                    f"rounds after the one before; the accountant was promised at most {bounds.participations}, "
+                    f"{bounds.min_separation} rounds apart or more"
+                )
+            last[client] = each.number
+
+
+@contextmanager
+def _sampling_everyone(strategy: Strategy) -> Iterator[None]:
+    """Let a strategy of FedAvg's kind, and those that it wraps, sample every node that there is, be it a single one."""
+    changed = [
+        (each, name, getattr(each, name)) for each in wrapped(strategy) for name in _EVERYONE if hasattr(each, name)
+    ]
+    try:
+        for owner, name, _ in changed:
+            setattr(owner, name, _EVERYONE[name])
+        yield
+    finally:
+        for owner, name, value in changed:
+            setattr(owner, name, value)

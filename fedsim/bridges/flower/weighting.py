@@ -1,0 +1,223 @@
+"""Flower strategies that weight each client's message by how often it takes part.
+
+The weights are those of fedsim's own optimizers, which count participations here as they do in a simulation::
+
+    DebiasedFedAvg   nu_i = 1 / (N lambda_i), lambda_i counted, or pi from theory        Sun et al., arXiv:2410.01209
+    FedAU            omega_i, the mean interval between participations, over N           Wang and Ji, arXiv:2306.03401
+
+A client is known by its partition, so that it is the same one in every run.
+"""
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from typing import Any, Final, Literal
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg
+
+from fedsim.bridges.flower.partitions import Partitions
+from fedsim.bridges.flower.replay import CohortGrid
+from fedsim.common.arrays import Floats
+from fedsim.common.errors import RunError
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg as Debiased
+from fedsim.learning.optimizers.fedau import FedAu
+from fedsim.learning.optimizers.optimizer import Cohort, Optimizer
+from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
+
+STEP_SCALE: Final = "step-scale"
+"""Key of the factor on a client's step size, in the config of its message and in the metrics of its reply."""
+
+
+class _Weighted(FedAvg):
+    """FedAvg by an optimizer of fedsim that is linear in the clients' changes.
+
+    x_{t+1} = x_t + sum over S_t of w_i (x_i - x_t), where w are the weights of the optimizer. Metrics are aggregated as
+    FedAvg does.
+    """
+
+    def __init__(self, optimizer: Optimizer, clients: int | None, *, scales_steps: bool, **fedavg: Any) -> None:
+        super().__init__(**fedavg)
+        self.clients = clients
+        self._optimizer, self._scales_steps = optimizer, scales_steps
+        self._partitions = Partitions()
+        self._state: Any = None
+        self._arrays: ArrayRecord | None = None
+        self._members: dict[int, int] = {}
+        self._scales: dict[int, float] = {}
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return FedAvg's messages; where steps are scaled, each with the factor of its client."""
+        messages = list(super().configure_train(server_round, arrays, config, grid))
+        nodes = [each.metadata.dst_node_id for each in messages]
+        self._arrays = arrays
+        if isinstance(grid, CohortGrid):
+            self._members, population = grid.members, grid.population
+            expected = [node for node in nodes if node in grid.reporting]
+        else:
+            self._members = dict(zip(nodes, self._partitions.clients(grid, nodes), strict=True))
+            population, expected = len(list(grid.get_node_ids())), nodes
+        self._begin(population)
+        if not self._scales_steps:
+            return messages
+        # What is known when messages go out: the reports so far, and those that are to be expected.
+        _, scales = self._optimizer.prepare(deepcopy(self._state), self._cohort(server_round, expected))
+        self._scales = dict(zip(expected, map(float, scales), strict=True))
+        for node, message in zip(nodes, messages, strict=True):
+            own = ConfigRecord({**config, STEP_SCALE: self._scales.get(node, 1.0)})
+            message.content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: own})
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return the model moved by the weighted changes, and FedAvg's metrics."""
+        valid, _ = self._check_and_log_replies(replies, is_train=True)
+        if not valid:
+            return None, None
+        cohort = self._cohort(server_round, [each.metadata.src_node_id for each in valid])
+        if self._scales_steps:
+            self._check_scales(valid)
+        self._state, _ = self._optimizer.prepare(self._state, cohort)
+        # Linear in the changes, so what it does to unit vectors are the weights.
+        size = len(valid)
+        self._state, weights = self._optimizer.apply(self._state, np.zeros(size), cohort, np.eye(size))
+        assert self._arrays is not None
+        contents = [each.content for each in valid]
+        return _moved(self._arrays, contents, weights), self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+
+    def _begin(self, population: int) -> None:
+        if self._state is None:
+            self.clients = population if self.clients is None else self.clients
+            self._state = self._optimizer.init(self.clients, 0)
+
+    def _cohort(self, server_round: int, nodes: Sequence[int]) -> Cohort:
+        clients = np.array([self._members[node] for node in nodes], dtype=np.int64)
+        assert self.clients is not None
+        if len(clients) and clients.max() >= self.clients:
+            raise RunError(f"a node has partition {clients.max()}, and the strategy was told of {self.clients} clients")
+        return Cohort(server_round - 1, clients)
+
+    def _check_scales(self, replies: list[Message]) -> None:
+        for each in replies:
+            node = each.metadata.src_node_id
+            said = next(iter(each.content.metric_records.values())).get(STEP_SCALE)
+            if not isinstance(said, int | float) or abs(said - self._scales[node]) > 1e-6 * self._scales[node]:
+                raise RunError(
+                    f"client {self._members[node]} was to multiply its step size by {self._scales[node]:.6g} "
+                    f"(config, {STEP_SCALE!r}), and the metrics of its reply say {STEP_SCALE!r}: {said!r}; a client "
+                    "that cannot scale its steps goes with scale='changes'"
+                )
+
+
+class DebiasedFedAvg(_Weighted):
+    """FedAvg in which a client counts the more the less often it takes part, so that in the long run all count alike.
+
+    Parameters
+    ----------
+    clients
+        N; by default that of the schedule of a `Replay`, or as many as there are nodes in the first round.
+    scale
+        What nu_i multiplies. ``changes``: what the client sends back, x_{t+1} = x_t + mean of nu_i (x_i - x_t); clients
+        need not know of it. ``steps``, as in the paper: the client's step size. Its message has nu_i under
+        ``step-scale`` in the config, and its reply must have the same number under ``step-scale`` in its metrics.
+    pi
+        Long-run share of the participations of each client, shape (N,) by partition, from `fedsim.chain`; counted while
+        training where it is None.
+    clip, warm_up, prior
+        As for fedsim's ``debiased_fedavg``; none of them with `pi`.
+    **fedavg
+        What FedAvg takes. The number of examples weights metrics, and not models: the aim is the mean of the clients'
+        objectives.
+
+    Raises
+    ------
+    ValueError
+        If options do not go together, or `pi` is no distribution over the clients.
+    """
+
+    def __init__(
+        self,
+        *,
+        clients: int | None = None,
+        scale: Literal["changes", "steps"] = "changes",
+        pi: Sequence[float] | Floats | None = None,
+        clip: float | None = None,
+        warm_up: int = 0,
+        prior: float = 0.0,
+        **fedavg: Any,
+    ) -> None:
+        if scale not in {"changes", "steps"}:
+            raise ValueError(f"scale is {scale!r}; it is 'changes' or 'steps'")
+        if clip is not None and clip < 1:
+            raise ValueError(f"clip is {clip}; it must be at least 1")
+        if warm_up < 0 or prior < 0:
+            raise ValueError("warm_up and prior must be at least 0")
+        steps: Optimizer = Debiased(clip=clip, warm_up=warm_up, prior=prior)
+        if pi is not None:
+            if clip is not None or warm_up or prior:
+                raise ValueError("clip, warm_up and prior are for weights that are counted, and pi is given")
+            shares = np.asarray(pi, dtype=np.float64)
+            if shares.ndim != 1 or not np.isfinite(shares).all() or shares.min() < 0 or abs(shares.sum() - 1) > 1e-6:
+                raise ValueError("pi must hold a share for each client, and their sum must be 1")
+            if clients not in {None, len(shares)}:
+                raise ValueError(f"pi has {len(shares)} shares, and there are {clients} clients")
+            clients, steps = len(shares), OracleWeighted(pi=shares)
+        optimizer = steps if scale == "steps" else _OfChanges(steps)
+        super().__init__(optimizer, clients, scales_steps=scale == "steps", **fedavg)
+
+
+class FedAU(_Weighted):
+    """FedAvg in which a client's change is weighted by how long, on average, it stays away: fedsim's ``fedau``.
+
+    Parameters
+    ----------
+    clients
+        N; by default that of the schedule of a `Replay`, or as many as there are nodes in the first round.
+    cutoff
+        Rounds after which an interval is closed; never where it is None.
+    **fedavg
+        What FedAvg takes.
+    """
+
+    def __init__(self, *, clients: int | None = None, cutoff: int | None = 50, **fedavg: Any) -> None:
+        if cutoff is not None and cutoff < 1:
+            raise ValueError(f"cutoff is {cutoff}; it must be at least 1")
+        super().__init__(FedAu(cutoff), clients, scales_steps=False, **fedavg)
+
+
+class _OfChanges:
+    """An optimizer that scales steps and takes the mean, applied to the changes instead."""
+
+    def __init__(self, steps: Optimizer) -> None:
+        self._steps = steps
+
+    def init(self, clients: int, dimension: int) -> Any:
+        """Return the optimizer's state."""
+        return self._steps.init(clients, dimension)
+
+    def prepare(self, state: Any, cohort: Cohort) -> tuple[Any, Floats]:
+        """Return ones: clients take their plain steps."""
+        return state, np.ones(len(cohort.clients))
+
+    def apply(self, state: Any, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Any, Floats]:
+        """Return the model moved by the scaled changes."""
+        state, scales = self._steps.prepare(state, cohort)
+        return self._steps.apply(state, model, cohort, scales[:, None] * deltas)
+
+
+def _moved(arrays: ArrayRecord, replies: Sequence[RecordDict], weights: Floats) -> ArrayRecord:
+    """Return x + sum of w_i (x_i - x), summed in double precision, in the types of x."""
+    records = [next(iter(each.array_records.values())) for each in replies]
+    moved = {}
+    for name, array in arrays.items():
+        own = array.numpy()
+        start = own.astype(np.float64)
+        total = start.copy()
+        for weight, record in zip(weights.tolist(), records, strict=True):
+            total += weight * (record[name].numpy() - start)
+        moved[name] = Array(total.astype(own.dtype))
+    return ArrayRecord(moved)

@@ -1,0 +1,96 @@
+"""A schedule as a user sampler of pfl-research 0.6, with the sizes of its cohorts.
+
+pfl-research asks a sampler for one user at a time, and an algorithm for the size of each iteration's cohort. So both
+are needed, from one schedule::
+
+    users = ScheduledUsers("schedule.json")
+    dataset = FederatedDataset(make_dataset, users)
+    params = NNAlgorithmParams(users.iterations, 10, train_cohort_size=users.cohort_size, val_cohort_size=None)
+
+An iteration is a round in which somebody reported; pfl-research has no iterations without users, and such rounds leave
+a model as it is.
+"""
+
+import os
+
+from pfl.hyperparam.base import HyperParam
+
+from fedsim.bridges.cohorts import Schedule, as_schedule
+from fedsim.common.errors import RunError
+
+
+class ScheduledUsers:
+    """Return the next client that reported, whenever it is called.
+
+    Parameters
+    ----------
+    schedule
+        A schedule, or the name of its file or of a run directory.
+    workers
+        Worker processes that train side by side.
+
+    Attributes
+    ----------
+    rounds
+        The round of each iteration.
+    cohort_size
+        The ``train_cohort_size`` of an algorithm: how many users the iteration wants that comes next.
+
+    Raises
+    ------
+    RunError
+        If it cannot be read, is that of a buffered server, or nobody reports in it; or if there are several workers and
+        a cohort that they cannot share evenly: pfl-research 0.6 then draws different users in each of them.
+    """
+
+    def __init__(self, schedule: Schedule | str | os.PathLike[str], workers: int = 1) -> None:
+        self.schedule = as_schedule(schedule)
+        taken = [each for each in self.schedule if each.reported.any()]
+        if not taken:
+            raise RunError(f"nobody reports in the schedule of {self.schedule.about.get('name')!r}")
+        for each in taken:
+            if len(each.reporting) % workers:
+                raise RunError(
+                    f"round {each.number} has {len(each.reporting)} reports, which {workers} workers cannot share "
+                    "evenly; pfl-research would then draw different users in each of them"
+                )
+        self.rounds = [each.number for each in taken]
+        self.cohort_size = _CohortSize(self)
+        self._users = [each.reporting.tolist() for each in taken]
+        self._iteration = self._next = 0
+
+    @property
+    def iterations(self) -> int:
+        """Rounds in which somebody reported: ``central_num_iterations``."""
+        return len(self._users)
+
+    @property
+    def wanted(self) -> int:
+        """How many users there are in the iteration under way: the one whose users are not all sampled yet."""
+        return len(self._users[min(self._iteration, self.iterations - 1)])
+
+    def __call__(self) -> int:
+        """Return the next user.
+
+        Raises
+        ------
+        RunError
+            After the last one.
+        """
+        if self._iteration == self.iterations:
+            raise RunError(f"all {self.iterations} iterations of the schedule are over, and another user is asked for")
+        users = self._users[self._iteration]
+        user = users[self._next]
+        self._next += 1
+        if self._next == len(users):
+            self._iteration, self._next = self._iteration + 1, 0
+        return int(user)
+
+
+class _CohortSize(HyperParam):
+    def __init__(self, users: ScheduledUsers) -> None:
+        self._users = users
+
+    def value(self) -> int:
+        """Return the size of the cohort that is sampled next; asking changes nothing."""
+        return self._users.wanted

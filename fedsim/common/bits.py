@@ -1,0 +1,91 @@
+"""Sets of small numbers as bits (`Bits`), in compiled loops."""
+
+import numpy as np
+
+from fedsim.common.arrays import Bits, Ints
+from fedsim.common.compiled import compiled
+
+_1, _6, _63 = np.uint64(1), np.uint64(6), np.uint64(63)
+_DE_BRUIJN, _58 = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
+_PLACES = np.empty(64, dtype=np.int64)
+_PLACES[[((1 << place) * int(_DE_BRUIJN) % (1 << 64)) >> 58 for place in range(64)]] = np.arange(64)
+_LOWER_HALF = np.uint64(0xFFFFFFFF)
+
+
+def words_for(size: int) -> int:
+    """Return how many words hold the numbers below a size."""
+    return (size + 63) // 64
+
+
+@compiled
+def first_of(word: np.uint64) -> int:
+    """Return the lowest bit that is set in a word that is not 0.
+
+    By a multiplication that leaves a different top of six bits for each (Warren, as below, section 5-3).
+    """
+    return int(_PLACES[((word & (~word + _1)) * _DE_BRUIJN) >> _58])
+
+
+@compiled
+def has(bits: Bits, number: int) -> bool:
+    """Say whether a number is in a set."""
+    return bool((bits[number >> 6] >> (np.uint64(number) & _63)) & _1)
+
+
+@compiled
+def put(bits: Bits, number: int) -> None:
+    """Put a number into a set."""
+    bits[number >> 6] |= _1 << (np.uint64(number) & _63)
+
+
+@compiled
+def remove(bits: Bits, number: int) -> None:
+    """Take a number out of a set."""
+    bits[number >> 6] &= ~(_1 << (np.uint64(number) & _63))
+
+
+@compiled
+def with_numbers(bits: Bits, numbers: Ints) -> Bits:
+    """Return a set together with some more numbers."""
+    both = bits.copy()
+    for number in numbers:
+        put(both, number)
+    return both
+
+
+@compiled
+def places_in(bits: Bits, numbers: Ints) -> Ints:
+    """Return the places of those numbers that are in a set."""
+    places, found = np.empty(len(numbers), np.int64), 0
+    for place in range(len(numbers)):
+        places[found] = place
+        found += has(bits, numbers[place])
+    return places[:found]
+
+
+@compiled
+def spread(numbers: Ints, found: Bits, bits: Bits) -> None:
+    """Have those of some numbers in a set whose places in `numbers` are in another set, and the others not."""
+    for place in range(len(numbers)):
+        number = numbers[place]
+        bit = _1 << (np.uint64(number) & _63)
+        word = bits[number >> 6] | bit
+        bits[number >> 6] = word if has(found, place) else word ^ bit
+
+
+@compiled
+def transpose(square: Bits) -> None:
+    """Turn 64 words into those whose word i holds the bits i of all: bit j of word i becomes bit i of word j.
+
+    By halves, quarters and so on (H. S. Warren, *Hacker's Delight*, 2nd edition, 2013, section 7-3).
+    """
+    size, mask = 32, _LOWER_HALF
+    while size:
+        shift, row = np.uint64(size), 0
+        while row < 64:
+            change = ((square[row] >> shift) ^ square[row + size]) & mask
+            square[row + size] ^= change
+            square[row] ^= change << shift
+            row = (row + size + 1) & ~size
+        size >>= 1
+        mask ^= mask << np.uint64(size)

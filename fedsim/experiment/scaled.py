@@ -1,0 +1,130 @@
+"""The same federation on a smaller scale: fewer devices and smaller cohorts, as alike as that can be.
+
+Devices, cohorts and the places of a buffered server are divided by one factor; separations, which are counted in
+rounds, and all times stay. Then each client takes part as often as before, and what is said of shares keeps its value
+but for chance (docs/scaling.md, measured).
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from fedsim.common.errors import ScenarioError
+from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
+
+_FEW = 10
+_TOLERATED = 0.01
+_SCALED = ("devices", "cohort", "concurrency", "buffer")
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A smaller scenario.
+
+    Attributes
+    ----------
+    scenario
+        It.
+    notes
+        What does not scale, or is rounded, one line each.
+    """
+
+    scenario: Scenario
+    notes: list[str]
+
+
+def parse_scale(text: str) -> int:
+    """Return K of ``1/K``.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else, or K is not a whole number from 2 to 10^6.
+    """
+    numerator, slash, denominator = text.partition("/")
+    factor = int(denominator) if slash and denominator.strip().isascii() and denominator.strip().isdigit() else 0
+    if numerator.strip() != "1" or not 2 <= factor <= 10**6:
+        raise ValueError(f"must be 1/K with a whole number K from 2 to 1,000,000, such as 1/100, not {text!r}")
+    return factor
+
+
+def scaled(scenario: Scenario, factor: int) -> Scaled:
+    """Return the scenario with a `factor`-th of the devices and of the cohort.
+
+    Raises
+    ------
+    ScenarioError
+        If something cannot be made smaller: numbers that are written for each device, or a sweep over the size.
+    """
+    mistakes = []
+    for index, group in enumerate(scenario.population):
+        for path, source in _sources(group):
+            if source.kind in {"list", "column"}:
+                message = "has a value for each device, which a smaller population cannot keep: give a law instead"
+                mistakes.append(scenario.mistake(("population", index, *path), message))
+    for path in scenario.sweep.paths if scenario.sweep is not None else ():
+        if path.rpartition(".")[2] in _SCALED:
+            message = f"sweeps {path}, which would undo the scale: leave it out"
+            mistakes.append(scenario.mistake(("sweep",), message))
+    if mistakes:
+        raise ScenarioError(mistakes)
+    values: dict[str, Any] = {
+        f"population.{index}.devices": _part(group.devices, factor) for index, group in enumerate(scenario.population)
+    }
+    server = scenario.server
+    sizes = ("concurrency", "buffer") if isinstance(server, BufferedServer) else ("cohort",)
+    values |= {f"server.{name}": _part(getattr(server, name), factor) for name in sizes}
+    devices = sum(value for path, value in values.items() if path.endswith("devices"))
+    if scenario.records.transitions:
+        kept = [client for client in scenario.records.transitions if client < devices]
+        values["records.transitions"] = kept
+    values["name"] = f"{scenario.name} at 1/{factor}"[:200]
+    smaller = scenario.with_values(values)
+    return Scaled(smaller, list(_notes(scenario, smaller, factor)))
+
+
+def _part(size: int, factor: int) -> int:
+    return max(1, round(Fraction(size, factor)))
+
+
+def _sources(group: Any) -> Any:
+    for path in (("weight",), ("separation",), ("cooldown",), ("time_zone",), ("session", "speed")):
+        source = group
+        for key in path:
+            source = getattr(source, key)
+        yield path, source
+    if group.participations is not None:
+        yield ("participations", "most"), group.participations.most
+
+
+def _notes(large: Scenario, small: Scenario, factor: int) -> Any:
+    """Yield what differs beside the size."""
+    wanted = small.server.wanted
+    before, after = large.server.wanted / large.devices, wanted / small.devices
+    if abs(after / before - 1) > _TOLERATED:
+        yield (
+            f"rounding: {wanted:,} of {small.devices:,} devices are selected at a time, {after:.2%}, where "
+            f"{large.server.wanted:,} of {large.devices:,} were, {before:.2%}"
+        )
+    if wanted < _FEW:
+        yield (
+            f"only {wanted:,} selected at a time: how long a round takes, and whether it has enough clients, is a "
+            f"matter of chance; below {_FEW} figures of rounds are not kept, and L1 not to some per cent"
+        )
+    for one, other in zip(large.population, small.population, strict=True):
+        if abs(other.devices * factor / one.devices - 1) > _TOLERATED:
+            yield f"rounding: the group {one.name} has {other.devices:,} devices, not {one.devices / factor:,.4g}"
+    if any(source.kind == "zipf" for group in large.population for _, source in _sources(group)):
+        yield (
+            "zipf goes by rank, and fewer devices have fewer ranks: shares of the heaviest grow; per_rank times "
+            f"{factor:,} in the large scenario would be what the small one is"
+        )
+    if any(group.availability.kind == "trace" for group in large.population):
+        yield "a trace gives the small population fewer of its devices: which ones is another draw"
+    if large.expect or large.drift is not None:
+        yield "its limits and drift are those of the large scenario"
+    if large.privacy is not None:
+        yield "privacy is promised to each client of a cohort: noise is larger beside a smaller sum"
+    if large.learning is not None:
+        yield "learning on fewer clients has other data and noisier steps: losses are not kept"

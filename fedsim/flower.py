@@ -1,0 +1,22 @@
+"""The cohorts of a run in Flower: needs the extra ``flower``."""
+
+from fedsim.bridges.cohorts import Round, Schedule, read_schedule
+from fedsim.bridges.flower.accountant import ParticipationAccountant
+from fedsim.bridges.flower.in_process import InProcessGrid
+from fedsim.bridges.flower.partitions import PARTITION, tell_partition
+from fedsim.bridges.flower.replay import Replay
+from fedsim.bridges.flower.weighting import STEP_SCALE, DebiasedFedAvg, FedAU
+
+__all__ = [
+    "PARTITION",
+    "STEP_SCALE",
+    "DebiasedFedAvg",
+    "FedAU",
+    "InProcessGrid",
+    "ParticipationAccountant",
+    "Replay",
+    "Round",
+    "Schedule",
+    "read_schedule",
+    "tell_partition",
+]

@@ -1,0 +1,304 @@
+"""Shocks: what takes devices out together, against their specified rates, and against a plain way to find them."""
+
+import math
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.availability.batch import Spells
+from fedsim.availability.cells import cells
+from fedsim.availability.population import PopulationAvailability
+from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_outages, without
+from fedsim.common.errors import ScenarioError, StalledError
+from fedsim.experiment.preflight import notes_of, preflight
+from fedsim.population import build_population
+from fedsim.report.playground import write_playground
+from fedsim.scenario import Scenario
+from fedsim.scenario.shocks import Shock, rates
+from fedsim.simulation import simulate_log, transitions_table
+from tests.command import fedsim
+from tests.conftest import Write
+from tests.simulation.test_engines_agree import shocks
+
+ALARM = 4.9
+"""Standard errors that are allowed: normal draws exceed them once in 10^6 (two-sided), so these tests do not alarm
+falsely more than once in 10^5 of their seeds."""
+HOUR, DAY = 3_600.0, 86_400.0
+
+
+def scenario(befall: list[dict[str, Any]], **changes: Any) -> Scenario:
+    data = {
+        "seed": 5,
+        "stop": {"duration": "400d"},
+        "population": [{"name": "a", "devices": 20}, {"name": "b", "devices": 12}],
+        "server": {"cohort": 1, "pause": "10h", "patience": "900d"},
+        "records": {"gauges": "3h"},
+        "shocks": befall,
+    }
+    return Scenario.model_validate({**data, **changes})
+
+
+def of(case: Scenario, replicate: int = 0) -> ShockedAvailability:
+    found = availability_of(case, cells(case, build_population(case)), replicate)
+    assert isinstance(found, ShockedAvailability)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "length", "seed"),
+    [
+        pytest.param("process", {"kind": "exponential", "mean": "8m"}, 1, marks=pytest.mark.long),
+        ("vectorized", "12m", 2),
+        pytest.param("vectorized", {"kind": "lognormal", "median": "5m", "sigma": 0.6}, 3, marks=pytest.mark.long),
+    ],
+)
+def test_the_correlation_of_two_devices_is_the_one_specified(engine: str, length: Any, seed: int) -> None:
+    """As the gauges count them: 400 days, every 3 hours, long after what ran at the last count is over."""
+    down, correlation = 0.2, 0.35
+    befall = {"of": "group", "down": down, "correlation": correlation, "length": length}
+    case = scenario([befall], engine=engine, seed=seed)
+    gauges = simulate_log(case, build_population(case)).gauges
+    out = {name: size - gauges.filter(group=name)["available"].to_numpy() for name, size in (("a", 20), ("b", 12))}
+    covariance = correlation * down * (1 - down)
+
+    def near(each: Any, expected: float) -> None:
+        assert len(each) > 3_000
+        assert abs(each.mean() - expected) < ALARM * each.std(ddof=1) / math.sqrt(len(each))
+
+    for name, size in (("a", 20), ("b", 12)):
+        near(out[name] / size, down)
+        near(out[name] * (out[name] - 1) / (size * (size - 1)), covariance + down**2)
+    near(out["a"] * out["b"] / (20 * 12), down**2)  # each group has shocks of its own
+
+
+def test_the_same_shock_for_all_groups_makes_them_correlated() -> None:
+    case = scenario([{"every": "2h", "length": "30m", "share": 0.5}])
+    gauges = simulate_log(case, build_population(case)).gauges
+    first, second = (gauges.filter(group=name)["available"].to_numpy() / size for name, size in (("a", 20), ("b", 12)))
+    found = rates(case.shocks[0], 1_800.0)
+    assert found.down == pytest.approx(1 - math.exp(-0.25 * 0.5))
+    # Of different devices in two groups, as of two in one.
+    both = np.array((1 - first) * (1 - second))
+    expected = found.correlation * found.down * (1 - found.down) + found.down**2
+    assert abs(both.mean() - expected) < ALARM * both.std(ddof=1) / math.sqrt(len(both))
+
+
+@given(down=st.floats(0.001, 0.99), correlation=st.floats(0.02, 1))
+def test_rates_give_what_was_asked_for(down: float, correlation: float) -> None:
+    found = rates(Shock(down=down, correlation=correlation, length="1h"), HOUR)  # type: ignore[arg-type]
+    assert found.down == pytest.approx(down)
+    assert found.correlation == pytest.approx(correlation)
+
+
+@settings(max_examples=40)
+@given(befall=shocks(), seed=st.integers(0, 10**6), since=st.floats(0, 3 * HOUR), length=st.floats(1, HOUR))
+def test_all_that_is_asked_has_one_answer(befall: list[dict[str, Any]], seed: int, since: float, length: float) -> None:
+    """Spells, the mask at an instant and the end of an available time, each as the others say."""
+    population = [
+        {"name": "first", "devices": 9, "availability": {"kind": "renewal", "on": "20m", "off": "5m"}},
+        {"name": "second", "devices": 7, "time_zone": ["Asia/Kolkata", "UTC", "UTC", "UTC", "UTC", "UTC", "UTC"]},
+    ]
+    case = scenario(befall, seed=seed, population=population, start="2026-01-05T00:00:00Z")
+    devices = cells(case, build_population(case))
+    if not any(case.shocks):
+        assert isinstance(availability_of(case, devices, 0), PopulationAvailability)
+        return
+    everyone, until = np.arange(16), since + length
+    who, starts, ends = of(case).spells(everyone, since, until)
+    assert (starts < ends).all()
+    order = np.lexsort((starts, who))
+    same = who[order][1:] == who[order][:-1]
+    assert (starts[order][1:][same] > ends[order][:-1][same]).all()  # whole, and disjoint
+    asked, calendar = of(case), outages_of(case, devices, 0)
+    assert calendar is not None
+    for instant in np.sort(np.concatenate([np.linspace(since, until, 17)[:-1], starts, np.nextafter(ends, 0)])):
+        expected = np.zeros(16, dtype=np.bool_)
+        expected[who[(starts <= instant) & (instant < ends)]] = True
+        found = asked.at(everyone, float(instant))
+        assert (found == expected).all()
+        there = np.flatnonzero(found)
+        told = asked.ends(there, float(instant), np.full(len(there), np.nextafter(until, 0)))
+        for client, end in zip(there.tolist(), told.tolist(), strict=True):
+            own = ends[(who == client) & (starts <= instant) & (instant < ends)]
+            assert end == (own[0] if own[0] < until else math.inf)
+
+
+intervals = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 9)), max_size=8)
+
+
+@given(out=intervals, there=st.lists(st.booleans(), min_size=93, max_size=93))
+def test_outages_are_taken_out_of_spells(out: list[tuple[int, int, int]], there: list[bool]) -> None:
+    """Second by second, for three clients over 31 seconds."""
+    grid = np.array(there).reshape(3, 31)
+    edges = np.diff(np.pad(grid.astype(int), ((0, 0), (1, 1))))
+    who, starts = np.nonzero(edges == 1)
+    spells = Spells(who, starts.astype(float), np.nonzero(edges == -1)[1].astype(float))
+    columns = [np.array(column, dtype=float) for column in zip(*out, strict=True)] or [np.empty(0)] * 3
+    outages = Spells(columns[0].astype(np.intp), columns[1], columns[1] + columns[2])
+    for client, start, length in out:
+        grid[client, start : start + length] = False
+    found = np.zeros_like(grid)
+    for client, start, end in zip(*without(spells, outages, 3), strict=True):
+        assert start < end
+        assert not found[client, int(start) : int(end)].any()
+        found[client, int(start) : int(end)] = True
+    assert (found == grid).all()
+
+
+def test_local_days_and_windows_go_by_the_clock_of_each_device() -> None:
+    zones = ["Asia/Kolkata", "America/New_York"]
+    case = scenario(
+        [{"days": ["2026-01-07"]}, {"windows": [{"begin": "2026-01-08T18:00", "end": "2026-01-08T20:00"}]}],
+        population=[{"devices": 2, "time_zone": zones}],
+    )
+    who, starts, ends = of(case).outages.spells(np.arange(2), 0.0, 90 * DAY)
+    for client, zone in enumerate(zones):
+        expected = [
+            (datetime(2026, 1, day, hour, tzinfo=ZoneInfo(zone)) - case.start).total_seconds()
+            for day, hour in ((7, 0), (8, 0), (8, 18), (8, 20))
+        ]
+        own = who == client
+        assert sorted([*starts[own], *ends[own]]) == expected
+
+
+def test_a_rollout_takes_devices_out_until_each_has_updated() -> None:
+    """At once, and back by the law of the recovery; the others are left alone, and who never updates is gone."""
+    week = {"windows": [{"begin": "2026-01-06T00:00:00Z"}], "groups": ["a"]}
+    population = [{"name": "a", "devices": 4_000}, {"name": "b", "devices": 10}]
+    updated = scenario([{**week, "recovery": {"kind": "exponential", "mean": "2d"}}], population=population)
+    found, everyone = of(updated), np.arange(4_010)
+    assert found.at(everyone, DAY - 1).all()
+    assert not found.at(everyone, DAY)[:4_000].any()
+    for days in (1, 3):
+        back = found.at(everyone, (1 + days) * DAY)
+        assert back[4_000:].all()
+        expected = 1 - math.exp(-days / 2)
+        assert abs(back[:4_000].mean() - expected) < ALARM * math.sqrt(expected * (1 - expected) / 4_000)
+    assert (found.leaves(everyone, 0.0, 900 * DAY) == np.inf).all()
+    ever = of(scenario([{**week, "share": 0.25}], population=population))
+    gone = ever.leaves(everyone, 0.0, 2 * DAY)
+    assert set(np.unique(gone)) == {DAY, np.inf}
+    assert abs((gone == DAY)[:4_000].mean() - 0.25) < ALARM * math.sqrt(0.25 * 0.75 / 4_000)
+    assert (ever.leaves(everyone, 0.0, DAY - 1) == np.inf).all()
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_a_server_waits_in_vain_for_devices_that_a_rollout_has_taken_out(engine: str) -> None:
+    befall = {"windows": [{"begin": "2026-01-06T00:00:00Z"}]}
+    case = scenario([befall], engine=engine)
+    with pytest.raises(StalledError, match="at most 0 can become eligible"):
+        simulate_log(case, build_population(case))
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_a_server_that_is_down_opens_no_round_and_takes_no_report(engine: str) -> None:
+    down = [(9 * HOUR, 12 * HOUR), (12 * HOUR, 13 * HOUR)]
+    windows = [
+        {"begin": f"2026-01-05T{int(begin / HOUR):02}:00:00Z", "end": f"2026-01-05T{int(end / HOUR):02}:00:00Z"}
+        for begin, end in down
+    ]
+    case = scenario(
+        [{"of": "server", "windows": windows}],
+        engine=engine,
+        stop={"duration": "1d"},
+        population=[{"devices": 10, "session": {"train": "25m"}}],
+        server={"cohort": 10, "pause": "7m", "shortage": "skip"},
+    )
+    log = simulate_log(case, build_population(case))
+    opened, closed = log.rounds["opened_s"].to_numpy(), log.rounds["closed_s"].to_numpy()
+    assert not ((opened >= 9 * HOUR) & (opened < 13 * HOUR)).any()
+    assert 13 * HOUR in opened
+    (cut,) = log.rounds.filter(opened_s=float(opened[opened < 9 * HOUR].max()))["outcome"].to_list()
+    assert cut == "exhausted"
+    assert 9 * HOUR in closed
+    assert (log.gauges.filter(time_s=12 * HOUR)["available"] == 0).all()
+    assert server_outages(case, 0).up_s(10 * HOUR) == 13 * HOUR
+    assert server_outages(case, 0).up_s(13 * HOUR) == 13 * HOUR
+
+
+def test_transitions_tell_when_no_shock_has_a_device_out() -> None:
+    case = scenario([{"of": "zone", "every": "1d", "length": "5h", "share": 0.6}], records={"gauges": "3h"})
+    population = build_population(case)
+    table = transitions_table(case, population, [0, 3], 40 * DAY)
+    assert set(table["condition"]) == {"available", "reachable"}
+    asked = of(case)
+    for instant in np.arange(0, 40 * DAY, 5_000.0):
+        past = table.filter((table["time_s"] <= instant) & (table["condition"] == "reachable"))
+        told = [past.filter(client=client)["on"].to_list()[-1:] == [True] for client in (0, 3)]
+        assert told == asked.at(np.array([0, 3]), float(instant)).tolist()
+
+
+def test_shocks_are_drawn_by_their_name_and_place_alone() -> None:
+    """Another shock, another group or another order leaves the shocks of a group as they are."""
+    cut = {"name": "cut", "of": "group", "every": "1d", "length": "1h", "share": 0.5}
+    more = {"name": "more", "every": "2d", "length": "1h"}
+    alone = of(scenario([cut])).outages.spells(np.arange(20), 0.0, 90 * DAY)
+    case = scenario([more, cut], population=[{"name": "a", "devices": 20}])
+    outages = of(case).outages
+    beside = type(outages)(outages.layers[1:], outages.cell, outages.hits, outages.recoveries)
+    found = beside.spells(np.arange(20), 0.0, 90 * DAY)
+    assert all((one == other).all() for one, other in zip(alone, found, strict=True))
+    other = of(scenario([cut]), replicate=1).outages.spells(np.arange(20), 0.0, 90 * DAY)
+    assert len(other.who) != len(alone.who) or (other.starts != alone.starts).any()
+
+
+BASE = "stop: {rounds: 5}\npopulation: [{name: a, devices: 4}]\nserver: {cohort: 1}\nshocks:\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("  - {share: 0.5}\n", "needs one of every, down, windows and days, to say when it happens"),
+        ("  - {every: 1d, days: [2026-01-01]}\n", "not every and days"),
+        ("  - {every: 1d}\n", "every needs length"),
+        ("  - {down: 0.1, length: 1h}\n", "down needs either share or correlation"),
+        ("  - {days: [2026-01-01T12:00]}\n", "must be a date such as 2026-12-25"),
+        ("  - {windows: [{begin: tomorrow}]}\n", "or a local time such as 2026-01-05T18:00"),
+        ("  - {windows: [{begin: 2026-01-05, end: 2026-01-05}]}\n", "ends at 2026-01-05T00:00:00, not after it begins"),
+        ("  - {every: 1d, length: 0s}\n", "must be longer than 0s"),
+        ("  - {of: server, days: [2026-01-01]}\n", "of: server has no local time"),
+        ("  - {of: server, windows: [{begin: 2026-01-05T00:00:00Z}]}\n", "needs an end"),
+        ("  - {groups: [b], every: 1d, length: 1h}\n", "shocks[0].groups[0]: no device is in the group 'b'"),
+        ("  - {zones: [Europe/Berlin], every: 1d, length: 1h}\n", "no device lives in 'Europe/Berlin'"),
+        ("  - {every: 1s, length: 1d}\n", "of these shocks would run at once"),
+        ("  - {name: x, days: [2026-01-01]}\n  - {name: x, days: [2026-01-02]}\n", "two shocks are called 'x'"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(write: Write, text: str, words: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        preflight(Scenario.load(write(BASE + text)))
+    assert words in str(error.value)
+    assert ":4:" in str(error.value) or ":5:" in str(error.value) or ":6:" in str(error.value)
+
+
+def test_what_is_to_be_known_is_said_before_the_run_and_by_theory(write: Write) -> None:
+    cut = "  - {name: power cut, of: zone, every: 10d, length: 2h, share: 0.5}\n"
+    file = write(BASE + cut)
+    case = Scenario.load(file)
+    notes = notes_of(case, preflight(case))
+    assert (
+        "power cut: about every 10d00h in each time zone for 2h00m on average, 0.5 of its devices are out: 0.42% of a "
+        "device's time, with a correlation of 0.499 between two of them" in notes
+    )
+    assert any("no theory covers this" in note for note in notes)
+    done = fedsim("chain", file)
+    assert "the scenario's shocks are left out" in done.stderr
+    assert "shocks" not in fedsim("chain", write(BASE.replace("shocks:\n", ""), "plain.fedsim.yaml")).stderr
+    assert Scenario.model_validate(case.model_dump(mode="json")) == case
+
+
+def test_pages_say_that_no_theory_covers_shocks(write: Write) -> None:
+    """A run's page and the playground; without shocks neither says so."""
+    cut = "  - {name: power cut, every: 10m, length: 1m}\n"
+    for text, said in ((BASE + cut, True), (BASE.replace("shocks:\n", ""), False)):
+        file = write(text, f"{said}.fedsim.yaml")
+        assert fedsim("run", file, "--out", file.parent / str(said)).returncode == 0
+        page = (file.parent / str(said) / "report.html").read_text("utf-8")
+        assert ("Shocks (power cut) take devices out together: no theory covers this" in page) == said
+        notes = write_playground(file.parent / "play.html", Scenario.load(file), file)
+        assert ("the scenario's shocks are left out: in the page every client is always there" in notes) == said

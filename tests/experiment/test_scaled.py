@@ -1,0 +1,132 @@
+"""Smaller scenarios: what is divided, what is refused, and what is said of it; and the page of what is kept."""
+
+import copy
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from fedsim.common.errors import ScenarioError
+from fedsim.experiment.run import simulate
+from fedsim.experiment.scaled import parse_scale, scaled
+from fedsim.scenario import Scenario
+from tests.command import fedsim
+from tests.conftest import Write
+
+LARGE = """\
+seed: 3
+stop: {rounds: 200}
+population:
+  - {name: a, devices: 3_000, separation: 5, weight: {kind: lognormal, sigma: 1}, availability: habits}
+  - {name: b, devices: 1_000, separation: 5}
+server: {cohort: 60, over_select: 1.5, shortage: proceed, pause: 1m}
+"""
+
+
+def test_sizes_are_divided_and_nothing_else(write: Write) -> None:
+    large = Scenario.load(write(LARGE))
+    small = scaled(large, 10)
+    assert [group.devices for group in small.scenario.population] == [300, 100]
+    assert (small.scenario.server.wanted, small.scenario.sync_server.cohort) == (9, 6)
+    assert small.notes == [
+        "only 9 selected at a time: how long a round takes, and whether it has enough clients, is a matter of chance; "
+        "below 10 figures of rounds are not kept, and L1 not to some per cent"
+    ]
+    sizes = {"population.0.devices": 3_000, "population.1.devices": 1_000, "server.cohort": 60, "name": large.name}
+    assert small.scenario.with_values(sizes) == large
+    buffered = Scenario.load(
+        write(LARGE.partition("server:")[0] + "server: {mode: buffered, concurrency: 90, buffer: 30}")
+    )
+    assert scaled(buffered, 3).scenario.server.model_dump()["buffer"] == 10
+    assert scaled(buffered, 3).scenario.server.wanted == 30
+
+
+@pytest.mark.long
+def test_shares_are_those_of_the_large_one(write: Write) -> None:
+    """Over seeds: within three standard errors of each other, and not by being vague."""
+    large = Scenario.load(write(LARGE))
+    for name in ("group.b.share", "participation.l1_uniform"):
+        runs = [
+            [simulate(each.with_values({"seed": seed})).metrics[name] for seed in range(4)]
+            for each in (large, scaled(large, 2).scenario)
+        ]
+        one, other = (np.array(values) for values in runs)
+        error = np.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 4)
+        assert abs(one.mean() - other.mean()) < max(3 * error, 0.03 * one.mean())
+        assert error < 0.05 * one.mean()
+
+
+def test_what_is_rounded_or_not_kept_is_said(write: Write) -> None:
+    zipf = LARGE.replace("kind: lognormal, sigma: 1", "kind: zipf, exponent: 1")
+    notes = " ".join(scaled(Scenario.load(write(zipf + "expect: [rounds.count > 5]\n")), 400).notes)
+    for words in (
+        "rounding: 2 of 10 devices are selected at a time, 20.00%, where 90 of 4,000 were, 2.25%",
+        "the group a has 8 devices, not 7.5",
+        "zipf goes by rank",
+        "its limits and drift are those of the large scenario",
+    ):
+        assert words in notes
+    assert "zipf" not in " ".join(scaled(Scenario.load(write(LARGE)), 400).notes)
+
+
+def test_what_cannot_be_made_smaller_is_refused(write: Write) -> None:
+    listed = LARGE.replace("{name: b, devices: 1_000, separation: 5}", "{name: b, devices: 2, weight: [1, 2]}")
+    with pytest.raises(ScenarioError, match=r"population\[1\].weight: has a value for each device"):
+        scaled(Scenario.load(write(listed)), 2)
+    with pytest.raises(ScenarioError, match=r"sweeps server.cohort, which would undo the scale"):
+        scaled(Scenario.load(write(LARGE + "sweep: {grid: {server.cohort: [10, 20]}}\n")), 2)
+
+
+@pytest.mark.parametrize("text", ["0.01", "2/100", "1/1", "1/", "100", "1/x", "1/9999999", "1/-5"])
+def test_a_scale_is_one_over_a_number(text: str) -> None:
+    with pytest.raises(ValueError, match="must be 1/K with a whole number K"):
+        parse_scale(text)
+    assert parse_scale("1/100") == 100
+
+
+def test_plan_writes_the_smaller_scenario(write: Write, tmp_path: Path) -> None:
+    file, out = write(LARGE), tmp_path / "small.fedsim.yaml"
+    done = fedsim("plan", file, "--scale", "1/2", "--out", out)
+    assert done.returncode == 0
+    assert "2,000 devices for 4,000, 45 selected at a time for 90" in done.stdout
+    assert "these are kept but for chance" in done.stderr
+    assert Scenario.load(out) == scaled(Scenario.load(file), 2).scenario
+    assert "is there already" in fedsim("plan", file, "--scale", "1/2", "--out", out).stderr
+    assert "is needed with --scale" in fedsim("plan", file, "--scale", "1/2").stderr
+    assert "must be 1/K" in fedsim("plan", file, "--scale", "2", "--out", tmp_path / "x.yaml").stderr
+
+
+def test_a_scenario_that_names_files_stays_in_its_folder(write: Write, tmp_path: Path) -> None:
+    write("device,start_s,end_s\na,0,50000\nb,0,80000\n", "trace.csv")
+    file = write(
+        LARGE.replace(
+            "availability: habits", "availability: {kind: trace, file: trace.csv, base: 2026-01-05T00:00:00Z}"
+        )
+    )
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "names trace.csv" in fedsim("plan", file, "--scale", "1/2", "--out", other / "small.yaml").stderr
+    beside = fedsim("plan", file, "--scale", "1/2", "--out", file.parent / "small.fedsim.yaml")
+    assert beside.returncode == 0
+    assert "a trace gives the small population fewer of its devices" in beside.stderr
+
+
+@pytest.fixture
+def measuring(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend("reports")
+    return import_module("scaling")
+
+
+def test_the_page_says_what_was_measured(measuring: ModuleType) -> None:
+    text = Path("docs/scaling.md").read_text("utf-8")
+    kept = measuring.load()
+    assert measuring.written(text, kept) == text, "docs/scaling.md is stale: reports/scaling.py"
+    told = {figure: measuring.verdict(figure, "1/10", kept) for figure in measuring.FIGURES}
+    assert {each for each, said in told.items() if said == "**no**"} == {"sessions.wasted_share", "rounds.duration.p95"}
+    other = copy.deepcopy(kept)
+    other["1/10"]["rounds.per_day"] = [300.0 + seed for seed in range(8)]
+    assert measuring.verdict("rounds.per_day", "1/10", other) == "**no**"
+    other["1/10"]["rounds.per_day"] = [27.14 + seed / 1000 for seed in range(8)]
+    assert measuring.verdict("rounds.per_day", "1/10", other) == "divided"

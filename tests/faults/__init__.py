@@ -1,0 +1,1 @@
+"""Faults of the operating system: at every call that writes, and what becomes of the directories."""

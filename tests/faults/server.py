@@ -1,0 +1,101 @@
+"""Runs command lines under the shim, each in a fork of a process that has imported everything.
+
+A line of JSON on stdin is a command and the fault that meets it; the answer, a line on stdout, is its exit code
+(negative: the signal that ended it), what it said, and how many calls it made.
+"""
+
+import json
+import mmap
+import os
+import signal
+import struct
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+KINDS = ("nothing", "once", "from then on", "short", "crash", "crash of all")
+_PLAN = struct.Struct("@qqqq4096s")
+_LIMIT_S = 60
+
+
+def make_quick() -> None:
+    """Let a run pass on rows and keep states often, draw no charts, and measure replays in this process."""
+    import fedsim.ci.replay as replays
+    import fedsim.report
+    from fedsim.common.files import write_text
+    from fedsim.log import journal, recorder
+
+    def page(directory: Path, *_: object, **__: object) -> Path:
+        write_text(directory / "report.html", (directory / "metrics.json").read_text(encoding="utf-8"))
+        return directory / "report.html"
+
+    def measured(jobs: Any, _workers: int) -> Iterator[tuple[Any, Any]]:
+        for job in jobs:
+            yield job, replays.measure(job)
+
+    fedsim.report.write_report = page
+    journal.SOONEST_S, journal.PATIENCE = 0.0, 0.0
+    vars(recorder)["_SETTLE"] = 40
+    vars(replays)["_measure_all"] = measured
+
+
+def run(arguments: list[str], said: int, imported: Path) -> None:
+    """Run a command line in this process, and end the process with its exit code."""
+    from fedsim.cli import main
+
+    code = 70
+    try:
+        os.setpgid(0, 0)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        signal.alarm(_LIMIT_S)
+        sys.argv = ["fedsim", *arguments]
+        main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 70
+    except BaseException:  # noqa: BLE001  it is told
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        imported.write_text("\n".join(sys.modules))
+        os._exit(code)
+
+
+def import_all(names: list[str]) -> None:
+    """Import what a command has imported, so that the next one finds it there."""
+    for name in names:
+        with suppress(Exception):
+            import_module(name)
+
+
+def serve(plan: mmap.mmap, imported: Path) -> None:
+    """Answer until stdin ends."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if imported.exists() and asked["kind"] != "nothing":
+            import_all(imported.read_text().split("\n"))
+            imported.unlink()
+        with tempfile.TemporaryFile() as said:
+            kind = KINDS.index(asked["kind"])
+            plan[: _PLAN.size] = _PLAN.pack(0, asked["at"], kind, asked["errno"], asked["root"].encode())
+            sys.stdout.flush()
+            child = os.fork()
+            if child == 0:
+                run(asked["arguments"], said.fileno(), imported)
+            _, status = os.waitpid(child, 0)
+            count = _PLAN.unpack(plan[: _PLAN.size])[0]
+            said.seek(0)
+            text = said.read().decode(errors="replace")
+        print(json.dumps([os.waitstatus_to_exitcode(status), text, count]), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    make_quick()
+    with Path(os.environ["FEDSIM_FAULTS"]).open("r+b") as opened:
+        serve(mmap.mmap(opened.fileno(), 0), Path(os.environ["FEDSIM_FAULTS"] + ".imported"))

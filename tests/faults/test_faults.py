@@ -1,0 +1,181 @@
+"""The n-th call that writes fails, is cut short, or is the last: a restart ends in the same bytes as without it.
+
+``FEDSIM_FAULTS_CASES=1000 pytest tests/faults -s`` is the long campaign; without it, a few of the same list.
+"""
+
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.command import variables
+from tests.conftest import LIMIT_S
+
+CASES = int(os.environ.get("FEDSIM_FAULTS_CASES", "30"))
+COMPILER = shutil.which("cc")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(0),  # a campaign takes as long as it takes
+    pytest.mark.skipif(not (COMPILER and sys.platform == "linux"), reason="needs Linux and a C compiler"),
+]
+FAULTS = [
+    *(("once", each) for each in (errno.ENOSPC, errno.EIO, errno.EACCES)),
+    *(("from then on", each) for each in (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)),
+    *(("short", 0), ("crash", 0), ("crash of all", 0)),
+]
+RUN = """\
+stop: {rounds: 16}
+population:
+  - {devices: 12, weight: {kind: zipf, exponent: 1}, availability: {kind: renewal, on: 30m, off: 10m}}
+server: {cohort: 3}
+learning: {problem: quadratic, optimizers: [fedavg], step_size: 0.1}
+records: {transitions: [1]}
+drift: {figures: [rounds.count], fingerprint: [rounds]}
+"""
+SWEPT = """\
+stop: {rounds: 6}
+population: [{devices: 6}]
+server: {cohort: 2}
+sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command answered, and how many calls that write it made."""
+
+    code: int
+    said: str
+    calls: int
+
+
+class Server:
+    """Asks `tests.faults.server`."""
+
+    def __init__(self, folder: Path) -> None:
+        shim, plan = folder / "shim.so", folder / "plan"
+        source = Path(__file__).with_name("shim.c")
+        build = [str(COMPILER), "-shared", "-fPIC", "-O1", "-o", str(shim), str(source), "-ldl"]
+        subprocess.run(build, check=True, timeout=LIMIT_S)
+        plan.write_bytes(bytes(8192))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=variables({"LD_PRELOAD": str(shim), "FEDSIM_FAULTS": str(plan), "POLARS_MAX_THREADS": "1"}),
+        )
+
+    def ask(self, root: Path, arguments: list[str], kind: str = "nothing", at: int = 0, error: int = 0) -> Answer:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {"root": str(root), "arguments": arguments, "kind": kind, "at": at, "errno": error}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return Answer(*json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        self._process.communicate(timeout=LIMIT_S)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("shim"))
+    yield server
+    server.close()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return what must be the same: all files, without the time that was taken in those that say it."""
+    found = {}
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        kept = path.read_bytes()
+        if path.name in {"manifest.json", "sweep.json"}:
+            kept = json.dumps(json.loads(kept) | {"wall_time_s": None}).encode()
+        found[str(path.relative_to(folder))] = kept
+    return found
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A command, those that may restart it, and what lies in its folder before."""
+
+    name: str
+    arguments: list[str]
+    again: list[list[str]]
+    before: dict[str, str]
+
+
+THREADS = ["--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1", "--no-report"]
+SUBJECTS = [
+    Subject("run", ["run", "IN/case.fedsim.yaml", "--out", "OUT/run"], [["--resume"], ["--resume"], []], {"case": RUN}),
+    Subject("sweep", ["sweep", "IN/case.fedsim.yaml", "--out", "OUT/sweep", *THREADS], [[]], {"case": SWEPT}),
+    Subject(
+        "sweep --compact",
+        ["sweep", "IN/case.fedsim.yaml", "--out", "OUT/sweep", "--compact", *THREADS],
+        [[]],
+        {"case": SWEPT},
+    ),
+    Subject("replay --update", ["replay", "OUT/case.fedsim.yaml", "--update"], [[]], {"case": RUN}),
+]
+_ENDS = 40, 100
+WEIGHTS = {"run": 0.55, "sweep": 0.2, "sweep --compact": 0.15, "replay --update": 0.1}
+
+
+def set_up(subject: Subject, place: Path) -> list[str]:
+    """Lay out the folder of a case; return the command."""
+    outside, inside = place / "in", place / "out"
+    shutil.rmtree(place, ignore_errors=True)
+    outside.mkdir(parents=True)
+    inside.mkdir()
+    for name, text in subject.before.items():
+        (outside / f"{name}.fedsim.yaml").write_text(text)
+        if subject.name.startswith("replay"):
+            (inside / f"{name}.fedsim.yaml").write_text(text)
+    return [each.replace("IN/", f"{outside}/").replace("OUT/", f"{inside}/") for each in subject.arguments]
+
+
+def test_a_restart_ends_in_the_same_bytes(server: Server, tmp_path: Path) -> None:
+    draw, wrong, counts = random.Random(17), [], Counter[str]()
+    place = tmp_path / "case"
+    for subject in SUBJECTS:
+        whole = server.ask(place / "out", set_up(subject, place), "once", at=10**9)
+        assert whole.code == 0, whole.said
+        assert whole.calls > 3
+        reference = content(place / "out")
+        everything = [(at, *fault) for at in range(whole.calls) for fault in FAULTS]
+        wanted = max(3, round(WEIGHTS[subject.name] * CASES))
+        # Half of them at the beginning and the end, where the most different things are done.
+        ends = [each for each in everything if not _ENDS[0] <= each[0] < whole.calls - _ENDS[1]]
+        chosen = draw.sample(ends, min(wanted // 2, len(ends)))
+        others = sorted(set(everything) - set(chosen))
+        chosen += draw.sample(others, min(wanted - len(chosen), len(others)))
+        counts[f"{subject.name}: {whole.calls} calls, of {len(everything)} faults"] = len(chosen)
+        for number, (at, kind, error) in enumerate(chosen):
+            command = set_up(subject, place)
+            case = f"{subject.name}, call {at} of {whole.calls}: {kind} {errno.errorcode.get(error, '')}"
+            hit = server.ask(place / "out", command, kind, at, error)
+            crash = kind.startswith("crash")
+            if crash != (hit.code == -9) or not (crash or hit.code in {0, 2, 3}) or "Traceback" in hit.said:
+                wrong.append(f"{case}: exit code {hit.code}: {hit.said}")
+            counts[f"exit code {hit.code}"] += 1
+            if hit.code in {2, 3} and "rror" not in hit.said and "given up" not in hit.said:
+                wrong.append(f"{case}: says nothing of it: {hit.said}")
+            if hit.code == 0 and kind == "short" and content(place / "out") != reference:
+                wrong.append(f"{case}: other bytes at once")
+            restarted = server.ask(place / "out", [*command, *subject.again[number % len(subject.again)]])
+            found = content(place / "out")
+            if restarted.code != 0 or found != reference:
+                other = [name for name in found | reference if found.get(name) != reference.get(name)]
+                wrong.append(f"{case}: restarted with exit code {restarted.code}, other {other}: {restarted.said}")
+    print(dict(counts))  # noqa: T201
+    assert not wrong, "\n".join([f"{len(wrong)}", *wrong[:20]])

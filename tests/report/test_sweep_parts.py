@@ -1,0 +1,144 @@
+"""The parts of the loss on the page of a sweep, what was tuned, and what is promised to privacy: with data for each."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.report import write_report
+from fedsim.report.charts.loss_parts import parts_chart
+from fedsim.report.finished_sweep import FinishedSweep, point_names, read_sweep
+from fedsim.report.sweep_axes import axis_of
+from fedsim.report.sweep_choice import choice, finding
+from fedsim.report.sweep_parts import loss_parts, parts_sentences, parts_tables
+from fedsim.report.sweep_privacy import privacy_table
+from fedsim.report.sweep_report import tuned_table
+
+from .sweeps import COHORT, SEPARATION, write_points
+from .test_page import check
+from .test_sweep import plain
+
+Parts = list[tuple[float, float, float]]
+TUNED = "server.pause"
+HIGH_LOW_HIGH: Parts = [(0.3, 0.1, 0.6), (0.1, 0.04, 0.01), (0.05, 0.2, 0.0)]
+
+
+def sweep_of(
+    tmp_path: Path,
+    settings: Parts,
+    noise: float = 0.001,
+    seeds: tuple[int, ...] = (1, 2, 3),
+    times: dict[tuple[int, int], float] | None = None,
+) -> FinishedSweep:
+    """Write a sweep over R = 0, 10, ... with these parts of the loss; noise differs from setting to setting."""
+    points: list[dict[str, Any]] = [{SEPARATION: 10 * r, TUNED: f"{r + 1}m"} for r in range(len(settings))]
+
+    def measure(index: int, seed: int) -> dict[str, float]:
+        bias, chance, privacy = settings[index]
+        bias += noise * ((seed * (index % 2 + 1)) % 3 - 1)
+        parts = {"bias_loss": bias, "participation_noise_loss": chance, "privacy_noise_loss": privacy}
+        figures = {"above_optimum": bias + chance + privacy, **parts}
+        if times is not None:
+            figures["time_to_target"] = times.get((index, seed), np.nan)
+            figures["rounds_to_target"] = 3.0 if (index, seed) in times else np.nan
+        own = {f"learning.fedavg.{name}": value for name, value in figures.items()}
+        promised = {"privacy.rounds": 500, "privacy.separation": 10 * index + 1, "privacy.most": 50 - index}
+        seen = {"rounds.count": 490 + seed, "participation.most": 7 + seed, "participation.separation.least": 40 - seed}
+        noisy = {"privacy.sensitivity": 3.5, "privacy.noise_multiplier": 0.75, "privacy.epsilon": 8.0}
+        return own | promised | seen | noisy
+
+    scenario = {
+        "sweep": {"grid": {}, "zip": {SEPARATION: [], TUNED: []}, "tuned": [TUNED]},
+        "decide": {"minimize": "learning.fedavg.above_optimum", "maximize": None, "subject_to": []},
+    }
+    return read_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
+
+
+def told(sweep: FinishedSweep) -> str:
+    return plain(" ".join(each.text for each in parts_sentences(sweep, loss_parts(sweep))))
+
+
+def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
+    assert plain(finding(choice(sweep))) == "R = 10: lowest loss of fedavg above the optimum (0.150)"
+    assert told(sweep) == (
+        "fedavg ends closest to the optimum at R = 10: its loss is 0.15 ± 0.0025 above it; these seeds tell all "
+        "others from it. The largest part of it is privacy noise at R = 0 (60.0 %), bias at R = 10 (66.7 %) and "
+        "participation noise at R = 20 (80.0 %)."
+    )
+    [each] = loss_parts(sweep)
+    chart = parts_chart(sweep, each)
+    assert chart is not None
+    assert plain(chart.title) == "fedavg ends closest to the optimum at R = 10"
+    assert "zero or less" in chart.notes[-1]
+    wide = parts_chart(sweep, loss_parts(sweep_of(tmp_path / "wide", HIGH_LOW_HIGH, noise=0.2))[0])
+    assert wide is not None
+    assert "cut off" in wide.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "noise", "seeds", "words"),
+    [
+        (
+            [(0.3, 0, 0), (0.101, 0, 0), (0.1, 0, 0), (0.1005, 0, 0), (0.4, 0, 0)],
+            0.01,
+            (1, 2, 3),
+            "lies from R = 10 to R = 30",
+        ),
+        ([(0.1005, 0, 0), (0.3, 0, 0), (0.3, 0, 0), (0.1, 0, 0)], 0.01, (1, 2, 3), "do not tell it from R = 0"),
+        ([(0.1, 0, 0), (0.1001, 0, 0)], 0.01, (1, 2, 3), "tell no other setting from it"),
+        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1, 2, 3), "these seeds tell the other from it"),
+        ([(0.1, 0, 0), (0.2, 0, 0)], 0.001, (1,), "one seed does not tell whether another is as good"),
+    ],
+)
+def test_how_sure_the_best_setting_is(
+    tmp_path: Path, settings: Parts, noise: float, seeds: tuple[int, ...], words: str
+) -> None:
+    assert words in told(sweep_of(tmp_path, settings, noise, seeds))
+
+
+def test_no_share_is_told_where_a_part_is_negative_and_diverged_settings_are_left_out(tmp_path: Path) -> None:
+    text = told(sweep_of(tmp_path, [(0.3, -0.1, 0.1), (0.5, 0.1, 0.1), (np.nan, np.nan, np.nan)]))
+    assert "at R = 0 (" not in text
+    assert "bias at R = 10 (71.4 %)" in text
+    assert "R = 20" not in text
+
+
+def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path) -> None:
+    times = {(0, 1): 7200.0, (0, 2): 3600.0, (0, 3): 5400.0, (1, 2): 3600.0}
+    sweep = sweep_of(tmp_path, HIGH_LOW_HIGH, times=times)
+    [table] = parts_tables(sweep, loss_parts(sweep), 60)
+    assert table.header == ("R", "Bias", "Participation noise", "Privacy noise", "Together", "Time to target")
+    assert [row[0] for row in table.rows] == ["0", "10", "20"]
+    assert plain(table.rows[1][1]) == "0.1 ± 0.0025"
+    assert [plain(row[5]) for row in table.rows] == ["90 min", "60 min (1 of 3 seeds)", "not reached"]
+    assert len(parts_tables(sweep, loss_parts(sweep), 2)[0].rows) == 2
+    privacy = privacy_table(sweep, 60)
+    assert privacy is not None
+    assert privacy.rows[1] == ("10", "500", "493", "11", "37", "49", "10", "3.5", "0.75", "8")
+    tuned = tuned_table(sweep)
+    assert tuned is not None
+    assert tuned.header == ("R", "pause")
+    assert tuned.rows[2] == ("20", "3m")
+
+
+def test_what_was_tuned_names_no_setting(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
+    assert [plain(name) for name in point_names(sweep)] == ["R = 0", "R = 10", "R = 20"]
+    along = axis_of(sweep)
+    assert along is not None
+    assert (along.name, along.x.tolist()) == ("R", [0.0, 10.0, 20.0])
+
+
+def test_a_page_has_the_sections_where_there_is_something_to_show(tmp_path: Path) -> None:
+    sweep_of(tmp_path, HIGH_LOW_HIGH)
+    page = write_report(tmp_path / "s").read_text(encoding="utf-8")
+    check(page)
+    for section in ("parts", "privacy"):
+        assert f'<section id="{section}"' in page
+        assert f'<a href="#{section}">' in page
+    write_points(tmp_path / "plain", [{COHORT: 1}, {COHORT: 2}], lambda *_: {"rounds.per_day": 5.0})
+    without = write_report(tmp_path / "plain").read_text(encoding="utf-8")
+    assert 'id="parts"' not in without
+    assert 'id="privacy"' not in without

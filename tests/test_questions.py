@@ -1,0 +1,71 @@
+"""What the pages on questions conclude is so in what they print."""
+
+import re
+from pathlib import Path
+
+import fedsim
+from tests.consoles import consoles
+
+FOLDER = Path("docs/questions")
+
+
+def printed(name: str) -> list[str]:
+    """Return what each command of a page prints, in order."""
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    blocks = [found["text"] for found in consoles.BLOCK.finditer(text) if found["kind"] == "console"]
+    return ["\n".join(command.shown) for block in blocks for command in consoles.commands(block)]
+
+
+def figure(text: str, pattern: str) -> float:
+    """Return the number that a pattern finds."""
+    found = re.search(pattern, text)
+    assert found is not None, f"{pattern} is not in\n{text}"
+    return float(found[1])
+
+
+def test_every_page_is_listed() -> None:
+    index = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert all(f"({page.name})" in index for page in FOLDER.glob("*.md") if page.name != "README.md")
+
+
+def test_cool_down(tmp_path: Path) -> None:
+    """A longer separation evens out and costs less noise, and the R that is found is the smallest."""
+    theory, target, privacy = printed("cool-down")
+    distances = [float(line.split()[3]) for line in theory.splitlines()[1:]]
+    errors = [float(line.split()[6]) for line in privacy.splitlines()[1:-1]]
+    assert distances == sorted(distances, reverse=True)
+    assert errors == sorted(errors, reverse=True)
+    smallest = int(target.splitlines()[1].split()[0])
+    page = (FOLDER / "cool-down.md").read_text(encoding="utf-8")
+    scenario = next(found for found in consoles.BLOCK.finditer(page) if found["name"])
+    (tmp_path / scenario["name"]).write_text(scenario["text"], encoding="utf-8")
+    before, found = fedsim.chain(tmp_path / scenario["name"], separation=[smallest - 1, smallest])
+    assert found.tv_uniform <= 0.05 < before.tv_uniform
+
+
+def test_night() -> None:
+    """Each of the three ways out shortens the waiting."""
+    first, *others = (figure(text, r"rounds waited for clients\s+([\d.]+)%") for text in printed("night"))
+    assert len(others) == 3
+    assert all(each < first for each in others)
+
+
+def test_never() -> None:
+    """A rest for the others raises the share of the seldom, and leaves more of them out; a weaker requirement helps."""
+    never, share = (
+        [figure(text, rf"{name} [<>].*observed ([\d.]+)") for text in printed("never")]
+        for name in (r"group\.seldom\.participation\.never_share", r"group\.seldom\.share")
+    )
+    assert never[2] < never[0] < never[1]
+    assert share[0] < share[1] < share[2]
+
+
+def test_debias() -> None:
+    """FedAvg alone is biased under the short separation; neither is under the long one; losses lie below uniform's."""
+    short, long = (
+        [re.search(rf": (\w+): learning\.{name}\.bias", text)[1] for name in ("fedavg", "debiased_fedavg")]  # type: ignore[index]
+        for text in printed("debias")
+    )
+    assert (short, long) == (["warning", "pass"], ["pass", "pass"])
+    rare = printed("debias")[1]
+    assert figure(rare, r"loss of debiased_fedavg\s+([\d.]+)") < figure(rare, r"loss of fedavg_uniform\s+([\d.]+)")

@@ -1,0 +1,89 @@
+"""What a release says of itself agrees, and its page at a registry leads nowhere that is not there."""
+
+import re
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from ruamel.yaml import YAML
+
+from fedsim import __version__
+
+PROJECT = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+README = Path("README.md").read_text(encoding="utf-8")
+PAGES = [Path("README.md"), *sorted(Path("docs").rglob("*.md"))]
+HOME = "https://example.org/someone/fedsim"
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import what the build runs; hatchling, which only builds, need not be installed."""
+    interface = SimpleNamespace(MetadataHookInterface=object)
+    monkeypatch.setitem(sys.modules, "hatchling", ModuleType("hatchling"))
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    monkeypatch.syspath_prepend(".")
+    return import_module("hatch_build")
+
+
+def test_version_and_date_agree() -> None:
+    """The changelog's newest part, the citation and the package name one version, and two of them its date."""
+    parts = re.findall(r"^## (.+)$", Path("CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert parts[0] == "Unreleased"
+    released = [re.fullmatch(r"(\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)", part) for part in parts[1:]]
+    newest = released[0]
+    assert all(released)
+    assert newest is not None
+    citation = YAML(typ="safe").load(Path("CITATION.cff"))
+    assert newest.groups() == (citation["version"], str(citation["date-released"])) == (__version__, newest[2])
+    assert f"Version {__version__.rpartition('.')[0]}:" in README
+
+
+def test_with_a_home_every_link_is_absolute_and_leads_to_the_release(build: ModuleType) -> None:
+    shown = build.readme(README, HOME, f"v{__version__}")
+    links = LINK.findall(shown)
+    assert len(links) == len(LINK.findall(README))
+    assert all(link.startswith(("https://", "#")) for link in links)
+    own = [link.removeprefix(HOME) for link in links if link.startswith(HOME)]
+    assert any(link.startswith(f"/raw/v{__version__}/docs/images/") for link in own)
+    assert all(Path(link.split("/", 3)[3].partition("#")[0]).exists() for link in own)
+
+
+def test_without_a_home_nothing_is_made_up(build: ModuleType) -> None:
+    shown = build.readme(README, "", f"v{__version__}")
+    assert all(link.startswith("https://") for link in LINK.findall(shown))
+    assert "![" not in shown
+    assert "availability (`docs/availability.md`)" in shown
+    assert build.urls("") == {"Paper": build.PAPER}
+
+
+def test_the_hook_fills_in_what_is_declared_dynamic(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = build.ReleaseMetadata()
+    hook.root = "."
+    metadata: dict[str, object] = {}
+    monkeypatch.setenv("FEDSIM_HOME", f"{HOME}/")
+    hook.update(metadata)
+    assert {"version", *metadata} == set(PROJECT["dynamic"])
+    assert metadata["urls"] == build.urls(HOME)
+    monkeypatch.setenv("FEDSIM_HOME", "somewhere")
+    with pytest.raises(ValueError, match="must be an address such as"):
+        hook.update(metadata)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_what_pages_tell_to_install_is_ours(page: Path) -> None:
+    """No page sends people to the other project of the name, or to an extra that is not there."""
+    text = page.read_text(encoding="utf-8")
+    told = re.findall(r"pip install ([^`#\n]+)", text)
+    assert all("fedsim" not in each.split() or "something else" in text for each in told)
+    extras = {extra for each in told for names in re.findall(r"\[([\w,]+)\]", each) for extra in names.split(",")}
+    assert extras <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_table_of_extras_is_complete() -> None:
+    page = Path("docs/releasing.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(PROJECT["optional-dependencies"])
