@@ -21,8 +21,17 @@ def imported(source: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=str)
 def test_every_import_is_there(script: Path) -> None:
-    assert [
+    """What stands on a framework that is not installed is run by `.ci/frameworks`."""
+    names = list(imported(script.read_text(encoding="utf-8")))
+    try:
+        modules = {module: import_module(module) for module, _ in names}
+    except ModuleNotFoundError as error:
+        if error.name not in {"flwr", "jax_privacy", "pfl"}:
+            raise
+        pytest.skip(f"{error.name} is not installed")
+    missing = [
         f"{module}.{name}"
-        for module, name in imported(script.read_text(encoding="utf-8"))
-        if not hasattr(import_module(module), name) and find_spec(f"{module}.{name}") is None
-    ] == []
+        for module, name in names
+        if not hasattr(modules[module], name) and find_spec(f"{module}.{name}") is None
+    ]
+    assert missing == []
