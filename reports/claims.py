@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 import learning_claims
+import private_text
 import studies_text
 import tables
 import theory_claims
@@ -69,6 +70,10 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "shares": studies_text.shares,
     "beyond": studies_text.beyond,
     "never": studies_text.never,
+    "which-separation": private_text.which_separation_table,
+    "which-separation-tuning": private_text.which_separation_tuning,
+    "which-separation-targets": private_text.which_separation_targets,
+    "which-cooldown": private_text.which_cooldown_table,
 }
 
 

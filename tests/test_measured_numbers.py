@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-BY_HAND = r"## (?:Which separation serves|Does a cool-down by the clock).*?(?=\n## )"
-"""Sections whose figures were copied from sweeps and from `reports/which_separation.py`."""
-
 
 @pytest.fixture
 def claims(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -52,7 +49,6 @@ def test_every_region_is_in_a_page_and_ends(claims: ModuleType) -> None:
 def test_what_is_measured_is_written_by_the_script(claims: ModuleType, page: str, settings: set[str]) -> None:
     """Beside what is written between the marks, decimal numbers are settings: a step size, a target, an optimum."""
     text = claims.REGION.sub("", Path(page).read_text(encoding="utf-8"))
-    text = re.sub(BY_HAND, "", text, flags=re.DOTALL)
     prose = re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
     assert set(re.findall(r"(?<![\w.:-])\d+\.\d+(?!\w)", prose)) <= settings
 
