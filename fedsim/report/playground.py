@@ -1,7 +1,7 @@
 """The playground: a page that computes theory for a population, a cohort, a separation and weights of one's choice."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsim.common.errors import RunError
 from fedsim.population import Population, build_population
+from fedsim.privacy.epsilon import noise_for
 from fedsim.report.charts.distance import choose_separations
 from fedsim.report.document import Document
 from fedsim.report.formatting import count, number, percent
@@ -30,6 +31,13 @@ ABOUT = (
 
 ROWS = 13
 """Values of R in the table that is there without scripts, at most."""
+
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
+DELTAS = ("1e-6", "1e-8", "1e-10")
+"""For each pair of these the page has the noise multiplier."""
+
+MOST_ROUNDS = 10_000
+"""The most rounds for which the page computes sensitivities."""
 
 STEEPEST = 4.0
 """The largest exponent that the page has a slider for."""
@@ -53,6 +61,8 @@ class Start:
         The scenario's file, quoted for a shell.
     notes
         What of the scenario the page leaves out.
+    rounds
+        For which the page says what is promised to privacy.
     """
 
     clients: int
@@ -64,6 +74,7 @@ class Start:
     weights: Sequence[float] | None = None
     file: str = ""
     notes: Sequence[str] = ()
+    rounds: int = 1_000
 
     @property
     def most(self) -> int:
@@ -107,7 +118,12 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
         name=TITLE,
         description=ABOUT,
         context={
-            "playground": {**vars(start), "largest": max(IN_PAGE, start.clients), "most": start.most},
+            "playground": {
+                **vars(start),
+                "largest": max(IN_PAGE, start.clients),
+                "most": start.most,
+                "privacy": _ledger(start),
+            },
             "start": {
                 "title": _described(start),
                 "answer": f"At R = {count(start.separation)}, {own} of turns are misplaced. Theory; not run.",
@@ -143,6 +159,7 @@ def _start(scenario: Scenario, file: str) -> Start:
         weights=(population.weight / population.weight.max()).tolist(),
         file=file,
         notes=list(_notes(scenario, server, population)),
+        rounds=min(scenario.stop.rounds or MOST_ROUNDS, MOST_ROUNDS),
     )
     if len(scenario.population) == 1:
         match scenario.population[0].weight:
@@ -167,8 +184,23 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
         yield "the scenario's cool-downs by the clock are left out: in the page clients wait a number of rounds"
     if law not in {"midzuno", "groups"} and not (law == "successive" and size == 1):
         yield f"the scenario's selection by {law!r} is left out: the page draws one client by weight, the others evenly"
+    if scenario.privacy is not None:
+        yield "the scenario's mechanism, noise and caps are left out: the page begins with independent noise, epsilon 8"
     if server.deadline is not None or size != server.cohort:
         yield "reports that come late, or that are not needed, count too: in the page every turn does"
+
+
+def _ledger(start: Start) -> Mapping[str, object]:
+    """Return what the page needs to say what a separation is worth to privacy."""
+    return {
+        "rounds": start.rounds,
+        "most_rounds": MOST_ROUNDS,
+        "epsilons": EPSILONS,
+        "deltas": DELTAS,
+        "epsilon": EPSILONS.index(8.0),
+        "delta": DELTAS.index("1e-8"),
+        "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
+    }
 
 
 def _weights(start: Start) -> Sequence[float]:

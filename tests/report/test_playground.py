@@ -67,6 +67,7 @@ def test_weights_that_the_page_has_a_law_for_start_with_it(small: Load, override
         ("population.0.cooldown=1h", "cool-downs by the clock"),
         ("server.selection.kind=successive", "'successive'"),
         ("server.over_select=1.3", "not needed"),
+        ("privacy={epsilon: 2, delta: 1e-6, mechanism: sqrt}", "begins with independent noise, epsilon 8"),
     ],
 )
 def test_what_is_left_out_is_said_on_the_page_and_on_stderr(

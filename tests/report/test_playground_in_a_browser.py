@@ -1,5 +1,6 @@
 """The playground in a real browser: every choice gives what Python says, and what it tells to run."""
 
+import json
 import shlex
 from pathlib import Path
 from statistics import NormalDist
@@ -10,6 +11,7 @@ import pytest
 
 from fedsim import chain
 from fedsim.common.files import write_text
+from fedsim.report.playground import DELTAS, EPSILONS
 from fedsim.scenario import Scenario
 from fedsim.theory import closed_form
 from tests.command import fedsim
@@ -75,6 +77,33 @@ def test_what_it_tells_to_run_has_the_answer_that_it_gives(visit: Open, tmp_path
     write_text(tmp_path / "my.fedsim.yaml", recipe(page))
     scenario = Scenario.load(tmp_path / "my.fedsim.yaml")
     assert f"At R = {values.get('separation', '4')}, {misplaced(scenario)} of turns are misplaced." in said(page)
+
+
+@pytest.mark.parametrize("mechanism", ["independent", "sqrt"])
+@pytest.mark.parametrize(
+    ("separation", "rounds", "epsilon", "delta"), [(0, 1, 0, "1e-6"), (4, 1000, 10, "1e-8"), (19, 777, 3, "1e-10")]
+)
+def test_the_ledger_of_the_page_is_python_s(
+    visit: Open, tmp_path: Path, mechanism: str, separation: int, rounds: int, epsilon: int, delta: str
+) -> None:
+    page = visit(PAGE, 1280, "light")
+    values = {"separation": separation, "rounds": rounds, "epsilon": epsilon, "delta": DELTAS.index(delta)}
+    choose(page, mechanism=mechanism, **{name: str(value) for name, value in values.items()})
+    write_text(tmp_path / "my.fedsim.yaml", recipe(page))
+    done = fedsim("privacy", "my.fedsim.yaml", "--json", "--separation", f"0,{separation}", cwd=tmp_path)
+    assert done.returncode == 0
+    first, *_, last = json.loads(done.stdout)["results"]
+    row = page.evaluate("([kind, n, R]) => ledger(kind, n, R)[R]", [mechanism, rounds, separation])
+    assert (row["b"], row["k"]) == (last["min_separation"], last["most_participations"])
+    assert row["sensitivity"] == pytest.approx(last["sensitivity"], rel=1e-9)
+    assert row["noise"] == pytest.approx(last["error_rms"], rel=1e-9)
+    shown = page.evaluate("([d, e]) => start.privacy.noise[d][e]", [DELTAS.index(delta), epsilon])
+    assert shown == pytest.approx(last["noise_multiplier"], rel=1e-9)
+    assert (last["epsilon"], last["delta"]) == (pytest.approx(EPSILONS[epsilon], rel=1e-6), float(delta))
+    text = page.locator("#playground-private").inner_text()
+    share = f"{100 * last['error_rms'] / first['error_rms']:.1f}{THIN}%"
+    assert (f"{share} of what R = 0 takes" in text) == (separation > 0 and rounds > 1)
+    assert f"With R = {separation}, a client takes part at most k = {last['most_participations']} time" in text
 
 
 def test_equal_weights_have_no_bias(visit: Open, tmp_path: Path) -> None:

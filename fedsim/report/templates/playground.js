@@ -64,7 +64,7 @@ function barsOf({ law, groups, units, weights }) {
 }
 
 /** Write the scenario file, or the command, that would run this. */
-function recipe({ law, groups, clients, size, units }, R) {
+function recipe({ law, groups, clients, size, units }, R, { rounds, privacy }) {
   if (law === 'file') {
     const sets = [`population.*.separation=${R}`];
     if (size !== start.cohort) sets.push(`server.cohort=${size}`, 'server.over_select=1');
@@ -79,7 +79,7 @@ function recipe({ law, groups, clients, size, units }, R) {
     two: () => [entry(heavy(units) * many, `weight: ${chosen('factor')}, `), entry((units - heavy(units)) * many, '')],
     equal: () => [entry(clients, '')],
   }[law]();
-  return ['stop: {rounds: 1000}', 'population:', ...population, `server: {cohort: ${size}${groups ? ', selection: {kind: groups}' : ''}}`].join('\n');
+  return [`stop: {rounds: ${rounds}}`, 'population:', ...population, `server: {cohort: ${size}${groups ? ', selection: {kind: groups}' : ''}}`, privacy].join('\n');
 }
 
 /** Return the sentence that is read aloud: what is misplaced at this R, and which R would do. */
@@ -96,7 +96,38 @@ function sentence(R, misplaced, shares, bars, between) {
   return { text: `${found} ${turns} ${advice}`, enough };
 }
 
-let kept = { key: '' };
+let kept = { key: '' }, booked = { key: '' };
+
+/** Show what a separation is worth to privacy: what it promises, and the noise for the epsilon that is chosen. */
+function drawPrivacy(R, last) {
+  const { epsilons, deltas, noise, most_rounds: most } = start.privacy, mechanism = field('mechanism').value;
+  const rounds = Math.min(most, Math.max(1, Math.round(chosen('rounds')) || 1)), key = JSON.stringify([mechanism, rounds, last]);
+  if (booked.key !== key) booked = { key, rows: ledger(mechanism, rounds, last) };
+  const { rows } = booked, row = rows[R], epsilon = epsilons[chosen('epsilon')], delta = deltas[chosen('delta')];
+  const multiplier = noise[chosen('delta')][chosen('epsilon')], beside = row.noise / rows[0].noise;
+  byId('playground-epsilon-now').textContent = digits(epsilon);
+  field('epsilon').setAttribute('aria-valuetext', `epsilon ${digits(epsilon)}`);
+  const some = (count, noun) => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`, apart = row.k === 1 ? '' : `, at least b = ${some(row.b, 'round')} apart`;
+  const text = `With R = ${whole(R)}, a client takes part at most k = ${some(row.k, 'time')} in ${some(rounds, 'round')}${apart}. `
+    + `Epsilon ${digits(epsilon)} at delta ${delta} then takes noise of ${digits(multiplier * row.noise)} clip norms in the sum of all updates`
+    + `${R === 0 ? '' : `, ${percent(beside)} of what R = 0 takes`}.`;
+  if (byId('playground-private').textContent !== text) byId('playground-private').textContent = text;
+  showTiles(byId('playground-promise'), [
+    [whole(row.k), 'participations at most', `k, in n = ${whole(rounds)}`],
+    [whole(row.b), 'rounds apart at least', 'b = R + 1'],
+    [digits(row.sensitivity), 'sensitivity', mechanism],
+    [digits(multiplier), 'noise multiplier', `epsilon ${digits(epsilon)}, delta ${delta}`],
+    [digits(multiplier * row.noise), 'clip norms of noise', 'in the sum of all updates'],
+  ]);
+  drawCurve(byId('playground-noise-picture'), {
+    lines: [{ points: rows.map((each, place) => [place, each.noise / rows[0].noise]), color: THEORY }], points: [{ x: R, y: beside, color: THEORY }],
+    at: [R, beside], right: last, top: 1.08, label: 'separation R (rounds)', legends: [['theory', 'noise, in per cent of that at R = 0']],
+  });
+  const every = Math.ceil(rows.length / 60);
+  showRows(byId('playground-noise-data'), rows.flatMap((each, place) => (
+    place % every && place !== R ? [] : [[whole(place), whole(each.b), whole(each.k), digits(each.sensitivity), digits(multiplier * each.noise)]])));
+  return { rounds, privacy: `privacy: {mechanism: ${mechanism}, epsilon: ${epsilon}, delta: ${delta}, clip: 1}` };
+}
 
 function draw() {
   const asked = read(), { weights, cohort, units } = asked, key = JSON.stringify([weights, cohort]);
@@ -140,7 +171,7 @@ function draw() {
   });
   const every = Math.ceil(misplaced.length / 60);
   showRows(byId('playground-curve-data'), points.filter(([each]) => each % every === 0 || each === R || each === enough).map(([each, share]) => [whole(each), percent(share)]));
-  byId('playground-recipe').textContent = recipe(asked, R);
+  byId('playground-recipe').textContent = recipe(asked, R, drawPrivacy(R, last));
   byId('playground-how').textContent = asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml';
   const quantiles = asked.groups && asked.size > 1
     ? `A run draws a weight for each client, and a group's is the sum of its ${asked.size}, which spreads less than the weights of groups here.`
