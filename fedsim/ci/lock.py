@@ -1,6 +1,7 @@
 """The lock file: what figures and tables were when a person last looked, for several platforms side by side."""
 
 import json
+import os
 import platform
 import re
 from collections.abc import Mapping
@@ -112,11 +113,26 @@ def write_lock(path: Path, lock: Lock) -> None:
     kept = {name: entry for name, entry in lock.items() if entry.figures or entry.fingerprints}
     if kept:
         write_text(path, lock_text(kept))
-        for left in path.parent.glob(f".{escape(path.name)}.*.partial"):  # by an update that was killed
-            with suppress(OSError):
-                left.unlink()
+        for left in path.parent.glob(f".{escape(path.name)}.*.partial"):
+            if _was_killed(left):
+                with suppress(OSError):
+                    left.unlink()
         return
     remove(path)
+
+
+def _was_killed(partial: Path) -> bool:
+    """Tell whether the update that wrote a file under its temporary name is gone; another may be at it just now."""
+    process = partial.name.removesuffix(".partial").rpartition(".")[2]
+    if not process.isdecimal() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def lock_text(lock: Lock) -> str:

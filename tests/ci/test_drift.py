@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from fedsim.ci.drift import LockedValue, compare, unused, updated
 from fedsim.ci.lock import Entry, Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
 from fedsim.scenario import Scenario
+from tests.conftest import LIMIT_S
 
 HERE, THERE = "here", "there"
 HASHES = [hashlib.sha256(text).hexdigest() for text in (b"one", b"two")]
@@ -124,6 +128,18 @@ def test_a_lock_file_keeps_what_it_is_given(tmp_path: Path, lock: dict[str, Entr
         text = path.read_text()
         assert text == lock_text(dict(reversed(lock.items())))
         assert list(json.loads(text)["platforms"]) == sorted(lock)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere nothing tells whether a process is gone")
+def test_what_a_killed_update_left_is_removed_and_what_another_writes_is_not(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os; print(os.getpid())"]
+    gone = subprocess.run(command, capture_output=True, check=True, timeout=LIMIT_S)
+    path = tmp_path / "x.fedsim.lock.json"
+    left, written = (path.with_name(f".{path.name}.{process}.partial") for process in (int(gone.stdout), os.getppid()))
+    left.touch()
+    written.touch()
+    write_lock(path, {"here": Entry(figures={"a": 1.0}, fingerprints={})})
+    assert sorted(tmp_path.iterdir()) == sorted([path, written])
 
 
 @pytest.mark.parametrize(

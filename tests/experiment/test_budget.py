@@ -109,6 +109,7 @@ CASES: dict[str, tuple[list[str], str, str]] = {
 }
 DRIVER = """
 import io, json, resource, sys
+from pathlib import Path
 from contextlib import redirect_stderr, redirect_stdout
 from fedsim.cli import main
 
@@ -124,7 +125,8 @@ for name, arguments in json.load(sys.stdin).items():
         code = stop.code
     except BaseException as error:
         code = repr(error)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not ru_maxrss, which begins with that of the process that started this one.
+    peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
     print(json.dumps([name, code, said.getvalue(), peak]), flush=True)
 """
 

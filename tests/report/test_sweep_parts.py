@@ -72,6 +72,9 @@ def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path
     assert chart is not None
     assert plain(chart.title) == "fedavg ends closest to the optimum at R = 10"
     assert "zero or less" in chart.notes[-1]
+    assert chart.table is not None
+    assert [row[0] for row in chart.table.rows] == ["0", "10", "20"]
+    assert len(chart.table.header) == 5
     wide = parts_chart(sweep, loss_parts(sweep_of(tmp_path / "wide", HIGH_LOW_HIGH, noise=0.2))[0])
     assert wide is not None
     assert "cut off" in wide.notes[-1]

@@ -16,6 +16,7 @@ from fedsim.report.finished_sweep import FinishedSweep
 from fedsim.report.formatting import listing, number
 from fedsim.report.sweep_axes import Axis, axis_of, followed
 from fedsim.report.sweep_parts import PARTS, LossParts
+from fedsim.report.tables import Table, thinned
 from fedsim.sweeps.decision import interval
 
 NAME = "parts"
@@ -67,9 +68,21 @@ def parts_chart(sweep: FinishedSweep, parts: LossParts) -> Chart | None:
         title=f"{parts.name} ends closest to the optimum at {data.along.named(float(data.x[best]))}",
         description=f"Loss of {parts.name} above the optimum along {data.along.name}: {listing(ways)}.",
         notes=tuple(notes),
-        table=None,
+        table=_table(data),
         draw=partial(draw_parts, data),
     )
+
+
+def _table(data: PartLines) -> Table:
+    columns = [
+        [
+            f"{number(mean)} ± {number(half, 2)}" if np.isfinite(half) else number(mean)
+            for mean, half in zip(*pair, strict=True)
+        ]
+        for pair in data.lines.values()
+    ]
+    rows = [(data.along.at(x), *cells) for x, *cells in zip(data.x.tolist(), *columns, strict=True)]
+    return thinned("Loss above the optimum and its parts", (data.along.name, *data.lines), rows)
 
 
 def draw_parts(data: PartLines, axes: Axes) -> None:
