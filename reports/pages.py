@@ -23,7 +23,7 @@ from fedsim.report.charts.learning import Curve, Curves, Loss
 from fedsim.report.charts.marks import scaled
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import Document
-from fedsim.report.formatting import number
+from fedsim.report.formatting import capitalized, number
 from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import Provenance
 from fedsim.report.render import Picture, picture
@@ -84,7 +84,7 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame],
     first = tables[min(tables)]
     names = [each for each in first["optimizer"].unique(maintain_order=True) if each != REFERENCE]
     answer = [
-        Sentence(f"{_begun(each.verdict)}. {_begun(each.measured)}.", each.claim, warns=each.status != "pass")
+        Sentence(f"{capitalized(each.verdict)}. {capitalized(each.measured)}.", each.claim, warns=each.status != "pass")
         for each in claims
     ]
     version = scenario_version(scenario.model_dump(mode="json"))
@@ -114,11 +114,6 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame],
             ),
         },
     )
-
-
-def _begun(text: str) -> str:
-    """Begin a sentence."""
-    return text[:1].upper() + text[1:]
 
 
 def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:

@@ -10,7 +10,7 @@ import polars as pl
 from fedsim.experiment.changes import ABSENT, Change
 from fedsim.report.answer import MODEL, TRUST, WHAT, Sentence
 from fedsim.report.finished_sweep import short, shown
-from fedsim.report.formatting import count, cut, listing
+from fedsim.report.formatting import capitalized, count, cut, listing
 from fedsim.report.optimizers import references
 from fedsim.report.sweep_figures import BIAS_TOLD, PACE_TOLD, Told, difference, told_of
 from fedsim.sweeps.compare import Comparison, Missed
@@ -90,7 +90,7 @@ def findings(found: Comparison) -> Iterator[Sentence]:
     yield _what(found.configuration)
     yield from misses(found)
     for note in filter(None, found.notes):
-        yield Sentence(f"{note[0].upper()}{note[1:]}.", TRUST, warns=True)
+        yield Sentence(f"{capitalized(note)}.", TRUST, warns=True)
     if len(found.metrics) and not (found.metrics["seeds"] > 1).any():
         yield Sentence("Both sides are one run: where no ± stands, a difference may be chance.", TRUST)
 
@@ -130,7 +130,7 @@ def _way(told: Told, rows: Mapping[str, pl.DataFrame]) -> str | None:
     own = rows.get(told.metric)
     if own is None:
         return None
-    name = f"{told.words[0].upper()}{told.words[1:]}"
+    name = capitalized(told.words)
     if len(own) > 1:
         return _settings(told, own)
     row = own.row(0, named=True)

@@ -10,7 +10,7 @@ from fedsim.common.errors import RunError
 from fedsim.limits.grammar import Condition, ConditionError, parse_condition
 from fedsim.report.answer import Sentence
 from fedsim.report.finished_sweep import FinishedSweep, point_names
-from fedsim.report.formatting import count, listing, number
+from fedsim.report.formatting import capitalized, count, listing, number
 from fedsim.report.sweep_figures import BIAS_TOLD, L1, PACE, PACE_TOLD, PACE_UNIT, Told, difference, told_of
 from fedsim.sweeps.decision import Feasible, Front, Ranking, feasible, front, interval, rank, samples
 
@@ -162,7 +162,7 @@ def finding(found: Choice) -> str:
     if best is None:
         return "No setting keeps every condition"
     if len(names) == 1:
-        return f"{_capital(found.told.words)}: {found.at(best)}"
+        return f"{capitalized(found.told.words)}: {found.at(best)}"
     if found.open and found.front is not None:
         fast, even = int(found.front.rows[0]), int(found.front.rows[-1])
         (slow_bias, slow), (fast_bias, quick) = (_both(found, row) for row in (even, fast))
@@ -177,10 +177,6 @@ def finding(found: Choice) -> str:
         )
         return f"{who} tie for the {found.superlative} ({found.at(best)})"
     return f"{names[best]}: {found.superlative} ({found.at(best)}){_beside(found, best)}"
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
 
 
 def _both(found: Choice, row: int) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.common.arrays import Floats
 from fedsim.report.answer import MODEL, Sentence
 from fedsim.report.finished_sweep import FinishedSweep, names_of, point_names, values_of
-from fedsim.report.formatting import count, duration, listing, number, percent
+from fedsim.report.formatting import capitalized, count, duration, listing, number, percent
 from fedsim.report.sweep_axes import axes_of
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import Ranking, interval, rank, samples
@@ -141,7 +141,7 @@ def parts_tables(sweep: FinishedSweep, found: tuple[LossParts, ...], most: int) 
 
 def _table(sweep: FinishedSweep, each: LossParts, most: int) -> Table:
     columns = [*map(_estimates, each.parts.values()), _estimates(each.total)]
-    header = [*(words[0].upper() + words[1:] for words in PARTS.values()), "Together"]
+    header = [*map(capitalized, PARTS.values()), "Together"]
     if each.time is not None:
         columns.append(_times(each.time))
         header.append("Time to target")

@@ -11,7 +11,7 @@ from fedsim.experiment.cautions import FEW
 from fedsim.report.answer import TRUST, Sentence
 from fedsim.report.charts.sweep_lines import Line, Lines, line_data
 from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, estimates, paired, point_names
-from fedsim.report.formatting import count, listing
+from fedsim.report.formatting import capitalized, count, listing
 from fedsim.report.sweep_figures import L1, Told, difference, misplaced
 from fedsim.report.sweep_setting import devices_of
 
@@ -28,9 +28,9 @@ def way(sweep: FinishedSweep, told: Told) -> str | None:
     same = {told.write(float(mean)) for line in data.lines for mean in line.mean}
     if len(same) == 1 and not data.omitted:
         known = sum(len(line.points) for line in data.lines)
-        return f"{_capital(told.words)} is {same.pop()} at every setting{_known(known, sweep)}."
+        return f"{capitalized(told.words)} is {same.pop()} at every setting{_known(known, sweep)}."
     ways = [_along(sweep, told, data, line) for line in lines]
-    return f"{_capital('; '.join(ways))}."
+    return f"{capitalized('; '.join(ways))}."
 
 
 def extremes(sweep: FinishedSweep, told: Told, name: str) -> str | None:
@@ -54,10 +54,6 @@ def _where(sweep: FinishedSweep, mean: Floats, value: float) -> str:
 
 def _known(known: int, sweep: FinishedSweep) -> str:
     return "" if known == len(sweep.points) else " that has it"
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
 
 
 def _along(sweep: FinishedSweep, told: Told, data: Lines, line: Line) -> str:

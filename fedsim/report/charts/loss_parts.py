@@ -6,12 +6,11 @@ from functools import partial
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import INK, label_axes, legend, logarithmic, series_color, shortened
-from fedsim.report.charts.sweep_lines import LABEL
+from fedsim.report.charts.sweep_lines import mark_values
 from fedsim.report.finished_sweep import FinishedSweep
 from fedsim.report.formatting import listing, number
 from fedsim.report.sweep_axes import Axis, axis_of, followed
@@ -106,9 +105,6 @@ def draw_parts(data: PartLines, axes: Axes) -> None:
         )
         entries.append((drawn, words))
     logarithmic(axes, "y")
-    if data.along.ticks:
-        axes.set_xlim(-0.5, len(data.along.ticks) - 0.5)
-        axes.xaxis.set_major_locator(FixedLocator(list(range(len(data.along.ticks)))))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(data.along.marks[round(x)], LABEL)))
+    mark_values(data.along, axes)
     label_axes(axes, shortened(data.along.label, 44), "loss above the optimum")
     legend(axes, entries)

@@ -200,6 +200,16 @@ def band(line: Line, most: float | None) -> tuple[Floats, Floats]:
     return (low, high) if most is None else (np.maximum(low, 0.0), np.minimum(high, most))
 
 
+def mark_values(along: Axis, axes: Axes) -> bool:
+    """Write the values under the x axis where they are no numbers, and say whether they are none."""
+    if not along.ticks:
+        return False
+    axes.set_xlim(-0.5, len(along.ticks) - 0.5)
+    axes.xaxis.set_major_locator(FixedLocator(list(range(len(along.ticks)))))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(along.marks[round(x)], LABEL)))
+    return True
+
+
 def _scale(data: Lines, axes: Axes) -> None:
     low, high = axes.get_ylim()
     if data.logarithmic:
@@ -208,10 +218,7 @@ def _scale(data: Lines, axes: Axes) -> None:
         if low > 0 and low < 0.7 * high:
             axes.set_ylim(0, high)
         linear(axes, "y")
-    if data.along.ticks:
-        axes.set_xlim(-0.5, len(data.along.ticks) - 0.5)
-        axes.xaxis.set_major_locator(FixedLocator(list(range(len(data.along.ticks)))))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(data.along.marks[round(x)], LABEL)))
+    if mark_values(data.along, axes):
         return
     x: Floats | Ints = np.concatenate([line.x for line in data.lines])
     values = np.unique(x)
