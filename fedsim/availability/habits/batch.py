@@ -73,14 +73,14 @@ class HabitsBatch(Batch):
             self._troubled.append(Troubled(drop_outs(habits.network), clients, draws))
         if "idle" in habits.require:
             self._troubled.insert(0, Troubled(uses(habits.idle), clients, draws))
+        self._days = None
+        if self._plugged is not None and not reaches_too_far(habits):
+            self._days = PossibleDays(habits, members, draws, self._people, self._plugged, self._connected)
         self._begin(members)
 
     def _begin(self, members: Clients) -> None:
         """Set out with some members."""
         self._members, self._today, self._asked, self._many = members, 0, 0, False
-        self._days = None
-        if self._plugged is not None and not reaches_too_far(self._habits):
-            self._days = PossibleDays(self._habits, members, self._draws, self._people, self._plugged, self._connected)
 
     def elsewhere(self, place: Place, members: Clients) -> "HabitsBatch":
         """Return a batch of other members, with no larger indices, in another place.
@@ -92,6 +92,8 @@ class HabitsBatch(Batch):
         if self._plugged is not None:
             other._plugged = self._plugged.beside(members)
             other._lasting = [other._plugged if each is self._plugged else each for each in self._lasting]
+            if self._days is not None:
+                other._days = self._days.beside(members, other._plugged)
         other._begin(members)
         return other
 
