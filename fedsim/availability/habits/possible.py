@@ -29,12 +29,11 @@ from fedsim.availability.habits.blocks import (
     look_up,
     new_block,
 )
-from fedsim.availability.habits.bounds import DayBounds, day_bounds
+from fedsim.availability.habits.bounds import BoundsOfDays, DayBounds
 from fedsim.availability.habits.charging import NIGHT_AT_MOST, TOP_UPS, evening
-from fedsim.availability.habits.connected import Connected
-from fedsim.availability.habits.decided import MARGIN, decided
+from fedsim.availability.habits.decided import MARGIN
+from fedsim.availability.habits.people import People
 from fedsim.availability.habits.persons import AT_HOME, AT_WORK, LATER, LEAVES, LIMIT, LONGER, NETWORKS, NIGHT, RETURNS
-from fedsim.availability.habits.plugged import Plugged
 from fedsim.common.arrays import Bits, Floats
 from fedsim.common.bits import transpose, with_numbers, words_for
 from fedsim.common.compiled import compiled
@@ -63,22 +62,16 @@ class PossibleDays:
     draws
         The stream for availability.
     people
-        (clients, columns) what belongs to the persons who have been met.
-    plugged, connected
-        Meet the persons; the second is None where no network is required.
+        The persons behind the devices.
+
+    Attributes
+    ----------
+    met_all
+        Whether all members' persons have been met.
     """
 
-    def __init__(
-        self,
-        habits: Habits,
-        members: Clients,
-        draws: Stream,
-        people: Floats,
-        plugged: Plugged,
-        connected: Connected | None,
-    ) -> None:
+    def __init__(self, habits: Habits, members: Clients, draws: Stream, people: People) -> None:
         self._habits, self._key, self._people = habits, np.uint64(draws.key), people
-        self._plugged, self._connected = plugged, connected
         clients = int(members.max(initial=0)) + 1
         # Each client's place in these is its own; pages that no client has needed take no memory.
         self._carry = np.zeros(clients, dtype=np.uint64)
@@ -87,14 +80,13 @@ class PossibleDays:
 
     def _begin(self, members: Clients) -> None:
         """Set out with some members."""
-        self._members, self._met_all, self._day = members, False, 0
+        self._members, self.met_all, self._day = members, False, 0
         self._own: Bits = np.empty(0, dtype=np.uint64)  # the members, as bits
-        self._bounds: dict[tuple[int, float], DayBounds] = {}
+        self._bounds = BoundsOfDays(self._habits)
 
-    def beside(self, members: Clients, plugged: Plugged) -> "PossibleDays":
+    def beside(self, members: Clients) -> "PossibleDays":
         """Return the days of other members, who live by another clock; the arrays by client are shared."""
         other = copy(self)
-        other._plugged = plugged
         other._begin(members)
         return other
 
@@ -109,33 +101,6 @@ class PossibleDays:
         until = instant + ((part + 1) * PART - since)
         changes = clock.changes[clock.changes > instant]
         return Possible(self._rows[part], min(until, float(changes.min(initial=np.inf))))
-
-    def decided(self, clients: Clients, instant: float, clock: Civil) -> tuple[NDArray[np.int8], Floats]:
-        """Say whether clients (n,) are on a charger with a network, and of those who are, until when they surely are.
-
-        The clock must not be changed some days before and after.
-        """
-        self._meet(clients)
-        day = clock.day(instant)
-        now = float(clock.wall(instant)) - float(clock.midnight(np.array([day]))[0])
-        yesterday, today = (self._bounds_of(each, MARGIN) for each in (day - 1, day))
-        networked = self._connected is not None
-        known, until = decided(clients, self._key, now, yesterday, today, self._people, networked)
-        return known, until + (instant - now)
-
-    def _bounds_of(self, day: int, slack: float) -> DayBounds:
-        found = self._bounds.get((day, slack))
-        if found is None:
-            self._bounds = {each: kept for each, kept in self._bounds.items() if abs(day - each[0]) <= 1}
-            found = self._bounds[day, slack] = day_bounds(self._habits, day, slack)
-        return found
-
-    def _meet(self, clients: Clients) -> None:
-        """Meet the persons who have not been met."""
-        if not self._met_all:
-            self._plugged.meet(clients)
-            if self._connected is not None:
-                self._connected.meet(clients)
 
     def _go_to(self, day: int, clock: Civil) -> bool:
         """Work out a day, with the one before it where that has not just been done."""
@@ -152,20 +117,21 @@ class PossibleDays:
         return True
 
     def _work_out(self, day: int, slack: float) -> None:
-        asked = self._bounds_of(day, slack)
-        networked = self._connected is not None
+        asked = self._bounds.of(day, slack)
+        networked = "network" in self._habits.require
+        columns = self._people.columns
         cuts = np.searchsorted(self._members, np.arange(0, len(self._carry) + _CHUNK, _CHUNK)).tolist()
 
         def part(number: int) -> None:
             some, words = self._members[cuts[number] : cuts[number + 1]], slice(number * _WORDS, (number + 1) * _WORDS)
             if len(some):
-                self._meet(some)
+                self._people.meet(some)
                 rows, own = self._rows[:, words], self._own[words]
-                _possible(some, number * _CHUNK, self._key, asked, self._people, networked, self._carry, rows, own)
+                _possible(some, number * _CHUNK, self._key, asked, columns, networked, self._carry, rows, own)
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # every member, and every word, is in one part
             list(threads.map(part, range(len(cuts) - 1)))
-        self._met_all = True
+        self.met_all = True
 
 
 def reaches_too_far(habits: Habits) -> bool:

@@ -5,6 +5,7 @@ into times, and screen uses and failures of the network are drawn only while a d
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Clients, Spells
 from fedsim.availability.civil import DAY, Civil
-from fedsim.availability.habits.bursts import PER_DAY, SLOT, Bursts, drop_outs, uses
+from fedsim.availability.habits.bursts import SLOT, Bursts, Slots, drop_outs, slots_between, uses
 from fedsim.availability.habits.charging import (
     NIGHT_AT_MOST,
     TOP_UP_AT_MOST,
@@ -22,7 +23,7 @@ from fedsim.availability.habits.charging import (
     top_up_sessions,
     weekends,
 )
-from fedsim.availability.habits.draws import deviations, keys, keys_of_run, longer
+from fedsim.availability.habits.draws import deviations, keys, longer
 from fedsim.availability.habits.network import outing_times
 from fedsim.availability.habits.persons import (
     AT_HOME,
@@ -38,7 +39,7 @@ from fedsim.availability.habits.persons import (
     TOP_UP_WEEKEND,
     Draw,
 )
-from fedsim.common.arrays import Bits, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.common.keyed_loops import uniform_at, word_of
@@ -69,22 +70,55 @@ def spells_within(
     draws
         The stream for availability.
     """
-    charging, networked, idle = (each in habits.require for each in ("charging", "network", "idle"))
-    key = np.uint64(draws.key)
-    nights = top_ups = _NOTHING
-    outings, networks = _Outings(*_NOTHING, *_NOTHING[1:]), np.full(len(clients), AT_HOME)
-    if charging:
-        nights, top_ups = _on_charger(habits.charging, clients, since, until, clock, people, key)
-    if networked:
-        outings = _away(habits.network, clients, since, until, clock, people, key)
-        networks = people[clients, NETWORKS].astype(np.int64)
-    both = Spells(*_lasting(charging, networks, nights, top_ups, outings, since, until))
+    both = lasting_within(habits, clients, since, until, clock, people, np.uint64(draws.key))
     troubles = [_NOTHING, _NOTHING]
-    if networked:
+    if "network" in habits.require:
         troubles[0] = _going_on(drop_outs(habits.network), clients, both, since, until, clock, draws)
-    if idle:
+    if "idle" in habits.require:
         troubles[1] = _going_on(uses(habits.idle), clients, both, since, until, clock, draws)
     return Spells(*_without(both, troubles[0], troubles[1]))
+
+
+def lasting_within(
+    habits: Habits, clients: Clients, since: float, until: float, clock: Civil, people: Floats, key: np.uint64
+) -> Spells:
+    """Return when devices are on a charger with a network, as far as required, screen uses and failures left aside.
+
+    They are in the order of clients and starts. Parameters as in `spells_within`; `key` is that of the draws.
+    """
+    nights = top_ups = _NOTHING
+    outings, networks = _Outings(*_NOTHING, *_NOTHING[1:]), np.full(len(clients), AT_HOME)
+    if "charging" in habits.require:
+        nights, top_ups = _on_charger(habits.charging, clients, since, until, clock, people, key)
+    if "network" in habits.require:
+        outings = _away(habits.network, clients, since, until, clock, people, key)
+        networks = people[clients, NETWORKS].astype(np.int64)
+    return Spells(*_lasting("charging" in habits.require, networks, nights, top_ups, outings, since, until))
+
+
+class _Days(NamedTuple):
+    """Consecutive local days: which are of a weekend, and before a day that is; keys of the draws.
+
+    The keys are those of nights (d, 3), top-ups (d, 3, 4) and outings (d, 3): whether there is one, and two times.
+    """
+
+    weekend: Bools
+    before_weekend: Bools
+    night: Bits
+    top_up: Bits
+    outing: Bits
+
+
+@lru_cache(maxsize=64)
+def _days(first: int, last: int) -> _Days:
+    days = np.arange(first, last + 1)
+    night, outing = (
+        np.array([[keys(what, day)[0] for what in draws] for day in days.tolist()])
+        for draws in ((Draw.NIGHT, Draw.NIGHT_TIME, Draw.NIGHT_LENGTH), (Draw.OUTING, Draw.LEAVE, Draw.BACK))
+    )
+    of_top_ups = (Draw.TOP_UP, Draw.TOP_UP_TIME, Draw.TOP_UP_LENGTH)
+    top_up = np.array([[keys(what, day, TOP_UPS) for what in of_top_ups] for day in days.tolist()])
+    return _Days(weekends(days), weekends(days + 1), night, top_up, outing)
 
 
 class _Outings(NamedTuple):
@@ -108,25 +142,17 @@ def _on_charger(
     longest = max(night.length, night.length_weekend)
     longest += LIMIT * (night.length_between_persons + night.length_between_days)
     latest = max(max(usual) + off + min(longest, NIGHT_AT_MOST), DAY + TOP_UP_AT_MOST) + _MARGIN
-    days = np.arange(clock.day(since - latest), clock.day(until - earliest) + 1)
-    weekend, before_weekend, midnights = weekends(days), weekends(days + 1), clock.midnight(days)
-    over = clock.instant(midnights) + (DAY + TOP_UP_AT_MOST + _MARGIN) < since
-    of_nights = (Draw.NIGHT, Draw.NIGHT_TIME, Draw.NIGHT_LENGTH)
-    of_top_ups = (Draw.TOP_UP, Draw.TOP_UP_TIME, Draw.TOP_UP_LENGTH)
-    nights, top_ups = _draw_sessions(
-        clients,
-        key,
-        np.array([[keys(what, day)[0] for what in of_nights] for day in days.tolist()]),
-        np.array([[keys(what, day, TOP_UPS) for what in of_top_ups] for day in days.tolist()]),
-        np.where(weekend, TOP_UP_WEEKEND, TOP_UP),
-        over | (clock.instant(midnights) >= until),
-        people,
-    )
+    first, last = clock.day(since - latest), clock.day(until - earliest)
+    days, midnights = _days(first, last), clock.midnight(np.arange(first, last + 1))
+    begins = clock.instant(midnights)
+    outside = (begins + (DAY + TOP_UP_AT_MOST + _MARGIN) < since) | (begins >= until)
+    chances = np.where(days.weekend, TOP_UP_WEEKEND, TOP_UP)
+    nights, top_ups = _draw_sessions(clients, key, days.night, days.top_up, chances, outside, people)
     who, day, u, v = nights
     own = clients[who]
     later = people[own, LATER] + night.between_days * deviations(u)
     more = people[own, LONGER] + night.length_between_days * deviations(v)
-    starts, ends = night_sessions(night, before_weekend[day], midnights[day], later, more, clock)
+    starts, ends = night_sessions(night, days.before_weekend[day], midnights[day], later, more, clock)
     also, day, u, v = top_ups
     return Spells(who, starts, ends), Spells(also, *top_up_sessions(charging.top_up, midnights[day], u, v, clock))
 
@@ -135,16 +161,14 @@ def _away(
     network: Network, clients: Clients, since: float, until: float, clock: Civil, people: Floats, key: np.uint64
 ) -> _Outings:
     """Return the outings on the days of the window of those who have a network somewhere."""
-    days = np.arange(clock.day(since), clock.day(until) + 1)
-    weekend, midnights = weekends(days), clock.midnight(days)
-    of_outings = (Draw.OUTING, Draw.LEAVE, Draw.BACK)
-    own_keys = np.array([[keys(what, day)[0] for what in of_outings] for day in days.tolist()])
-    chances = np.where(weekend, network.weekend.chance, network.weekday.chance)
-    who, day, u, v = _draw_outings(clients, key, own_keys, chances, people)
+    first, last = clock.day(since), clock.day(until)
+    days, midnights = _days(first, last), clock.midnight(np.arange(first, last + 1))
+    chances = np.where(days.weekend, network.weekend.chance, network.weekday.chance)
+    who, day, u, v = _draw_outings(clients, key, days.outing, chances, people)
     own = clients[who]
     leaves = people[own, LEAVES] + network.between_days * deviations(u)
     returns = people[own, RETURNS] + network.between_days * deviations(v)
-    return _Outings(who, *outing_times(network, weekend[day], midnights[day], leaves, returns, clock))
+    return _Outings(who, *outing_times(network, days.weekend[day], midnights[day], leaves, returns, clock))
 
 
 def _going_on(
@@ -155,28 +179,11 @@ def _going_on(
         return _NOTHING
     reach = bursts.longest + bursts.after
     first, last = int((since - reach + clock.begun) // SLOT) - 1, int((until + clock.begun) // SLOT) + 1
-    begins = np.asarray(np.arange(first, last + 1) * SLOT - clock.begun, dtype=np.float64)
-    hours = (clock.wall(begins) // 3600.0).astype(np.int64) % 24
+    slots = slots_between(bursts.begin, bursts.last, first, last, clock)
     per_day = np.array([bursts.per_day]) if bursts.spread is None else bursts.of_person(propensity(clients, draws))
     chances = -np.expm1(-(per_day[:, None] * bursts.shares / 3600.0) * SLOT)
-    begin, length = (
-        keys_of_run(what, first + clock.first_day * PER_DAY, last + clock.first_day * PER_DAY)
-        for what in (bursts.begin, bursts.last)
-    )
-    slots = _Slots(first, begins, hours, begin, length, clock.begun)
-    who, starts, u = _draw_events(clients, np.uint64(draws.key), both, slots, chances, reach)
+    who, starts, u = _draw_events(clients, np.uint64(draws.key), both, slots, clock.begun, chances, reach)
     return Spells(who, starts, bursts.ends(starts, u))
-
-
-class _Slots(NamedTuple):
-    """Consecutive slots: number of the first, when each begins, in which local hour; keys of draws; the run's start."""
-
-    first: int
-    begins: Floats
-    hours: Ints
-    begin: Bits
-    length: Bits
-    begun: float
 
 
 _Drawn = tuple[NDArray[np.intp], Ints, Floats, Floats]
@@ -339,7 +346,7 @@ def _lasting(
 
 @compiled
 def _draw_events(
-    clients: Clients, key: np.uint64, both: Spells, slots: _Slots, chances: Floats, reach: float
+    clients: Clients, key: np.uint64, both: Spells, slots: Slots, begun: float, chances: Floats, reach: float
 ) -> tuple[NDArray[np.intp], Floats, Floats]:
     """Return events that may touch some spells: who, start, and the draw of the length.
 
@@ -354,8 +361,8 @@ def _draw_events(
         place = both.who[spell]
         if place != before:
             before, last, word = place, -1, word_of(clients[place], key)
-        begin = math.floor((both.starts[spell] - reach + slots.begun) / SLOT) - 1 - slots.first
-        end = math.floor((both.ends[spell] + slots.begun) / SLOT) + 2 - slots.first
+        begin = math.floor((both.starts[spell] - reach + begun) / SLOT) - 1 - slots.first
+        end = math.floor((both.ends[spell] + begun) / SLOT) + 2 - slots.first
         begin, end = max(begin, last + 1, 0), min(end, len(lots))
         if begin >= end:
             continue

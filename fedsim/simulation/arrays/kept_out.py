@@ -99,7 +99,7 @@ def _either(possible: Bits, one: Bits, other: Bits, bits: Bits) -> None:
 @compiled
 def _date(due: float, per_date: float) -> float:
     """Return the date of what is due, rounded down exactly."""
-    date = np.floor(due / per_date)
+    date = float(np.floor(due / per_date))
     return date - 1.0 if date * per_date > due else date
 
 
