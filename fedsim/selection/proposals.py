@@ -207,13 +207,19 @@ def draw(
                 proposals = source.propose(request.number, asked, size)
             else:
                 proposals = source.propose_unbarred(request.number, asked, size, barred)
-            accepted = proposals[among.eligible(proposals)]
+            eligible = among.eligible(proposals)
         else:
-            size, accepted = first.asked, first.units[first.eligible]
-        source.note(size, len(accepted))
-        if count > 1 or len(chosen):
-            accepted = _distinct(np.concatenate([chosen, accepted]))[len(chosen) :]
-        chosen = np.concatenate([chosen, accepted])[: already + count]
+            proposals, eligible, size = first
+        source.note(size, int(eligible.sum()))
+        if barred is not None:
+            from fedsim.selection.screened import new_among
+
+            accepted = new_among(proposals, eligible, chosen, missing)
+        elif count > 1 or len(chosen):
+            accepted = _distinct(np.concatenate([chosen, proposals[eligible]]))[len(chosen) :][:missing]
+        else:
+            accepted = proposals[eligible][:1]
+        chosen = np.concatenate([chosen, accepted])
         asked, missing = asked + size, count - (len(chosen) - already)
     if missing and barred is not None:
         from fedsim.common.bits import with_numbers

@@ -107,19 +107,30 @@ class HabitsBatch(Batch):
         clock = self._clock_at(instant)
         if not clock.steady:
             return meeting_at(self._habits, clients, instant, self._place, self._draws)
-        known, surely = self.decided(clients, instant)
+        self._meet(clients)
+        left = np.arange(len(clients))
+        if self._many:  # most who are asked about are on a charger
+            left = self._untroubled(clients, left, instant, clock.civil)
+        known, surely = self.decided(clients[left], instant)
         unknown = (known == OPEN).nonzero()[0]
         if len(unknown):
-            found = self._lasting(clients[unknown], instant, float(np.nextafter(instant, np.inf)))
+            found = self._lasting(clients[left[unknown]], instant, float(np.nextafter(instant, np.inf)))
             known[unknown], surely[unknown] = NO, instant
             known[unknown[found.who]] = YES
-        left = (known == YES).nonzero()[0]
-        for events in self._troubled:
-            left = left[events.free(clients[left], instant, clock.civil)]
-        self._sure[clients[left]] = surely[left]
+        there = (known == YES).nonzero()[0]
+        left = left[there]
+        self._sure[clients[left]] = surely[there]
+        if not self._many:
+            left = self._untroubled(clients, left, instant, clock.civil)
         answer = np.zeros(len(clients), dtype=np.bool_)
         answer[left] = True
         return answer
+
+    def _untroubled(self, clients: Clients, left: NDArray[np.intp], instant: float, clock: Civil) -> NDArray[np.intp]:
+        """Return which of some places are those of clients whom no short event troubles."""
+        for events in self._troubled:
+            left = left[events.free(clients[left], instant, clock)]
+        return left
 
     def decided(self, clients: Clients, instant: float) -> tuple[NDArray[np.int8], Floats]:
         """Say whether clients (n,) are on a charger with a network, and of those who are, until when they surely are.
@@ -130,9 +141,7 @@ class HabitsBatch(Batch):
         self._meet(clients)
         if self._bounds is None:
             return np.full(len(clients), OPEN, dtype=np.int8), np.full(len(clients), instant)
-        civil = self._clock_at(instant).civil
-        day = civil.day(instant)
-        now = float(civil.wall(instant)) - float(civil.midnight(np.array([day]))[0])
+        day, now = self._clock_at(instant).civil.day_and_time(instant)
         yesterday, today = (self._bounds.of(each, MARGIN) for each in (day - 1, day))
         key, people = np.uint64(self._draws.key), self._people.columns
         known, until = decided(clients, key, now, yesterday, today, people, self._charging, self._networked)

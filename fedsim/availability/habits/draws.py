@@ -9,7 +9,6 @@ from scipy.special import ndtri
 
 from fedsim.availability.habits.persons import LIMIT, Draw, index
 from fedsim.common.arrays import Floats
-from fedsim.common.compiled import compiled
 from fedsim.common.keyed import mixed_index
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -24,11 +23,3 @@ def deviations(u: Floats) -> Floats:
 def keys(what: Draw, count: int, numbers: int = 1) -> NDArray[np.uint64]:
     """Return the indices' parts of the key for numbers 0, 1, ... of one count."""
     return mixed_index(index(what, count, np.arange(numbers)))
-
-
-@compiled
-def longer(array: NDArray[_Number]) -> NDArray[_Number]:
-    """Return an array twice as long that begins like this one."""
-    twice = np.empty(2 * len(array), array.dtype)
-    twice[: len(array)] = array
-    return twice

@@ -92,11 +92,9 @@ class PossibleDays:
 
     def at(self, instant: float, clock: Civil) -> Possible | None:
         """Return who may be available from an instant on; None where nothing is known about that day."""
-        wall = float(clock.wall(instant))
-        day = clock.day(instant)
+        day, since = clock.day_and_time(instant)
         if day != self._day and not self._go_to(day, clock):
             return None
-        since = wall - float(clock.midnight(np.array([day]))[0])
         part = min(max(int(since // PART), 0), PARTS - 1)
         until = instant + ((part + 1) * PART - since)
         changes = clock.changes[clock.changes > instant]

@@ -16,7 +16,6 @@ from fedsim.availability.habits.blocks import SIZE
 from fedsim.availability.habits.bounds import bounded, lengths_by_draw
 from fedsim.availability.habits.bursts import SLOT, Bursts, Slots, slots_between
 from fedsim.availability.habits.decided import MARGIN, NO, OPEN, YES
-from fedsim.availability.habits.draws import longer
 from fedsim.availability.habits.persons import Draw
 from fedsim.common.arrays import Bits, Floats, Ints
 from fedsim.common.bits import first_of
@@ -184,23 +183,45 @@ _Near = tuple[Clients, Ints, Floats, Floats]
 @compiled
 def _near(asked: Asked, since: float, until: Floats) -> _Near:
     """Return the events that may begin after an instant and not after `until` (n,)."""
-    size, found = 64, 0
-    who, where = np.empty(size, np.int64), np.empty(size, np.int64)
-    lots, u = np.empty(size), np.empty(size)
-    slots, alike = asked.slots, len(asked.rates) == 1
-    for place in range(len(asked.clients)):
-        client = asked.clients[place]
-        word, rate = word_of(client, asked.key), asked.rates[0 if alike else client]
-        for slot in range(asked.first, asked.last + 1):
-            if slots.begins[slot] > until[place]:
-                break
-            lot, most = uniform_at(word ^ slots.begin[slot]), rate * asked.shares[slots.hours[slot]]
-            if lot < most:
-                start = slots.begins[slot] + SLOT * (lot / -math.expm1(-most))
-                if since - MARGIN < start < until[place] + MARGIN:
-                    if found == size:
-                        who, where, lots, u, size = longer(who), longer(where), longer(lots), longer(u), 2 * size
-                    who[found], where[found] = place, slot
-                    lots[found], u[found] = lot, uniform_at(word ^ slots.length[slot])
-                    found += 1
-    return who[:found], where[:found], lots[:found], u[:found]
+    size = 64 + len(asked.clients) // 4
+    while True:
+        who, where, lots, u = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size), np.empty(size)
+        found = _put_near(asked, since, until, who, where, lots, u)
+        if found <= size:
+            return who[:found], where[:found], lots[:found], u[:found]
+        size = found
+
+
+@compiled
+def _put_near(asked: Asked, since: float, until: Floats, who: Clients, where: Ints, lots: Floats, u: Floats) -> int:
+    """Put the events of `_near` into arrays as far as these reach; return how many there are."""
+    found, slots, alike = 0, asked.slots, len(asked.rates) == 1
+    words, rates, hits = np.zeros(SIZE, np.uint64), np.zeros(SIZE), np.empty(SIZE, np.uint64)
+    for begin in range(0, len(asked.clients), SIZE):
+        count, latest = min(SIZE, len(asked.clients) - begin), -np.inf
+        for place in range(count):
+            client = asked.clients[begin + place]
+            words[place], rates[place] = word_of(client, asked.key), asked.rates[0 if alike else client]
+            latest = max(latest, until[begin + place])
+        for first in range(asked.first, asked.last + 1, 64):
+            hits[:] = 0
+            for slot in range(first, min(first + 64, asked.last + 1)):
+                if slots.begins[slot] <= latest:
+                    share = asked.shares[slots.hours[slot]]
+                    _hit(words, rates, slots.begin[slot], share, np.uint64(1) << np.uint64(slot - first), hits)
+            for place in range(count):
+                left, ends = hits[place], until[begin + place]
+                while left:
+                    slot = first + first_of(left)
+                    left &= left - np.uint64(1)
+                    lot, most = (
+                        uniform_at(words[place] ^ slots.begin[slot]),
+                        rates[place] * asked.shares[slots.hours[slot]],
+                    )
+                    start = slots.begins[slot] + SLOT * (lot / -math.expm1(-most))
+                    if since - MARGIN < start < ends + MARGIN:
+                        if found < len(who):
+                            who[found], where[found] = begin + place, slot
+                            lots[found], u[found] = lot, uniform_at(words[place] ^ slots.length[slot])
+                        found += 1
+    return found

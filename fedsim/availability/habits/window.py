@@ -23,7 +23,7 @@ from fedsim.availability.habits.charging import (
     top_up_sessions,
     weekends,
 )
-from fedsim.availability.habits.draws import deviations, keys, longer
+from fedsim.availability.habits.draws import deviations, keys
 from fedsim.availability.habits.network import outing_times
 from fedsim.availability.habits.persons import (
     AT_HOME,
@@ -97,28 +97,34 @@ def lasting_within(
 
 
 class _Days(NamedTuple):
-    """Consecutive local days: which are of a weekend, and before a day that is; keys of the draws.
+    """Consecutive local days: which are of a weekend, and before a day that is; when they begin; keys of the draws.
 
-    The keys are those of nights (d, 3), top-ups (d, 3, 4) and outings (d, 3): whether there is one, and two times.
+    They begin at clock times and at instants. `top_up_chance` are columns of the persons. The keys are those of nights
+    (d, 3), top-ups (d, 3, 4) and outings (d, 3): whether there is one, and two times.
     """
 
     weekend: Bools
     before_weekend: Bools
+    midnights: Floats
+    begins: Floats
+    top_up_chance: Ints
     night: Bits
     top_up: Bits
     outing: Bits
 
 
 @lru_cache(maxsize=64)
-def _days(first: int, last: int) -> _Days:
+def _days(first: int, last: int, clock: Civil) -> _Days:
     days = np.arange(first, last + 1)
+    weekend, midnights = weekends(days), clock.midnight(days)
     night, outing = (
         np.array([[keys(what, day)[0] for what in draws] for day in days.tolist()])
         for draws in ((Draw.NIGHT, Draw.NIGHT_TIME, Draw.NIGHT_LENGTH), (Draw.OUTING, Draw.LEAVE, Draw.BACK))
     )
     of_top_ups = (Draw.TOP_UP, Draw.TOP_UP_TIME, Draw.TOP_UP_LENGTH)
     top_up = np.array([[keys(what, day, TOP_UPS) for what in of_top_ups] for day in days.tolist()])
-    return _Days(weekends(days), weekends(days + 1), night, top_up, outing)
+    chances = np.where(weekend, TOP_UP_WEEKEND, TOP_UP)
+    return _Days(weekend, weekends(days + 1), midnights, clock.instant(midnights), chances, night, top_up, outing)
 
 
 class _Outings(NamedTuple):
@@ -142,33 +148,25 @@ def _on_charger(
     longest = max(night.length, night.length_weekend)
     longest += LIMIT * (night.length_between_persons + night.length_between_days)
     latest = max(max(usual) + off + min(longest, NIGHT_AT_MOST), DAY + TOP_UP_AT_MOST) + _MARGIN
-    first, last = clock.day(since - latest), clock.day(until - earliest)
-    days, midnights = _days(first, last), clock.midnight(np.arange(first, last + 1))
-    begins = clock.instant(midnights)
-    outside = (begins + (DAY + TOP_UP_AT_MOST + _MARGIN) < since) | (begins >= until)
-    chances = np.where(days.weekend, TOP_UP_WEEKEND, TOP_UP)
-    nights, top_ups = _draw_sessions(clients, key, days.night, days.top_up, chances, outside, people)
-    who, day, u, v = nights
-    own = clients[who]
-    later = people[own, LATER] + night.between_days * deviations(u)
-    more = people[own, LONGER] + night.length_between_days * deviations(v)
-    starts, ends = night_sessions(night, days.before_weekend[day], midnights[day], later, more, clock)
+    days = _days(clock.day(since - latest), clock.day(until - earliest), clock)
+    nights, top_ups = _draw_sessions(clients, key, days, since - (DAY + TOP_UP_AT_MOST + _MARGIN), until, people)
+    who, day, u, v, later, more = nights
+    later, more = later + night.between_days * deviations(u), more + night.length_between_days * deviations(v)
+    starts, ends = night_sessions(night, days.before_weekend[day], days.midnights[day], later, more, clock)
     also, day, u, v = top_ups
-    return Spells(who, starts, ends), Spells(also, *top_up_sessions(charging.top_up, midnights[day], u, v, clock))
+    return Spells(who, starts, ends), Spells(also, *top_up_sessions(charging.top_up, days.midnights[day], u, v, clock))
 
 
 def _away(
     network: Network, clients: Clients, since: float, until: float, clock: Civil, people: Floats, key: np.uint64
 ) -> _Outings:
     """Return the outings on the days of the window of those who have a network somewhere."""
-    first, last = clock.day(since), clock.day(until)
-    days, midnights = _days(first, last), clock.midnight(np.arange(first, last + 1))
-    chances = np.where(days.weekend, network.weekend.chance, network.weekday.chance)
-    who, day, u, v = _draw_outings(clients, key, days.outing, chances, people)
-    own = clients[who]
-    leaves = people[own, LEAVES] + network.between_days * deviations(u)
-    returns = people[own, RETURNS] + network.between_days * deviations(v)
-    return _Outings(who, *outing_times(network, days.weekend[day], midnights[day], leaves, returns, clock))
+    days = _days(clock.day(since), clock.day(until), clock)
+    who, day, u, v, leaves, returns = _draw_outings(
+        clients, key, days, network.weekend.chance, network.weekday.chance, people
+    )
+    leaves, returns = leaves + network.between_days * deviations(u), returns + network.between_days * deviations(v)
+    return _Outings(who, *outing_times(network, days.weekend[day], days.midnights[day], leaves, returns, clock))
 
 
 def _going_on(
@@ -188,61 +186,64 @@ def _going_on(
 
 _Drawn = tuple[NDArray[np.intp], Ints, Floats, Floats]
 """What takes place: whose, on which of the days, and the draws of two times."""
+_OfPersons = tuple[NDArray[np.intp], Ints, Floats, Floats, Floats, Floats]
+"""The same, and how much the persons are off the usual of both times."""
 
 
 @compiled
 def _draw_sessions(
-    clients: Clients,
-    key: np.uint64,
-    night: Bits,
-    top_up: Bits,
-    top_up_chance: Ints,
-    no_top_ups: NDArray[np.bool_],
-    people: Floats,
-) -> tuple[_Drawn, _Drawn]:
-    """Draw which nights' sessions and which top-ups take place, in the order of clients and days."""
-    days, size = len(night), len(clients) * len(night)
+    clients: Clients, key: np.uint64, days: _Days, since: float, until: float, people: Floats
+) -> tuple[_OfPersons, _Drawn]:
+    """Draw which nights' sessions and which top-ups take place, in the order of clients and days.
+
+    Top-ups are those of days that begin between two instants.
+    """
+    most, size = len(days.night), len(clients) * len(days.night)
     who, of_day, u, v = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size), np.empty(size)
     also, of_days = np.empty(TOP_UPS * size, np.intp), np.empty(TOP_UPS * size, np.int64)
     start, length = np.empty(TOP_UPS * size), np.empty(TOP_UPS * size)
+    later, more = np.empty(size), np.empty(size)
     nights, top_ups = 0, 0
     for place in range(len(clients)):
         word, own = word_of(clients[place], key), people[clients[place]]
-        for day in range(days):
-            if uniform_at(word ^ night[day, 0]) < own[NIGHT]:
-                who[nights], of_day[nights] = place, day
-                u[nights], v[nights] = uniform_at(word ^ night[day, 1]), uniform_at(word ^ night[day, 2])
+        for day in range(most):
+            if uniform_at(word ^ days.night[day, 0]) < own[NIGHT]:
+                who[nights], of_day[nights], later[nights], more[nights] = place, day, own[LATER], own[LONGER]
+                u[nights], v[nights] = uniform_at(word ^ days.night[day, 1]), uniform_at(word ^ days.night[day, 2])
                 nights += 1
-            if no_top_ups[day]:
+            if not since <= days.begins[day] < until:
                 continue
             for number in range(TOP_UPS):
-                if uniform_at(word ^ top_up[day, 0, number]) < own[top_up_chance[day]]:
+                if uniform_at(word ^ days.top_up[day, 0, number]) < own[days.top_up_chance[day]]:
                     also[top_ups], of_days[top_ups] = place, day
-                    start[top_ups] = uniform_at(word ^ top_up[day, 1, number])
-                    length[top_ups] = uniform_at(word ^ top_up[day, 2, number])
+                    start[top_ups] = uniform_at(word ^ days.top_up[day, 1, number])
+                    length[top_ups] = uniform_at(word ^ days.top_up[day, 2, number])
                     top_ups += 1
     return (
-        (who[:nights], of_day[:nights], u[:nights], v[:nights]),
+        (who[:nights], of_day[:nights], u[:nights], v[:nights], later[:nights], more[:nights]),
         (also[:top_ups], of_days[:top_ups], start[:top_ups], length[:top_ups]),
     )
 
 
 @compiled
-def _draw_outings(clients: Clients, key: np.uint64, outing: Bits, chances: Floats, people: Floats) -> _Drawn:
-    """Draw who goes out on which day, of those who have a network somewhere."""
-    size = len(clients) * len(outing)
+def _draw_outings(
+    clients: Clients, key: np.uint64, days: _Days, on_weekends: float, on_weekdays: float, people: Floats
+) -> _OfPersons:
+    """Draw who goes out on which day, with chances, of those who have a network somewhere."""
+    most, size = len(days.outing), len(clients) * len(days.outing)
     who, of_day, u, v = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size), np.empty(size)
-    found = 0
+    leaves, returns, found = np.empty(size), np.empty(size), 0
     for place in range(len(clients)):
-        if people[clients[place], NETWORKS] == 0.0:
+        own = people[clients[place]]
+        if own[NETWORKS] == 0.0:
             continue
         word = word_of(clients[place], key)
-        for day in range(len(outing)):
-            if uniform_at(word ^ outing[day, 0]) < chances[day]:
-                who[found], of_day[found] = place, day
-                u[found], v[found] = uniform_at(word ^ outing[day, 1]), uniform_at(word ^ outing[day, 2])
+        for day in range(most):
+            if uniform_at(word ^ days.outing[day, 0]) < (on_weekends if days.weekend[day] else on_weekdays):
+                who[found], of_day[found], leaves[found], returns[found] = place, day, own[LEAVES], own[RETURNS]
+                u[found], v[found] = uniform_at(word ^ days.outing[day, 1]), uniform_at(word ^ days.outing[day, 2])
                 found += 1
-    return who[:found], of_day[:found], u[:found], v[:found]
+    return who[:found], of_day[:found], u[:found], v[:found], leaves[:found], returns[:found]
 
 
 @compiled
@@ -316,9 +317,30 @@ def _lasting(
 
     `networks` (n,) says where each has one; where none is required, all have one at home, and there are no outings.
     """
-    most = 8 * (int((until - since) / DAY) + 8)  # of either in the window, and more than there are
-    size, found = 4 * len(networks) + 2 * most, 0
-    who, starts, ends = np.empty(size, np.intp), np.empty(size), np.empty(size)
+    size = 4 * len(networks) + 16 * (int((until - since) / DAY) + 8)
+    while True:
+        who, starts, ends = np.empty(size, np.intp), np.empty(size), np.empty(size)
+        found = _put_lasting(charging, networks, nights, top_ups, outings, since, until, who, starts, ends)
+        if found <= size:
+            return who[:found], starts[:found], ends[:found]
+        size = found
+
+
+@compiled
+def _put_lasting(
+    charging: bool,
+    networks: Ints,
+    nights: Spells,
+    top_ups: Spells,
+    outings: _Outings,
+    since: float,
+    until: float,
+    who: NDArray[np.intp],
+    starts: Floats,
+    ends: Floats,
+) -> int:
+    """Put the times of `_lasting` into arrays as far as these reach; return how many there are."""
+    most, found = 8 * (int((until - since) / DAY) + 8), 0  # of either in the window, and more than there are
     plugged_since, plugged_until = np.empty(most), np.empty(most)
     there_since, there_until = np.empty(most), np.empty(most)
     night, top_up, outing = 0, 0, 0
@@ -329,19 +351,18 @@ def _lasting(
             top_up, plugged = _own(top_ups, top_up, client, since, until, plugged_since, plugged_until, plugged)
         outing, there = _networked(outings, outing, client, networks[client], since, until, there_since, there_until)
         plugged, there = _merged(plugged_since, plugged_until, plugged), _merged(there_since, there_until, there)
-        if found + plugged + there > size:
-            who, starts, ends, size = longer(who), longer(starts), longer(ends), 2 * size
         one, other = 0, 0
         while one < plugged and other < there:
             start, end = max(plugged_since[one], there_since[other]), min(plugged_until[one], there_until[other])
             if start < end:
-                who[found], starts[found], ends[found] = client, start, end
+                if found < len(who):
+                    who[found], starts[found], ends[found] = client, start, end
                 found += 1
             if plugged_until[one] < there_until[other]:
                 one += 1
             else:
                 other += 1
-    return who[:found], starts[:found], ends[:found]
+    return found
 
 
 @compiled
@@ -353,10 +374,30 @@ def _draw_events(
     `chances` (n, 24) or (1, 24) are those of each client, or of all, in a slot of each hour; `reach` is more than any
     event lasts.
     """
-    size, found, last, before = 4 * len(both.who) + len(slots.begins), 0, -1, -1
-    who, starts, u = np.empty(size, np.intp), np.empty(size), np.empty(size)
-    lots = np.empty(len(slots.begins))
-    word = np.uint64(0)
+    size = 4 * len(both.who) + len(slots.begins)
+    while True:
+        who, starts, u = np.empty(size, np.intp), np.empty(size), np.empty(size)
+        found = _put_events(clients, key, both, slots, begun, chances, reach, who, starts, u)
+        if found <= size:
+            return who[:found], starts[:found], u[:found]
+        size = found
+
+
+@compiled
+def _put_events(
+    clients: Clients,
+    key: np.uint64,
+    both: Spells,
+    slots: Slots,
+    begun: float,
+    chances: Floats,
+    reach: float,
+    who: NDArray[np.intp],
+    starts: Floats,
+    u: Floats,
+) -> int:
+    """Put the events of `_draw_events` into arrays as far as these reach; return how many there are."""
+    found, last, before, lots, word = 0, -1, -1, np.empty(len(slots.begins)), np.uint64(0)
     for spell in range(len(both.who)):
         place = both.who[spell]
         if place != before:
@@ -369,15 +410,14 @@ def _draw_events(
         last = end - 1
         for slot in range(begin, end):  # in a loop of its own this takes half of the time
             lots[slot] = uniform_at(word ^ slots.begin[slot])
-        if found + end - begin > size:
-            who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
         for slot in range(begin, end):
             chance = chances[place if len(chances) > 1 else 0, slots.hours[slot]]
             if lots[slot] < chance:
-                who[found], starts[found] = place, slots.begins[slot] + SLOT * (lots[slot] / chance)
-                u[found] = uniform_at(word ^ slots.length[slot])
+                if found < len(who):
+                    who[found], starts[found] = place, slots.begins[slot] + SLOT * (lots[slot] / chance)
+                    u[found] = uniform_at(word ^ slots.length[slot])
                 found += 1
-    return who[:found], starts[:found], u[:found]
+    return found
 
 
 @compiled
