@@ -24,6 +24,7 @@ _BLOCKS = 4
 _LEAST_RATE, _LONGEST = 1e-290, 1e150
 _SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals,
 _BY_WEIGHT = 4096  # and of those by weight, which go to the same heavy units again while these cool down, no more
+_MANY = 1 << 16  # beyond so many weights a search through all of them takes longer than loading a compiler
 
 
 class WeightedProposals:
@@ -66,6 +67,9 @@ class WeightedProposals:
 
     def propose(self, number: int, first: int, count: int) -> Ints:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
+        if self._cumulative is not None and self._units > _MANY:
+            nobody = np.zeros((self._units + 63) // 64, dtype=np.uint64)
+            return self.propose_unbarred(number, first, count, nobody)
         draws = self._proposing.uniforms_of_run(number, first, count)
         if self._cumulative is None:
             return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
