@@ -75,7 +75,7 @@ class Troubled:
         if not bursts.per_day or not len(clients):
             return np.ones(len(clients), dtype=np.bool_)
         asked = self._asked(clients, instant - (bursts.longest + bursts.after), instant, clock)
-        going = _surely_going(asked, instant, bursts.longest, bursts.after, self._lengths)
+        going = _surely_going(asked, instant, bursts.after, self._lengths)
         left = (going == OPEN).nonzero()[0]
         if len(left):
             asked = asked._replace(clients=clients[left])
@@ -127,14 +127,14 @@ def _run(begin: Draw, length: Draw, run: int, clock: Civil) -> Slots:
 
 
 @compiled
-def _surely_going(asked: Asked, instant: float, longest: float, after: float, lengths: Floats) -> NDArray[np.int8]:
+def _surely_going(asked: Asked, instant: float, after: float, lengths: Floats) -> NDArray[np.int8]:
     """Say of each client whether an event goes on, as far as that is decided by times that are right but for rounding.
 
     `lengths` is the table of the lengths.
     """
     found, slots = np.empty(len(asked.clients), np.int8), asked.slots
     words, rates, hits = np.zeros(SIZE, np.uint64), np.zeros(SIZE), np.empty(SIZE, np.uint64)
-    alike = len(asked.rates) == 1
+    alike, shares, hours = len(asked.rates) == 1, asked.shares, slots.hours
     for begin in range(0, len(asked.clients), SIZE):
         count = min(SIZE, len(asked.clients) - begin)
         for place in range(count):
@@ -151,20 +151,24 @@ def _surely_going(asked: Asked, instant: float, longest: float, after: float, le
                 while left and known != YES:
                     slot = last - first_of(left)
                     left &= left - np.uint64(1)
-                    lot = uniform_at(words[place] ^ slots.begin[slot])
-                    chance = -math.expm1(-rates[place] * asked.shares[slots.hours[slot]])
+                    lot, rate = uniform_at(words[place] ^ slots.begin[slot]), rates[place] * shares[hours[slot]]
+                    since = instant - slots.begins[slot]
+                    # It has begun, if there is one, and 1 - exp(-x) is more than x - x^2 / 2.
+                    if SLOT + MARGIN < since < after - MARGIN and lot < rate * (1.0 - 0.5 * rate):
+                        known = YES
+                        continue
+                    least, most = bounded(lengths, uniform_at(words[place] ^ slots.length[slot]))
+                    if since > SLOT + after + most + MARGIN:
+                        continue
+                    chance = -math.expm1(-rate)
                     start = slots.begins[slot] + SLOT * (lot / chance)
                     if lot > chance * (1.0 + _ROUNDED) or start > instant + MARGIN:
                         continue
                     sure = lot < chance * (1.0 - _ROUNDED) and start <= instant - MARGIN
-                    if sure and instant < start + after - MARGIN:
+                    if sure and instant < start + after + max(least, 0.0) - MARGIN:
                         known = YES
-                    elif instant < start + (longest + after) + MARGIN:
-                        least, most = bounded(lengths, uniform_at(words[place] ^ slots.length[slot]))
-                        if sure and instant < start + after + least - MARGIN:
-                            known = YES
-                        elif instant < start + after + most + MARGIN:
-                            known = OPEN
+                    elif instant < start + after + most + MARGIN:
+                        known = OPEN
                 found[begin + place] = known
     return found
 
