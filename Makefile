@@ -25,11 +25,11 @@ types: $(TEST_READY)
 
 # Without what takes long, and with one in ten examples of the tests by hypothesis.
 quick: $(TEST_READY)
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
 # Everything: also long simulations against theory, the paper's claims, runs that are killed, and all examples.
 test-all: style types
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # Every scenario of the repository but those of MNIST, which take long: its limits, and that no figure has drifted from its
 # lock file. Needs the same extras as the reports.

@@ -7,16 +7,20 @@ import sys
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer.main
 
-from fedsim.cli import main
+from fedsim.cli import app, main
 from tests.conftest import LIMIT_S
 
 REPOSITORY = Path.cwd()
 NOT_HERE = ("CI", "GITHUB_ACTIONS")
 """What continuous integration sets, and what changes what commands say."""
+MAIN, COMMANDS = import_module("fedsim.cli.main"), typer.main.get_command(app)
+"""The module of the entry point, whose name is its function's too; and all commands, which each call makes anew."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,17 @@ class _Stream(io.StringIO):
 
 
 def fedsim(*arguments: object, cwd: Path | None = None, **environment: str) -> Done:
-    """Call the command line as its entry point does, but in this process, which spares a second of imports."""
+    """Call the command line as its entry point does, but in this process, which spares a second of imports.
+
+    The commands are made once, which spares three quarters of the time of most calls.
+    """
     seen = io.StringIO()
     out, err = _Stream(seen), _Stream(seen)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["fedsim", *map(str, arguments)])
         patch.setattr(sys, "path", [*sys.path])
+        if "--install-completion" not in arguments:  # whose parameters depend on the environment
+            patch.setattr(MAIN, "app", COMMANDS)
         for name in NOT_HERE:
             patch.delenv(name, raising=False)
         for name, value in environment.items():

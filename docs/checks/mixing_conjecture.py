@@ -32,11 +32,17 @@ def mixing_time(matrix: np.ndarray) -> int | None:
     count = len(matrix)
     equations = np.vstack([matrix.T - np.eye(count), np.ones(count)])
     law = np.linalg.lstsq(equations, np.append(np.zeros(count), 1.0), rcond=None)[0]
-    power = np.eye(count)
-    for t in range(1, 200):
-        power = power @ matrix
-        if np.abs(power - law).sum(axis=1).max() / 2.0 <= 0.25:
+
+    def near(power: np.ndarray) -> bool:
+        return bool(np.abs(power - law).sum(axis=1).max() / 2.0 <= 0.25)
+
+    if not near(np.linalg.matrix_power(matrix, 200)):  # the distance never grows
+        return None
+    power = matrix
+    for t in range(1, 201):
+        if near(power):
             return t
+        power = power @ matrix
     return None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ci.test_pytest_plugin import run_pytest
+from tests.command import fedsim as fedsim_here
 from tests.conftest import LIMIT_S, SMALL
 
 pytestmark = pytest.mark.long
@@ -59,7 +60,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_commands_run_code_with_permission_only(theirs: Path, tmp_path: Path, arguments: list[str]) -> None:
-    refused = fedsim(tmp_path, *arguments)
+    refused = fedsim_here(*arguments, cwd=tmp_path)
     assert refused.returncode == 2
     assert (
         "theirs/case.fedsim.yaml:5:60: error: learning.optimizers[0].kind: 'own_code:Own' would run code"
@@ -72,7 +73,7 @@ def test_commands_run_code_with_permission_only(theirs: Path, tmp_path: Path, ar
 
 
 def test_theory_refuses_such_a_scenario_too(theirs: Path, tmp_path: Path) -> None:
-    assert fedsim(tmp_path, "chain", "theirs/case.fedsim.yaml").returncode == 2
+    assert fedsim_here("chain", "theirs/case.fedsim.yaml", cwd=tmp_path).returncode == 2
     assert fedsim(tmp_path, "chain", "theirs/case.fedsim.yaml", "--allow-plugins").returncode == 0
 
 
@@ -109,13 +110,13 @@ def test_a_lock_that_is_a_link_to_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("a secret that must not be shown\n")
     (folder / "case.fedsim.yaml").write_text(SMALL + "drift: {figures: [rounds.count]}\n")
     (folder / "case.fedsim.lock.json").symlink_to(tmp_path / "secret")
-    done = fedsim(tmp_path, "replay", "theirs")
+    done = fedsim_here("replay", "theirs", cwd=tmp_path)
     assert done.returncode == 4
     assert (
         "theirs/case.fedsim.lock.json:1:1: error: 'case.fedsim.lock.json' is outside the scenario's folder"
         in done.stderr
     )
-    assert "is not JSON" in fedsim(tmp_path, "replay", "theirs", "--allow-outside").stderr
+    assert "is not JSON" in fedsim_here("replay", "theirs", "--allow-outside", cwd=tmp_path).stderr
     code, printed = run_pytest(folder)
     assert code == 1
     assert "is outside the scenario's folder" in printed
@@ -126,7 +127,7 @@ def test_scenarios_in_a_folder_that_are_links_to_elsewhere(tmp_path: Path) -> No
     folder.mkdir()
     (tmp_path / "secret").write_text("a secret: {that: must, not: be shown}\n")
     (folder / "case.fedsim.yaml").symlink_to(tmp_path / "secret")
-    done = fedsim(tmp_path, "replay", "theirs")
+    done = fedsim_here("replay", "theirs", cwd=tmp_path)
     assert done.returncode == 2
     assert "theirs/case.fedsim.yaml leads outside theirs" in done.stderr
     code, printed = run_pytest(folder)

@@ -21,6 +21,7 @@ from fedsim.experiment.run_directory import Provenance
 from fedsim.log import journal
 from fedsim.scenario import Scenario
 from tests.conftest import LIMIT_S, SMALL, Load, Write
+from tests.whole import check_whole
 
 LEARNING = "learning={problem: {kind: robust_regression, samples: 5}, optimizers: [fedavg], step_size: 0.1}"
 RENEWAL = "population.0.availability={kind: renewal, on: 30m, off: 10m}"
@@ -192,7 +193,7 @@ OFTEN = "from fedsim.log import journal; journal.SOONEST_S = 0.05; from fedsim.c
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_killed_by_the_operating_system_at_random(write: Write, tmp_path: Path, engine: str) -> None:
-    """SIGKILL several times in a row, in the simulation, in training, while the report is drawn."""
+    """SIGKILL several times in a row, in the simulation, in training, while the report is drawn; files are whole."""
     command = [sys.executable, "-c", OFTEN, "run", str(write(LONG)), "--engine", engine, "--out"]
     began = time.monotonic()
     assert (
@@ -212,6 +213,7 @@ def test_killed_by_the_operating_system_at_random(write: Write, tmp_path: Path, 
             process.kill()
             process.wait(LIMIT_S)
             kills += 1
+            check_whole(tmp_path / "killed")
         else:
             break
     done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=LIMIT_S)

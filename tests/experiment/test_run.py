@@ -1,10 +1,8 @@
 """The main job: scenario in, log, theory, learning and run directory out."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -31,8 +29,11 @@ def learn(small: Load, *overrides: str) -> Scenario:
 @pytest.mark.long
 @pytest.mark.parametrize("separation", REFERENCE_L1)
 def test_measured_participation_is_what_theory_says(separation: int) -> None:
-    """50,000 rounds: within 4 standard errors of the reference, a false alarm in about 1 of 10,000 runs of a case."""
-    overrides = [f"population.*.separation={separation}", "stop.rounds=50000", "learning=null"]
+    """20,000 rounds: within 4 standard errors of the reference, a false alarm in about 1 of 10,000 runs of a case.
+
+    Four of them are about 0.014 at most, and one round of separation more or less moves the reference by 0.03 and more.
+    """
+    overrides = [f"population.*.separation={separation}", "stop.rounds=20000", "learning=null"]
     metrics = simulate(Scenario.load(SYNTHETIC, overrides)).metrics
     expected = REFERENCE_L1[separation]
     assert metrics["participation.l1_uniform_theory"] == pytest.approx(expected, abs=1e-6)
@@ -218,28 +219,6 @@ def test_a_problem_and_an_optimizer_of_ones_own(write: Write, tmp_path: Path) ->
     metrics = json.loads(done.stdout)["metrics"]
     assert metrics["learning.fedavg.grad_norm"] < 0.5
     assert metrics["learning.half.grad_norm"] < 0.5
-
-
-@pytest.mark.long
-def test_a_run_killed_half_way_leaves_whole_files_or_none(tmp_path: Path) -> None:
-    """SIGKILL at many points of a run: every Parquet file that is there can be read, and no manifest is a lie."""
-    run = tmp_path / "run"
-    command = [sys.executable, "-m", "fedsim", "run", str(SYNTHETIC), "--set", "stop.rounds=400", "--out", str(run)]
-    kills = 0
-    for step in range(8):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(0.9 + 0.3 * step)
-        process.send_signal(signal.SIGKILL)
-        kills += process.wait(LIMIT_S) == -signal.SIGKILL
-        for file in run.glob("*.parquet"):
-            assert pl.read_parquet(file).width > 1
-        if (run / "manifest.json").exists():
-            fingerprints = json.loads((run / "manifest.json").read_text())["fingerprints"]
-            for name, expected in fingerprints.items():
-                assert fingerprint(pl.read_parquet(run / f"{name}.parquet")) == expected
-    assert kills
-    assert subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S).returncode == 0
-    assert not list(run.glob(".*.partial")), "what a killed run left behind is cleared away"
 
 
 def test_the_command_names_no_place_that_is_only_here(small: Load, tmp_path: Path) -> None:

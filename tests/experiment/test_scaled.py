@@ -47,12 +47,12 @@ def test_sizes_are_divided_and_nothing_else(write: Write) -> None:
 def test_shares_are_those_of_the_large_one(write: Write) -> None:
     """Over seeds: within three standard errors of each other, and not by being vague."""
     large = Scenario.load(write(LARGE))
+    runs = [
+        [simulate(each.with_values({"seed": seed})).metrics for seed in range(4)]
+        for each in (large, scaled(large, 2).scenario)
+    ]
     for name in ("group.b.share", "participation.l1_uniform"):
-        runs = [
-            [simulate(each.with_values({"seed": seed})).metrics[name] for seed in range(4)]
-            for each in (large, scaled(large, 2).scenario)
-        ]
-        one, other = (np.array(values) for values in runs)
+        one, other = (np.array([metrics[name] for metrics in each]) for each in runs)
         error = np.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 4)
         assert abs(one.mean() - other.mean()) < max(3 * error, 0.03 * one.mean())
         assert error < 0.05 * one.mean()

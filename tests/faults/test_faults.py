@@ -1,4 +1,4 @@
-"""The n-th call that writes fails, is cut short, or is the last: a restart ends in the same bytes as without it.
+"""The n-th call that writes fails, is cut short, or is the last: all is whole, and a restart ends in the same bytes.
 
 ``FEDSIM_FAULTS_CASES=1000 pytest tests/faults -s`` is the long campaign; without it, a few of the same list. With
 another ``FEDSIM_FAULTS_SEED`` other faults are drawn.
@@ -20,6 +20,7 @@ import pytest
 
 from tests.command import variables
 from tests.conftest import LIMIT_S
+from tests.whole import check_whole
 
 CASES, SEED = int(os.environ.get("FEDSIM_FAULTS_CASES", "30")), int(os.environ.get("FEDSIM_FAULTS_SEED", "17"))
 COMPILER = shutil.which("cc")
@@ -169,6 +170,8 @@ def test_a_restart_ends_in_the_same_bytes(server: Server, tmp_path: Path) -> Non
             if crash != (hit.code == -9) or not (crash or hit.code in {0, 2, 3}) or "Traceback" in hit.said:
                 wrong.append(f"{case}: exit code {hit.code}: {hit.said}")
             counts[f"exit code {hit.code}"] += 1
+            for left in (place / "out").iterdir():
+                check_whole(left)
             if hit.code in {2, 3} and "rror" not in hit.said and "given up" not in hit.said:
                 wrong.append(f"{case}: says nothing of it: {hit.said}")
             if hit.code == 0 and kind == "short" and content(place / "out") != reference:

@@ -17,14 +17,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
 import numpy as np
 import polars as pl
 import pytest
-import typer.main
 
 from fedsim.ci.lock import LockError, read_lock
 from fedsim.common.errors import where
@@ -224,8 +222,6 @@ def limited() -> Iterator[None]:
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
 def test_every_case_has_an_answer(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
-    module = import_module("fedsim.cli.main")  # `fedsim.cli.main` is its function
-    monkeypatch.setattr(module, "app", typer.main.get_command(module.app))  # which is made anew in each call otherwise
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wrong, answers = [], Counter[tuple[str, int]]()
     for number in range(FIRST, FIRST + CASES):

@@ -25,7 +25,7 @@ Scheme = Literal["light", "dark"]
 Open = Callable[[Path, int, Scheme], Any]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     """Start the browser once."""
     from playwright.sync_api import sync_playwright
@@ -36,10 +36,17 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
+@pytest.fixture(scope="package")
+def tab(browser: Any) -> Iterator[Any]:
+    """Open a tab once: a new one takes longer than most pages take to open in it."""
+    context = browser.new_context(offline=True)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Open]:
-    """Open a page, and see at the end that it asked for nothing and complained of nothing."""
-    contexts: list[Any] = []
+def visit(tab: Any) -> Iterator[Open]:
+    """Open a page anew in the tab, and see at the end that it asked for nothing and complained of nothing."""
     requests: list[str] = []
     complaints: list[str] = []
     urls: list[str] = []
@@ -48,22 +55,26 @@ def visit(browser: Any) -> Iterator[Open]:
         complaints.append(dialog.message)
         dialog.dismiss()
 
-    def open_page(path: Path, width: int, scheme: Scheme) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 812}, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        url = path.resolve().as_uri()
-        page.on("request", lambda request: requests.append(request.url.partition("#")[0]))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", dismiss)
-        urls.append(url)
-        page.goto(url)
-        return page
+    listeners: dict[str, Callable[[Any], None]] = {
+        "request": lambda request: requests.append(request.url.partition("#")[0]),
+        "console": lambda message: complaints.append(message.text),
+        "pageerror": lambda error: complaints.append(str(error)),
+        "dialog": dismiss,
+    }
 
+    def open_page(path: Path, width: int, scheme: Scheme) -> Any:
+        tab.set_viewport_size({"width": width, "height": 812})
+        tab.emulate_media(media="screen", color_scheme=scheme)
+        urls.append(path.resolve().as_uri())
+        tab.goto(urls[-1])
+        return tab
+
+    tab.goto("about:blank")
+    for event, listener in listeners.items():
+        tab.on(event, listener)
     yield open_page
-    for context in contexts:
-        context.close()
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
     assert requests == urls
     assert complaints == []
 

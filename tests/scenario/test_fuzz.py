@@ -1,25 +1,23 @@
 """Whatever stands in a scenario file, it is a scenario or a list of mistakes: never a traceback."""
 
-import io
 import re
 import resource
 import shutil
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from fedsim.cli import main
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
+from tests.command import fedsim
 
-CASES = 2_500
+ANSWERED, READ = 1_000, 4_000
+"""Files that commands answer, and that are read alone, which takes a tenth of the time and finds most mistakes."""
 MOST_DEVICES = 20_000
 MOST_RUN = 300
 MOST_MEMORY = 8 * 2**30
@@ -118,20 +116,9 @@ CODES = {"validate": {0, 2}, "chain": {0, 2}, "plan": {0, 2}, "run": {0, 1, 2, 3
 BRIEFLY = ["--set", "stop={rounds: 3, duration: 30m}", "--set", "replicates=1"]
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: object) -> tuple[int, str]:
-    """Call the command line as its entry point does, in this process; whatever it raises but an exit fails the test."""
-    monkeypatch.setattr(sys, "argv", ["fedsim", command, *map(str, arguments)])
-    said = io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(said), pytest.raises(SystemExit) as stopped:
-        main()
-    code = stopped.value.code
-    assert isinstance(code, int)
-    return code, said.getvalue()
-
-
 @pytest.mark.filterwarnings("ignore")  # what the mutations make numbers do is not this test's business
 @pytest.mark.long
-@settings(max_examples=CASES)
+@settings(max_examples=ANSWERED)
 @given(content=mutated(), dice=st.integers(0, 9))
 def test_a_mutated_file_gets_an_answer(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, dice: int
@@ -139,7 +126,8 @@ def test_a_mutated_file_gets_an_answer(
     """Every case is validated; of those that are scenarios, theory is asked of some, and some are planned or run."""
     path = folder / "case.fedsim.yaml"
     path.write_bytes(content)
-    code, said = answer(monkeypatch, "validate", path)
+    done = fedsim("validate", path)  # whatever it raises but an exit fails the test
+    code, said = done.returncode, done.stderr
     event(f"validate: {code}")
     assert code in CODES["validate"], said
     assert code == 0 or re.search(r"case.fedsim.yaml(:\d+:\d+)?: error: |: error: ", said), said
@@ -148,7 +136,8 @@ def test_a_mutated_file_gets_an_answer(
         return
     monkeypatch.setattr("fedsim.sweeps.plan.LocalProcesses", ThreadPoolExecutor)  # where memory has its limit, too
     out = ["--out", tmp_path / "out"] if further != "chain" else []
-    code, said = answer(monkeypatch, further, path, *BRIEFLY, *out)
+    done = fedsim(further, path, *BRIEFLY, *out)
+    code, said = done.returncode, done.stderr
     event(f"{further}: {code}")
     assert code in CODES[further], said
     assert not code or "rror" in said or code == 1, said
@@ -156,7 +145,7 @@ def test_a_mutated_file_gets_an_answer(
 
 
 @pytest.mark.long
-@settings(max_examples=CASES)
+@settings(max_examples=READ)
 @given(content=mutated())
 def test_a_mutated_file_is_a_scenario_or_mistakes(folder: Path, content: bytes) -> None:
     path = folder / "case.fedsim.yaml"

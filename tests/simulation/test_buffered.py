@@ -39,9 +39,17 @@ def reports(log: Log) -> pl.DataFrame:
 
 @settings(max_examples=60)
 @given(buffered_scenarios())
-def test_steps_and_staleness_are_those_of_a_reader_who_counts(scenario: Scenario) -> None:
+def test_what_holds_in_every_log(scenario: Scenario) -> None:
+    """Steps, staleness, places, separation in versions and cool-downs, and tables that agree."""
+    population, server, log = run(scenario)
+    check_steps_and_staleness(server, log)
+    check_sessions(server, log)
+    check_separation_and_cooldown(population, server, log)
+    check_tables(server, log)
+
+
+def check_steps_and_staleness(server: BufferedServer, log: Log) -> None:
     """Versions, staleness, discards and the instants of the steps follow from the reports and their order alone."""
-    _, server, log = run(scenario)
     version, taken, closed = 0, 0, []
     for row in reports(log).to_dicts():
         assert row["staleness"] == version - row["version"] >= 0
@@ -62,10 +70,8 @@ def test_steps_and_staleness_are_those_of_a_reader_who_counts(scenario: Scenario
     ) - len(reports(log))
 
 
-@settings(max_examples=60)
-@given(buffered_scenarios())
-def test_nobody_is_in_two_sessions_and_no_more_run_than_there_are_places(scenario: Scenario) -> None:
-    _, server, log = run(scenario)
+def check_sessions(server: BufferedServer, log: Log) -> None:
+    """Nobody is in two, and no more run than there are places."""
     starts, ends = (log.participations[name].to_numpy() for name in ("selected_s", "ended_s"))
     assert (ends >= starts).all()
     for instant in starts:
@@ -74,10 +80,7 @@ def test_nobody_is_in_two_sessions_and_no_more_run_than_there_are_places(scenari
         assert (own["selected_s"].to_numpy()[1:] >= own["ended_s"].to_numpy()[:-1]).all()
 
 
-@settings(max_examples=60)
-@given(buffered_scenarios())
-def test_separation_in_versions_and_cooldown_are_kept(scenario: Scenario) -> None:
-    population, server, log = run(scenario)
+def check_separation_and_cooldown(population: Population, server: BufferedServer, log: Log) -> None:
     for (client,), own in log.participations.group_by("client", maintain_order=True):
         separation = population.separation[int(str(client))]
         rest_s = population.cooldown_s[int(str(client))] * (1 - 1e-12)
@@ -91,10 +94,7 @@ def test_separation_in_versions_and_cooldown_are_kept(scenario: Scenario) -> Non
         assert (own["selected_s"].to_numpy()[1:] >= since_s + rest_s)[counted].all()
 
 
-@settings(max_examples=60)
-@given(buffered_scenarios())
-def test_tables_agree(scenario: Scenario) -> None:
-    _, server, log = run(scenario)
+def check_tables(server: BufferedServer, log: Log) -> None:
     rounds, sessions = log.rounds, log.participations
     assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, PARTICIPATIONS, GAUGES)
     assert rounds["round"].to_list() == list(range(len(rounds)))

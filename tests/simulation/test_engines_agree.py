@@ -157,6 +157,8 @@ def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> di
             "gauge_sample": draw(st.sampled_from([None, 3, 50_000])),
             "eligible": draw(st.booleans()),
         }
+    elif any(group["availability"] != "always" for group in data["population"]):
+        data["stop"]["duration"] = data["stop"]["duration"] or "2d"  # of minutes at which devices are counted
     return data
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +25,8 @@ sweep:
   grid: {"population.*.separation": [0, 1, 2]}
   seeds: 3
 """
+THREADS = "concurrent.futures:ThreadPoolExecutor"
+"""An executor that starts no processes."""
 # Long enough that a worker can be killed in the middle of a run.
 SLOW = """\
 stop: {rounds: 1200}
@@ -101,11 +104,16 @@ def run_files(directory: Path) -> list[Path]:
 
 
 def done_here(scenario: Scenario) -> pl.DataFrame:
-    """Return what a sweep of a scenario must find, computed run by run in this process."""
+    """Return what a sweep of a scenario must find, computed run by run in this process, once for each scenario."""
+    return _done_here(scenario.model_dump_json())
+
+
+@cache
+def _done_here(written: str) -> pl.DataFrame:
     from fedsim.experiment.run import simulate
     from fedsim.sweeps.plan import plan_sweep
 
-    plan = plan_sweep(scenario)
+    plan = plan_sweep(Scenario.model_validate_json(written))
     rows = []
     for run in plan.runs:
         metrics = simulate(plan.scenario_of(run)).metrics

@@ -26,6 +26,7 @@ from tests.sweeps import jobs
 from tests.sweeps.sweeping import (
     SLOW,
     SWEPT,
+    THREADS,
     alive,
     children,
     command,
@@ -36,8 +37,6 @@ from tests.sweeps.sweeping import (
     started,
     until,
 )
-
-THREADS = "concurrent.futures:ThreadPoolExecutor"
 
 
 @pytest.fixture
@@ -314,7 +313,7 @@ def test_a_driver_that_is_killed_leaves_no_orphans_and_is_resumed(slow: Path, tm
         until(lambda: not session(driver.pid), 20)
     there = {path: path.stat().st_mtime_ns for path in run_files(folder)}
     assert 2 <= len(there) < 8
-    again = fedsim_process("sweep", slow, "--out", folder, "--json", "--workers", 2)
+    again = fedsim_process("sweep", slow, "--out", folder, "--json", "--workers", 2, "--no-report")
     assert json.loads(again.stdout)["kept"] == len(there)
     assert {path: path.stat().st_mtime_ns for path in there} == there
     assert_frame_equal(results(folder), done_here(Scenario.load(slow)))
@@ -344,7 +343,7 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_orphans(
     kept = len(run_files(folder))
     assert 2 <= kept < 8
     assert json.loads((folder / "sweep.json").read_text())["status"] == "interrupted"
-    assert json.loads(fedsim_process("sweep", slow, "--out", folder, "--json").stdout)["kept"] == kept
+    assert json.loads(fedsim("sweep", slow, "--out", folder, "--json", "--executor", THREADS).stdout)["kept"] == kept
     assert_frame_equal(results(folder), done_here(Scenario.load(slow)))
 
 
