@@ -1,6 +1,7 @@
 """The minibatches of a log, drawn for several rounds at a time: who takes part is known before anyone trains."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -15,7 +16,7 @@ _DRAWS = 1 << 14  # at a time: enough to make little of what each call costs, fe
 def drawn_ahead(
     turns: Iterable[Reports], rounds: Ints, work: LocalWork, draws: Stream
 ) -> Iterator[tuple[Reports, Ints | None]]:
-    """Yield the reports of each row of a log with the minibatches of their clients' steps.
+    """Return the reports of each row of a log with the minibatches of their clients' steps, row after row.
 
     Parameters
     ----------
@@ -26,19 +27,25 @@ def drawn_ahead(
     work, draws
         What a client does, and where its samples come from.
 
-    Yields
-    ------
+    Returns
+    -------
     Reports, and the samples of each step as `LocalWork.minibatches` draws them for these clients alone, shape
     (K, B, batch size), None for full gradients.
     """
     if work.batch_size is None:
-        yield from ((reports, None) for reports in turns)
-        return
+        return zip(turns, repeat(None))
+    return _in_chunks(turns, rounds, work, draws, work.steps * work.batch_size)
+
+
+def _in_chunks(
+    turns: Iterable[Reports], rounds: Ints, work: LocalWork, draws: Stream, of_each: int
+) -> Iterator[tuple[Reports, Ints | None]]:
+    """Draw for as many rows together as make the draws at a time, each client making so many."""
     together, first, count = list[Reports](), 0, 0
     for row, reports in enumerate(turns):
         together.append(reports)
         count += len(reports.clients)
-        if count * work.steps * work.batch_size >= _DRAWS:
+        if count * of_each >= _DRAWS:
             yield from _drawn(together, first, rounds, work, draws)
             together, first, count = [], row + 1, 0
     if together:
