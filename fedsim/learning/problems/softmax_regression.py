@@ -120,11 +120,13 @@ class SoftmaxRegression:
     ) -> Floats:
         """Return what local steps add to the models, shape (M, d); see `Descending`."""
         clients, minibatches, cohorts = once(clients, minibatches)
-        own = self._members[clients] if minibatches is None else self._members[clients[:, None], minibatches]
+        own = (
+            self._members.take(clients, axis=0) if minibatches is None else self._members[clients[:, None], minibatches]
+        )
         local = models.copy()
         weights = local.reshape(cohorts, len(clients), -1, self.classes)
         lengths = step_sizes.repeat(self.dimension).reshape(weights.shape)
-        slopes, shrinkage = np.empty_like(weights), np.empty_like(weights)
+        slopes, shrinkage = np.empty(weights.shape), np.empty(weights.shape)
         misses = np.empty((cohorts, len(clients), own.shape[-1], self.classes))
         for step in range(steps):
             if step == 0 or minibatches is not None:
@@ -132,12 +134,11 @@ class SoftmaxRegression:
                 inputs = self._inputs.take(rows, axis=0)
                 targets = np.concatenate([self._targets.take(rows, axis=0)] * cohorts).reshape(misses.shape)
                 transposed = _mean_of(inputs)
-            _probabilities(np.matmul(inputs, weights, out=misses))
-            misses -= targets
-            np.matmul(transposed, misses, out=slopes)
-            slopes += np.multiply(weights, self.l2, out=shrinkage)
-            slopes *= lengths
-            weights -= slopes
+            np.subtract(_probabilities(np.matmul(inputs, weights, misses)), targets, misses)
+            np.matmul(transposed, misses, slopes)
+            np.add(slopes, np.multiply(weights, self.l2, shrinkage), slopes)
+            np.multiply(slopes, lengths, slopes)
+            np.subtract(weights, slopes, weights)
         local -= models
         return local
 
@@ -201,8 +202,9 @@ def _mean_of(inputs: Floats) -> Floats:
 def _probabilities(logits: Floats) -> Floats:
     """Return the probabilities of the classes, in the place of the logits."""
     # Across a few columns the largest is found at once for all rows; along each row it takes a call for each.
-    by_class = np.ascontiguousarray(logits.reshape(-1, logits.shape[-1]).T)
-    logits -= np.maximum.reduce(by_class, axis=0).reshape(*logits.shape[:-1], 1)
-    np.exp(logits, out=logits)
-    logits /= np.add.reduce(logits, axis=-1, keepdims=True)
-    return logits
+    rows = logits.reshape(-1, logits.shape[-1])
+    largest = np.maximum.reduce(rows.T.copy(), axis=0)
+    np.subtract(rows, largest[:, None], rows)
+    np.exp(rows, rows)
+    np.divide(rows, np.add.reduce(rows, axis=1, keepdims=True), rows)
+    return rows.reshape(logits.shape)
