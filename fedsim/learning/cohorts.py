@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.row_groups import slices
 from fedsim.learning.failures import LearningError
-from fedsim.learning.optimizers.optimizer import Cohort
 
 _NEVER = np.iinfo(np.int64).min
 
@@ -122,21 +121,22 @@ class Cohorts:
             else:
                 yield Reports(chunk.clients[own], chunk.begun[own], chunk.repeats[own])
 
-    def cohort(self, row: int, reports: Reports, local_steps: int, step_size: Callable[[int], float]) -> Cohort:
-        """Return whose work is taken in a row, in order: K steps each, as long as they were when it downloaded."""
-        clients, begun, _ = reports
-        number, alpha = int(self.rounds[row]), self.step_sizes(row, reports, step_size)
-        if begun is None:
-            return Cohort(number, clients, np.zeros(len(clients), dtype=np.int64), local_steps, alpha)
-        return Cohort(number, clients, self.rounds[row] - self.rounds[begun], local_steps, alpha)
+    def staleness(self, row: int, reports: Reports) -> Ints:
+        """Return how many versions ago each report of a row began."""
+        if reports.begun is None:
+            return np.zeros(len(reports.clients), dtype=np.int64)
+        ages: Ints = self.rounds[row] - self.rounds[reports.begun]
+        return ages
 
     def step_sizes(self, row: int, reports: Reports, step_size: Callable[[int], float]) -> Floats:
         """Return the step size of each report of a row by a schedule: that of the version that was downloaded."""
         if reports.begun is None:
-            return np.full(len(reports.clients), step_size(row))
+            alpha = np.empty(len(reports.clients))
+            alpha.fill(step_size(row))
+            return alpha
         versions, which = np.unique(reports.begun, return_inverse=True)
-        alpha: Floats = np.array([step_size(version) for version in versions.tolist()])[which]
-        return alpha
+        by_version: Floats = np.array([step_size(version) for version in versions.tolist()])
+        return by_version[which]
 
     def wanted(self, version: int, row: int) -> bool:
         """Say whether work that began with the version of one row is taken in another row or after it."""

@@ -1,6 +1,8 @@
 """The error of the learning layer, and a guard that says where a user's code failed."""
 
 import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
 from types import TracebackType
@@ -20,26 +22,24 @@ class AbsentDataError(LearningError):
     """Data that the scenario leaves to the machine to have, and it does not say where they lie."""
 
 
-class blame:  # noqa: N801  it reads as a verb
+@contextmanager
+def blame(where: str) -> Iterator[None]:
     """Turn any exception of the block into a `LearningError` whose message begins with `where`.
 
-    A class, because a generator would cost each round of training some microseconds.
+    In what is done in every round, ``except Exception as error: raise blamed(where, error) from error`` says the same
+    and costs nothing where nothing fails.
     """
+    try:
+        yield
+    except Exception as error:
+        raise blamed(where, error) from error
 
-    __slots__ = ("_where",)
 
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        """Begin the block."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Say where it failed."""
-        if isinstance(error, FedsimError):
-            raise LearningError(f"{self._where}: {error}") from error
-        if isinstance(error, Exception):
-            raise LearningError(f"{self._where}: {type(error).__name__}: {error}{_line(trace)}") from error
+def blamed(where: str, error: Exception) -> LearningError:
+    """Return what to raise for an exception: its message, after `where`, and the line of a user's own code."""
+    if isinstance(error, FedsimError):
+        return LearningError(f"{where}: {error}")
+    return LearningError(f"{where}: {type(error).__name__}: {error}{_line(error.__traceback__)}")
 
 
 _NOT_USERS = (Path(__file__).parent.parent, Path(sysconfig.get_paths()["stdlib"]))

@@ -116,8 +116,7 @@ class LocalWork:
                     "leave batch_size out for full local gradients"
                 )
         # Here and not in every round: looking at a protocol takes longer than many a step.
-        descending = problem if isinstance(problem, Descending) else None
-        return cls(problem, local_steps, step_size, batch_size, sampled, descending)
+        return cls(problem, local_steps, step_size, batch_size, sampled, _descending(problem))
 
     def minibatches(self, draws: Stream, number: int | Ints, clients: Ints) -> Ints | None:
         """Return the samples of a cohort's steps in a round, shape (K, B, batch size); None for full gradients.
@@ -127,10 +126,11 @@ class LocalWork:
         """
         if self.batch_size is None or self.sampled is None:
             return None
-        numbers = np.broadcast_to(number, clients.shape)
-        first = (numbers * self.steps + np.arange(self.steps)[:, None]) * self.batch_size
-        bits = draws.bits(clients[:, None], first[..., None] + np.arange(self.batch_size))
-        return (bits % np.uint64(self.sampled.samples)).astype(np.int64)
+        each = np.arange(self.steps * self.batch_size).reshape(self.steps, 1, self.batch_size)
+        number = number[:, None] if isinstance(number, np.ndarray) else int(number)
+        bits = draws.bits(clients[:, None], number * each.size + each)
+        bits %= np.uint64(self.sampled.samples)
+        return bits.view(np.int64)
 
     def updates(
         self,
@@ -198,6 +198,18 @@ def require(name: str, value: object, holds: bool, what: str) -> None:
     """
     if not holds:
         raise LearningError(f"{name} must be {what}, got {value!r}")
+
+
+def _descending(problem: Problem) -> Descending | None:
+    """Return the problem, where it has `descend`; a class that inherits it and has gradients of its own wants those."""
+    if not isinstance(problem, Descending):
+        return None
+    for kind in type(problem).__mro__:
+        if "descend" in vars(kind):
+            break
+        if "gradients" in vars(kind) or "select" in vars(kind):
+            return None
+    return problem
 
 
 def _always(step_size: float, _t: int) -> float:

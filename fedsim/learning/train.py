@@ -8,19 +8,18 @@ all their rounds, for all their optimizers, train in one array expression.
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.memory import SHARE, free_bytes, readable
 from fedsim.learning.cohorts import Cohorts, Reports
-from fedsim.learning.failures import LearningError, blame
+from fedsim.learning.failures import LearningError, blame, blamed
 from fedsim.learning.local_training import Altered, LocalWork, Schedule, merged, require
+from fedsim.learning.minibatches import drawn_ahead
 from fedsim.learning.optimizers.optimizer import Cohort, Optimizer, Remembering
 from fedsim.learning.problems.problem import Problem
 from fedsim.learning.trajectory import End, Trajectory
@@ -166,7 +165,7 @@ def replay_together(
     _provide_memory(courses, logs, work.problem, announce)
     # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
     with np.errstate(all="ignore"):
-        replays = [_Replay.start(course, log, work.problem) for course, log in zip(courses, logs, strict=True)]
+        replays = [_Replay.start(course, log, work) for course, log in zip(courses, logs, strict=True)]
         for step in range(max(map(len, logs), default=0)):
             # 1. The servers announce their cohorts; each optimizer says how its clients train.
             under_way = [each for each in replays if step < len(each.log)]
@@ -260,19 +259,18 @@ class _Replay:
     log: Cohorts
     runs: list[Trajectory]
     table: _LearningTable
-    draws: Stream
     step_sizes: Mapping[str, Schedule]
     drawn: int
-    coming: Iterator[Reports]
+    coming: Iterator[tuple[Reports, Ints | None]]
     most_kept: int = 0
     row: int = field(init=False)
-    cohort: Cohort = field(init=False)
-    begun: NDArray[np.intp] | None = field(init=False)
+    number: int = field(init=False)
     going: list[Trajectory] = field(init=False)
     minibatches: Ints | None = field(init=False)
 
     @classmethod
-    def start(cls, course: Course, log: Cohorts, problem: Problem) -> Self:
+    def start(cls, course: Course, log: Cohorts, work: LocalWork) -> Self:
+        problem = work.problem
         runs = [Trajectory.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
         table = _LearningTable(problem)
         for run in runs:
@@ -280,31 +278,24 @@ class _Replay:
             if run.diverged:
                 raise LearningError("problem: the loss of the initial model is not finite")
         drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
-        return cls(log, runs, table, course.draws, course.step_sizes, drawn, log.in_turn())
+        coming = drawn_ahead(log.in_turn(), log.rounds, work, course.draws)
+        return cls(log, runs, table, course.step_sizes, drawn, coming)
 
     def announce(self, step: int, work: LocalWork) -> bool:
         """Tell the optimizers who takes part; return whether there is anything to train."""
-        reports = next(self.coming)
-        self.row, self.begun = step, reports.begun
-        self.cohort = self.log.cohort(step, reports, work.steps, work.step_size)
+        reports, self.minibatches = next(self.coming)
+        self.row, self.number = step, int(self.log.rounds[step])
         self.going = [run for run in self.runs if not run.diverged]
-        if self.begun is not None:
+        if reports.begun is not None:
             self._keep()
-        if not self.going or not len(self.cohort.clients):
+        if not self.going or not len(reports.clients):
             return False
+        staleness, alpha = self.log.staleness(step, reports), self.log.step_sizes(step, reports, work.step_size)
         for run in self.going:
             own = self.step_sizes.get(run.name)
-            alpha = self.cohort.step_sizes if own is None else self.log.step_sizes(step, reports, own)
-            run.prepare(self.cohort, alpha, step, self.begun)
-        if work.batch_size is None:
-            self.minibatches = None
-            return True
-        # Two sessions of a client that began with the same version draw apart: the second as a client past the last.
-        drawing = self.cohort.clients
-        if reports.repeats is not None:
-            drawing = drawing + work.problem.clients * reports.repeats
-        version = self.log.rounds[step if self.begun is None else self.begun]
-        self.minibatches = work.minibatches(self.draws, version, drawing)
+            lengths = alpha if own is None else self.log.step_sizes(step, reports, own)
+            model = run.downloaded(step, reports.begun)
+            run.prepare(Cohort(self.number, reports.clients, staleness, work.steps, lengths, model))
         return True
 
     def _keep(self) -> None:
@@ -322,7 +313,7 @@ class _Replay:
         for run in self.going:
             run.remember(late=2 * done > total, drawn=step == self.drawn)
             if run.diverged or due:
-                self.table.add(self.cohort.round, float(self.log.closed_s[step]), run)
+                self.table.add(self.number, float(self.log.closed_s[step]), run)
 
     def trained(self) -> Trained:
         number = int(self.log.rounds[self.drawn]) if len(self.log) else -1
@@ -343,20 +334,20 @@ def _train(replays: Sequence[_Replay], work: LocalWork) -> None:
     for members in alike.values():
         runs = [run for run, _ in members]
         minibatches = [drawn for _, drawn in members if drawn is not None]
-        ends = [0, *accumulate(len(run.cohort.clients) for run in runs)]
-        models = np.empty((ends[-1], work.problem.dimension))
-        for run, first, end in zip(runs, ends[:-1], ends[1:], strict=True):
-            models[first:end] = run.starts
-        with blame(_what(runs)):
-            deltas = work.updates(
-                np.concatenate([run.cohort.clients for run in runs]),
-                models,
-                np.concatenate([run.step_sizes for run in runs]),
-                np.concatenate(minibatches, axis=1) if minibatches else None,
-                _together(runs),
-            )
-        for run, first, end in zip(runs, ends[:-1], ends[1:], strict=True):
-            run.apply(deltas[first:end])
+        clients = np.concatenate([run.cohort.clients for run in runs])
+        models, own = np.empty((len(clients), work.problem.dimension)), list[slice]()
+        end = 0
+        for run in runs:
+            own.append(slice(end, end := end + len(run.step_sizes)))
+            models[own[-1]] = run.starts
+        step_sizes = np.concatenate([run.step_sizes for run in runs])
+        drawn = np.concatenate(minibatches, axis=1) if minibatches else None
+        try:
+            deltas = work.updates(clients, models, step_sizes, drawn, _together(runs))
+        except Exception as error:
+            raise blamed(_what(runs), error) from error
+        for run, rows in zip(runs, own, strict=True):
+            run.apply(deltas[rows])
 
 
 def _together(runs: Sequence[Trajectory]) -> Altered | None:

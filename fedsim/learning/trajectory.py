@@ -1,13 +1,14 @@
 """One optimizer on its way through a log, and where it got to."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.failures import LearningError, blame, shaped
+from fedsim.learning.failures import LearningError, blame, blamed, shaped
 from fedsim.learning.local_training import Altered
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.problems.problem import Problem
@@ -65,31 +66,27 @@ class Trajectory:
         with blame(f"optimizer {name!r}, init"):
             return cls(name, optimizer, optimizer.init(problem.clients, problem.dimension), model)
 
-    def prepare(self, cohort: Cohort, step_sizes: Floats, row: int, begun: NDArray[np.intp] | None) -> None:
-        """Announce a cohort, and ask how its clients train.
+    def downloaded(self, row: int, begun: NDArray[np.intp] | None) -> Floats:
+        """Return what clients downloaded whose work is taken in a row of the log, shape (d,) or (B, d).
 
-        Parameters
-        ----------
-        cohort
-            But for the model, and perhaps the step sizes, which are this optimizer's own.
-        step_sizes
-            Those, shape (B,).
-        row, begun
-            Of the log, and of the versions that the clients downloaded, shape (B,), None where that is the model as it
-            is.
+        That is the model of the rows in which they began, shape (B,), or of the row itself where it is None.
         """
-        downloaded = self.model
-        if begun is not None:
-            rows = [self.model if version == row else self.past[version] for version in begun.tolist()]
-            downloaded = np.stack(rows) if rows else np.empty((0, len(self.model)))
-        self.cohort = Cohort(cohort.round, cohort.clients, cohort.staleness, cohort.local_steps, step_sizes, downloaded)
-        with blame(f"optimizer {self.name!r}, prepare, round {cohort.round}"):
+        if begun is None:
+            return self.model
+        return np.stack([self.model if version == row else self.past[version] for version in begun.tolist()])
+
+    def prepare(self, cohort: Cohort) -> None:
+        """Announce a cohort, and ask how its clients train."""
+        self.cohort = cohort
+        try:
             self.state, local = _pair(self.optimizer.prepare(self.state, self.cohort), "(state, scales or LocalSteps)")
             if isinstance(local, LocalSteps):
                 self._follow(local)
             else:
                 scales = shaped("the array of scales", local, cohort.clients.shape)
-                self.starts, self.step_sizes, self.altered = downloaded, step_sizes * scales, None
+                self.starts, self.step_sizes, self.altered = cohort.downloaded, cohort.step_sizes * scales, None
+        except Exception as error:
+            raise blamed(f"optimizer {self.name!r}, prepare, round {cohort.round}", error) from error
 
     def _follow(self, local: LocalSteps) -> None:
         """Take note of how the cohort's clients train, every array being of its shape."""
@@ -115,12 +112,14 @@ class Trajectory:
 
     def apply(self, deltas: Floats) -> None:
         """Hand over the clients' work. A model whose length overflows has diverged, as one with NaN has."""
-        with blame(f"optimizer {self.name!r}, apply, round {self.cohort.round}"):
+        try:
             self.state, model = _pair(
                 self.optimizer.apply(self.state, self.model, self.cohort, deltas), "(state, model)"
             )
             self.model = shaped("the model", model, self.model.shape)
-        self.diverged = not np.isfinite(self.model @ self.model)
+        except Exception as error:
+            raise blamed(f"optimizer {self.name!r}, apply, round {self.cohort.round}", error) from error
+        self.diverged = not isfinite(self.model.dot(self.model))
         if self.diverged:
             self.past.clear()
 

@@ -100,12 +100,15 @@ class DebiasedFedAvg(MeanChange[Participations]):
 
     def prepare(self, state: Participations, cohort: Cohort) -> tuple[Participations, Floats]:
         """Count the cohort, and return nu_i of its clients."""
-        np.add.at(state.of_client, cohort.clients, 1)
+        np.add.at(state.of_client, cohort.clients, 1.0)
         state.total += len(cohort.clients)
         if cohort.round < self.warm_up:
             return state, np.ones(len(cohort.clients))
+        counted = float(len(state.of_client)) * state.of_client[cohort.clients]
+        if not np.count_nonzero(cohort.staleness):
+            return state, self._clipped(state.total / counted)
         known = state.total - cohort.staleness * len(cohort.clients)
-        return state, self._clipped(known / (len(state.of_client) * state.of_client[cohort.clients]))
+        return state, self._clipped(known / counted)
 
     def long_run(self, pi: Floats) -> LongRun:
         """Return pi, and steps that undo it."""

@@ -29,7 +29,9 @@ class MeanChange(Generic[State]):
 
     def apply(self, state: State, model: Floats, _cohort: Cohort, deltas: Floats) -> tuple[State, Floats]:
         """Return the model moved by the mean of the changes."""
-        return state, model + np.add.reduce(deltas, axis=0) / len(deltas)
+        mean: Floats = np.add.reduce(deltas, axis=0)
+        mean /= len(deltas)
+        return state, model + mean
 
 
 @dataclass(frozen=True)

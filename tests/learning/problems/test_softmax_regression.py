@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import LearningError, SoftmaxRegression, build_problem
+from fedsim.learning.problems.softmax_regression import _probabilities
 
 
 @pytest.fixture
@@ -70,6 +71,19 @@ def test_huge_scores_overflow_nothing(problem: SoftmaxRegression) -> None:
     figures = problem.evaluate(1e4 * np.arange(9.0))
     assert np.isfinite(figures["loss"])
     assert np.isfinite(problem.gradients(np.array([0]), 1e4 * np.arange(9.0)[None])).all()
+
+
+def test_probabilities_are_those_of_each_row_to_the_last_bit() -> None:
+    """Shifted by the largest score of the row, wherever that is; a row that is lost leaves the others alone."""
+    logits = 30.0 * np.random.default_rng(0).normal(size=(2, 3, 4, 10))
+    logits[0, 1, 2, 3], logits[1, 2, 3, 9] = np.nan, -np.inf
+    expected = np.empty_like(logits)
+    for place in np.ndindex(2, 3, 4):
+        shares = np.exp(logits[place] - logits[place].max())
+        expected[place] = shares / shares.sum()
+    found = _probabilities(logits)
+    np.testing.assert_array_equal(found, expected)
+    assert np.isnan(found).any(axis=-1).sum() == 1
 
 
 def test_the_digits_are_learned() -> None:
