@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from fedsim.analysis.batch_errors import Batches
 from fedsim.analysis.metrics import describe, listed, measure
-from fedsim.analysis.participation import batch_errors, by_chance, chance_spread, clients_table, gini, jain, l1
+from fedsim.analysis.participation import by_chance, chance_spread, clients_table, gini, jain, l1
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.common.keyed import Purpose, stream
@@ -172,16 +173,21 @@ def test_frequencies_add_up(small: Load) -> None:
 
 
 def test_batch_errors_need_rounds_enough() -> None:
-    few = pl.DataFrame({"round": np.arange(199), "client": np.zeros(199, dtype=np.int64)})
-    assert batch_errors(lambda: iter([few]), 1) is None
+    batches = Batches(np.arange(199), np.array([199]))
+    batches.add(np.arange(199), np.zeros(199, dtype=np.int64))
+    assert batches.errors() is None
 
 
 def test_batch_errors_under_independence_match_the_binomial() -> None:
     """20,000 rounds, one of 10 clients each: the expected L1 distance is known, and batch means find it within 20 %."""
     client = (10 * stream(1, 0, Purpose.CHAIN).uniforms(0, np.arange(20_000))).astype(np.int64)
-    table = pl.DataFrame({"round": np.arange(20_000), "client": client})
-    errors = batch_errors(lambda: iter([table]), 10)
-    assert batch_errors(lambda: table.iter_slices(777), 10) == errors
+    counts, rounds = np.bincount(client), np.arange(20_000)
+    whole, pieces = Batches(rounds, counts), Batches(rounds, counts)
+    whole.add(rounds, client)
+    for first in range(0, 20_000, 777):
+        pieces.add(rounds[first : first + 777], client[first : first + 777])
+    errors = whole.errors()
+    assert pieces.errors() == errors
     assert errors is not None
     expected = 10 * math.sqrt(2 / math.pi) * math.sqrt(0.1 * 0.9 / 20_000)
     assert errors[0] == pytest.approx(expected, rel=0.2)

@@ -16,6 +16,7 @@ from fedsim.analysis.available_time import AvailableTime
 from fedsim.analysis.metrics.learning import LEARNING
 from fedsim.analysis.metrics.metric import Measurement, Metric
 from fedsim.analysis.metrics.view import LogView, Setting
+from fedsim.analysis.tally import tally
 from fedsim.common.registry import Registry
 from fedsim.log import Recorded
 
@@ -125,14 +126,17 @@ def measure(
     available
         The time for which devices were available; None where that is not known, or all of it.
     """
-    run = LogView(log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, available=available)
+    groups = list(setting.groups) if 1 < len(setting.groups) <= MOST_GROUPS else []
+    sizes = [sum(setting.groups[group].values()) for group in groups]
+    whole, parts = tally(log.participations, log.rounds, clients["participations"].to_numpy(), sizes)
+    run = LogView(log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, whole, available=available)
     measurements = [*(METRICS[kind]() for kind in BUILTIN), *own]
     metrics: dict[str, float] = {}
     for each in measurements:
         if scope(each) != "groups":
             metrics |= _named(each, run)
-    for group in setting.groups if 1 < len(setting.groups) <= MOST_GROUPS else ():
-        part = run.of_group(group)
+    for group, tallied in zip(groups, parts, strict=True):
+        part = run.of_group(group, tallied)
         for each in measurements:
             if scope(each) != "run":
                 metrics |= {f"group.{metric_part(group)}.{name}": x for name, x in _named(each, part).items()}
