@@ -9,8 +9,13 @@ from fedsim.report.gathered import SLOT, gather
 
 
 @pytest.mark.parametrize("clients", [range(40), range(39, -1, -1), range(3, 203, 5), range(20)])
-def test_what_is_gathered_is_what_a_join_finds(clients: range, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [False, True])
+def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pairs and parts are held at once, and counted in an array."""
     monkeypatch.setattr("fedsim.common.row_groups.ROWS", 7)
+    if few:
+        monkeypatch.setattr("fedsim.report.gathered._DENSE", 5)
+        monkeypatch.setattr("fedsim.report.gathered._MANY", 2)
     rng, rows = np.random.default_rng(5), 300
     table = pl.DataFrame(
         {
