@@ -2,9 +2,13 @@
 
 import hashlib
 
+import numpy as np
 import polars as pl
 
 from fedsim.common.row_groups import ROWS, slices
+
+_GROUPS = 4
+"""Row groups of a column that are read at once."""
 
 
 def fingerprint(table: pl.DataFrame | pl.LazyFrame) -> str:
@@ -26,15 +30,15 @@ def _of_column(digest: "hashlib._Hash", table: pl.DataFrame | pl.LazyFrame, name
     full = digest.copy()
     for first in range(0, length, ROWS):
         full.update(bytes(min(ROWS, length - first)))
-    for number, part in enumerate(slices(table, name)):
+    for number, part in enumerate(slices(table, name, groups=_GROUPS)):
         if part[name].null_count():
             break
         _add(full, part[name], number)
     else:
         return full
-    for part in slices(table, name):
-        digest.update(part[name].is_null().to_numpy().tobytes())
-    for number, part in enumerate(slices(table, name)):
+    for part in slices(table, name, groups=_GROUPS):
+        digest.update(part[name].is_null().to_numpy().data)
+    for number, part in enumerate(slices(table, name, groups=_GROUPS)):
         _add(digest, part[name], number)
     return digest
 
@@ -42,7 +46,8 @@ def _of_column(digest: "hashlib._Hash", table: pl.DataFrame | pl.LazyFrame, name
 def _add(digest: "hashlib._Hash", values: pl.Series, number: int) -> None:
     """Add the values of a slice of a column, the one of this number."""
     if values.dtype == pl.String:
-        joined: str = values.fill_null("").str.join("\0").item()
-        digest.update(("\0" * bool(number) + joined).encode())
+        joined: bytes = values.fill_null("").str.join("\0").cast(pl.Binary).item()
+        digest.update(b"\0" * bool(number))
+        digest.update(joined)
     else:
-        digest.update(values.fill_null(0).to_numpy().tobytes())
+        digest.update(np.ascontiguousarray(values.fill_null(0).to_numpy()).data)
