@@ -8,6 +8,7 @@ from fedsim.common.arrays import Ints
 
 _BATCHES = 20
 _FEWEST_ROUNDS = 10 * _BATCHES
+_BLOCK = 1 << 14
 
 
 class Batches:
@@ -20,29 +21,41 @@ class Batches:
     ----------
     chosen_in
         Numbers of the rounds that selected anyone, in ascending order.
-    counts
-        (N,) how often each client took part in all.
+    clients
+        N.
+    most
+        Participations that there are at most.
     """
 
-    def __init__(self, chosen_in: Ints, counts: Ints) -> None:
-        self._counts, self._counted = counts, None
+    def __init__(self, chosen_in: Ints, clients: int, most: int) -> None:
+        self._counted, self._most = None, most
         if len(chosen_in) >= _FEWEST_ROUNDS:
             # A batch begins at each edge, a number of a round.
             self._edges = chosen_in[np.linspace(0, len(chosen_in), _BATCHES + 1).astype(np.int64)[1:-1]]
-            kind = np.min_scalar_type(int(counts.max()))
-            self._counted = np.zeros((_BATCHES, len(counts)), dtype=kind)
+            longest = -(-len(chosen_in) // _BATCHES)
+            self._counted = np.zeros((_BATCHES, clients), dtype=np.min_scalar_type(longest))
 
-    def add(self, number: Ints, client: Ints) -> None:
-        """Take the rounds and the clients of the next participations, in the order of rounds."""
+    def add(self, number: Ints, client: Ints, *, once: bool = True) -> None:
+        """Take the rounds and the clients of the next participations, in the order of rounds.
+
+        `once` says that no client takes part twice in a round, as with a buffered server it may.
+        """
         if self._counted is None:
             return
+        if not once:
+            self._counted = self._counted.astype(np.min_scalar_type(self._most), copy=False)
         pieces = np.split(client, np.searchsorted(number, self._edges))
         for counted, piece in zip(self._counted, pieces, strict=True):
             if len(piece):
                 np.add.at(counted, piece, counted.dtype.type(1))
 
-    def errors(self) -> tuple[float, float] | None:
+    def errors(self, counts: Ints) -> tuple[float, float] | None:
         """Return what chance does to the frequencies; None if fewer than 200 rounds selected anyone, too few to tell.
+
+        Parameters
+        ----------
+        counts
+            (N,) how often each client took part in all.
 
         Returns
         -------
@@ -51,15 +64,20 @@ class Batches:
         """
         if self._counted is None:
             return None
-        clients = len(self._counts)
-        frequency = self._counts / self._counts.sum()
+        clients, frequency = len(counts), counts / counts.sum()
         side = np.sign(frequency - 1.0 / clients)
         squares, deviation, projected = np.zeros(clients), np.empty(clients), []
+        blocks = [
+            slice(first, first + _BLOCK) for first in range(0, clients, _BLOCK)
+        ]  # small enough to stay in a cache
         for counted in self._counted:
-            np.divide(counted, float(counted.sum()), out=deviation)
-            deviation -= frequency
+            total = float(counted.sum())
+            for block in blocks:
+                deviation[block] = counted[block]
+                deviation[block] /= total
+                deviation[block] -= frequency[block]
+                squares[block] += np.square(deviation[block])
             projected.append(float(side @ deviation))
-            squares += np.square(deviation, out=deviation)
         scale = _BATCHES * (_BATCHES - 1)
         noise = math.sqrt(2.0 / math.pi) * float(np.sqrt(squares / scale).sum())
         return noise, math.sqrt(math.fsum(value**2 for value in projected) / scale)

@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.row_groups import slices
 from fedsim.log import CLIENTS
 from fedsim.population import Population
 
@@ -14,30 +13,25 @@ _ROUNDING = 1e-9
 _UPPER = ~np.uint64((1 << 27) - 1)  # bits of the upper half of a number's 53 binary digits, exponent and sign
 
 
-def clients_table(
-    population: Population, participations: pl.DataFrame | pl.LazyFrame, pi: Floats | None, method: str | None
-) -> pl.DataFrame:
+def clients_table(population: Population, counts: Ints, pi: Floats | None, method: str | None) -> pl.DataFrame:
     """Return the table of clients.
 
     Parameters
     ----------
     population
         N clients.
-    participations
-        Table with the column ``client``.
+    counts
+        (N,) how often each took part.
     pi, method
         (N,) long-run frequencies that theory predicts, and how they were computed; None where there is no theory.
     """
-    count = np.zeros(len(population), dtype=np.int64)
-    for part in slices(participations, "client"):
-        np.add.at(count, part["client"].to_numpy(), 1)
     columns = {
         "client": np.arange(len(population)),
         "group": pl.Series(population.group_names, dtype=pl.String).gather(population.group),
         "weight": population.weight,
         "separation": population.separation,
-        "participations": count,
-        "frequency": count / max(count.sum(), 1),
+        "participations": counts,
+        "frequency": counts / max(counts.sum(), 1),
         "pi": pl.repeat(None, len(population), dtype=pl.Float64, eager=True) if pi is None else pi,
         "pi_method": pl.repeat(method, len(population), dtype=pl.String, eager=True),
         "cooldown_s": population.cooldown_s,

@@ -2,9 +2,10 @@
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,9 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.row_groups import slices
 from fedsim.log.tables import SESSION_OUTCOMES
 
-_COLUMNS = ("round", "client", "selected_s", "ended_s", "outcome", "gap", "staleness")
+COLUMNS = ("round", "client", "selected_s", "ended_s", "outcome", "gap", "staleness")
+"""What is read of the participations."""
+Watch: TypeAlias = Callable[[pl.DataFrame], None]
 _TAKEN, _UNKNOWN = SESSION_OUTCOMES.index("reported"), len(SESSION_OUTCOMES)
 
 
@@ -26,6 +29,8 @@ class Tally:
 
     Attributes
     ----------
+    counts
+        How often each client took part.
     count, outcomes
         Sessions, and how many of them ended in which way.
     spent_s, wasted_s
@@ -44,6 +49,7 @@ class Tally:
         Fewest rounds from one contribution of a client to its next; None of a group, and where nobody has two.
     """
 
+    counts: Ints
     count: int
     outcomes: Mapping[str, int]
     spent_s: float
@@ -87,7 +93,7 @@ class _Part:
 
     def add(self, rows: _Rows) -> None:
         """Take the next rows."""
-        self._batches.add(rows.number, rows.client)
+        self._batches.add(rows.number, rows.client, once=not (rows.gap == 0).any())
         self._outcomes += np.bincount(rows.outcome, minlength=len(self._outcomes))
         self._spent_s.append(float(rows.spent_s.sum()))
         self._wasted_s.append(float(rows.spent_s[rows.outcome != _TAKEN].sum()))
@@ -108,9 +114,10 @@ class _Part:
             least = min(least, int(rows.gap.view(np.uint64).min()))
             self._gaps = count + more_gaps, total, least, max(most, int(rows.gap.max()))
 
-    def tally(self, reported: Ints, least_separation: int | None = None) -> Tally:
+    def tally(self, counts: Ints, reported: Ints, least_separation: int | None = None) -> Tally:
         """Return what was tallied, with what is known from elsewhere."""
         return Tally(
+            counts,
             int(self._outcomes.sum()),
             dict(zip(SESSION_OUTCOMES, self._outcomes.tolist(), strict=False)),
             math.fsum(self._spent_s),
@@ -119,36 +126,54 @@ class _Part:
             reported,
             np.sort(np.concatenate(self._firsts)),
             self._gaps,
-            self._batches.errors(),
+            self._batches.errors(counts),
             least_separation,
         )
 
 
+@dataclass(frozen=True)
+class Tallies:
+    """What was tallied of a run, and of each of its groups where that was asked for."""
+
+    run: Tally
+    groups: Sequence[Tally]
+
+
 def tally(
-    participations: pl.DataFrame | pl.LazyFrame, rounds: pl.DataFrame, counts: Ints, sizes: Sequence[int] = ()
-) -> tuple[Tally, list[Tally]]:
+    participations: pl.DataFrame | pl.LazyFrame,
+    rounds: pl.DataFrame,
+    clients: int,
+    sizes: Sequence[int] = (),
+    watch: Watch | None = None,
+) -> Tallies:
     """Tally the participations of a run and of each of its groups.
 
     Parameters
     ----------
     participations, rounds
         The tables of the run; the participations are read some rows at a time.
-    counts
-        (N,) how often each client took part.
+    clients
+        N.
     sizes
         Clients of each group, one group after another; none if groups are not asked for.
+    watch
+        Given every part of the participations, with the columns of `COLUMNS`, for what else is to be known of them.
     """
-    clients, edges = len(counts), np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    edges, most = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), int(rounds["selected"].sum())
     spans = [(int(first), int(last)) for first, last in pairwise(edges)]
-    whole = _Part(Batches(_chosen_in(rounds), counts))
+    whole = _Part(Batches(_chosen_in(rounds), clients, most))
     groups = [
-        _Part(Batches(chosen, counts[first:last]))
+        _Part(Batches(chosen, last - first, most))
         for chosen, (first, last) in _of_groups(participations, rounds, spans)
     ]
-    reported, separations = np.zeros(clients, dtype=np.int64), Separations(clients)
-    for part in slices(participations, *_COLUMNS):
+    counts, reported = np.zeros((2, clients), dtype=np.int64)
+    separations = Separations(clients)
+    for part in slices(participations, *COLUMNS):
+        if watch is not None:
+            watch(part)
         rows = _rows_of(part)
         whole.add(rows)
+        np.add.at(counts, rows.client, 1)
         taken: Bools = rows.outcome == _TAKEN
         client, number = rows.client[taken], rows.number[taken]
         np.add.at(reported, client, 1)
@@ -158,9 +183,13 @@ def tally(
             separations.go_on(client, number)
         for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
             group.add(rows.at(own, first))
-    return whole.tally(reported, separations.least), [
-        group.tally(reported[first:last]) for group, (first, last) in zip(groups, spans, strict=True)
-    ]
+    return Tallies(
+        whole.tally(counts, reported, separations.least),
+        [
+            group.tally(counts[first:last], reported[first:last])
+            for group, (first, last) in zip(groups, spans, strict=True)
+        ],
+    )
 
 
 def _rows_of(part: pl.DataFrame) -> _Rows:

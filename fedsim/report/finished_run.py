@@ -102,8 +102,8 @@ class FinishedRun:
         return None if isinstance(server, BufferedServer) else server.wanted
 
 
-def read_run(directory: Path) -> FinishedRun:
-    """Read a run directory.
+def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
+    """Read a run directory; what was gathered of its participations already is not gathered again.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def read_run(directory: Path) -> FinishedRun:
     chosen = [] if transitions is None else transitions["client"].unique().to_list()
     with _reading(participations):
         scan = _scan(participations, _PARTICIPATIONS)
-        gathered = gather(scan, clients, chosen)
+        gathered = gathered or gather(scan, clients, chosen)
     figures = read_figures(directory / "metrics.json")
     run = FinishedRun(
         name=name,

@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.row_groups import slices
+from fedsim.log import PARTICIPATIONS
+from fedsim.population import Population, residence
 from fedsim.report.binning import POINTS
 
 SLOT = 900.0
 """Seconds into which the starts of sessions are gathered: the offset of every time zone is a multiple of it."""
 
+_HOME = ("group", "time_zone")
 _BITS, _MIDDLE = 40, 1 << 39
 _DENSE = 1 << 20
 """Pairs that are counted in an array with a place for each, and that are held before they are put together."""
@@ -64,49 +67,111 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
     polars.exceptions.PolarsError, OSError
         The table cannot be read.
     """
-    home = ["group", "time_zone"]
     # What is known of each client is looked up by its row: a join would go through all clients for every part.
-    homes = clients.select(home).unique().with_row_index("home")
-    numbered = bool((clients["client"].to_numpy() == np.arange(len(clients))).all())
-    of_client = clients if numbered else clients.sort("client")
-    client, separation = (of_client[name].to_numpy() for name in ("client", "separation"))
-    separations = np.sort(of_client["separation"].unique().to_numpy())
-    kind, number = None, None
-    if len(separations) > 1:
-        kind = np.searchsorted(separations, separation)
+    homes = clients.select(_HOME).unique()
+    of_client = clients if _numbered(clients["client"].to_numpy()) else clients.sort("client")
+    home = None
     if len(homes) > 1:
-        joined = of_client.select(home).join(homes, on=home, how="left", nulls_equal=True, maintain_order="left")
-        number = joined["home"].cast(pl.Int64).to_numpy()
-    first_s = np.full(len(client), np.inf)
-    gaps, starts = _Pairs(len(separations)), _Pairs(len(homes))
-    empty = participations.select(_NEEDED).head(0).collect()  # so that there are tables, with their types
-    outcomes, strangers, sessions = [_outcomes(empty["outcome"])], [_strangers(empty)], [empty.select(_NEEDED[:-1])]
+        numbers = homes.with_row_index("home")
+        joined = of_client.select(_HOME).join(numbers, on=_HOME, how="left", nulls_equal=True, maintain_order="left")
+        home = joined["home"].cast(pl.Int64).to_numpy()
+    empty = participations.select(_NEEDED).head(0).collect()
+    client, separation = (of_client[name].to_numpy() for name in ("client", "separation"))
+    gatherer = Gatherer(client, separation, homes, home, chosen, empty)
     for part in slices(participations, *_NEEDED):
-        row, known = _rows(client, part["client"].to_numpy(), numbered=numbered)
-        outcomes.append(_outcomes(part["outcome"]))
-        if chosen:
-            sessions.append(part.filter(pl.col("client").is_in(list(chosen))).select(_NEEDED[:-1]))
-        if known is not None:
-            strangers.append(_strangers(part.filter(~known)))
-            part = part.filter(known)  # noqa: PLW2901
-        gaps.add(None if kind is None else kind[row], part["gap"])
-        starts.add(None if number is None else number[row], (part["selected_s"] / SLOT).floor().cast(pl.Int64))
-        np.minimum.at(first_s, row, part["selected_s"].fill_null(np.inf).to_numpy())
-        if len(outcomes) > _MANY:
-            outcomes, strangers = [_summed(outcomes)], [_earliest(strangers)]
-    firsts = np.concatenate([first_s[np.isfinite(first_s)], _earliest(strangers)["first_s"].to_numpy()])
-    of_kind, gap, often = gaps.counts()
-    of_home, slot, begun = starts.counts()
-    return Gathered(
-        _summed(outcomes).sort("outcome"),
-        pl.DataFrame({"separation": separations[of_kind], "gap": gap, "len": often}),
-        pl.DataFrame({"home": of_home, "slot": slot, "len": begun}, schema_overrides={"home": pl.UInt32})
-        .join(homes, on="home")
-        .select(*home, "slot", "len")
-        .sort(*home, "slot"),
-        pl.DataFrame({"first_s": np.sort(firsts)}),
-        pl.concat(sessions).sort("client", "round"),
+        gatherer.add(part)
+    return gatherer.gathered()
+
+
+def gatherer_of(population: Population, chosen: Sequence[int]) -> "Gatherer":
+    """Return what gathers the participations of a population as they are measured, and some clients' sessions."""
+    living = residence(population)
+    names = (
+        [population.group_names[each] for each in living.group],
+        [population.zone_names[each] for each in living.zone],
     )
+    return Gatherer(
+        np.arange(len(population)),
+        population.separation,
+        pl.DataFrame(dict(zip(_HOME, names, strict=True)), schema=dict.fromkeys(_HOME, pl.String)),
+        living.of_client if len(living.group) > 1 else None,
+        chosen,
+        pl.DataFrame(schema={name: PARTICIPATIONS[name] for name in _NEEDED}),
+    )
+
+
+class Gatherer:
+    """Gathers participations, part by part.
+
+    Parameters
+    ----------
+    client, separation, home
+        (N,) numbers of the clients in ascending order, their separations, and which of the homes is theirs; None where
+        there is one.
+    homes
+        ``group``, ``time_zone`` of each home.
+    chosen
+        Clients whose sessions are wanted one by one.
+    empty
+        No participations, for the types of their columns.
+    """
+
+    def __init__(
+        self,
+        client: Ints,
+        separation: Ints,
+        homes: pl.DataFrame,
+        home: Ints | None,
+        chosen: Sequence[int],
+        empty: pl.DataFrame,
+    ) -> None:
+        self._client, self._numbered, self._chosen = client, _numbered(client), list(chosen)
+        self._separations = np.sort(pl.Series(separation).unique().to_numpy())
+        self._kind = np.searchsorted(self._separations, separation) if len(self._separations) > 1 else None
+        self._homes, self._home = homes.with_row_index("home"), home
+        self._first_s = np.full(len(client), np.inf)
+        self._gaps, self._starts = _Pairs(len(self._separations)), _Pairs(len(homes))
+        # The tables have their types, however few participations there are.
+        self._outcomes, self._strangers = [_outcomes(empty["outcome"])], [_strangers(empty)]
+        self._sessions = [empty.select(_NEEDED[:-1])]
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the next participations."""
+        row, known = _rows(self._client, part["client"].to_numpy(), numbered=self._numbered)
+        self._outcomes.append(_outcomes(part["outcome"]))
+        if self._chosen:
+            self._sessions.append(part.filter(pl.col("client").is_in(self._chosen)).select(_NEEDED[:-1]))
+        if known is not None:
+            self._strangers.append(_strangers(part.filter(~known)))
+            part = part.filter(known)
+        slot = (part["selected_s"] / SLOT).floor().cast(pl.Int64)
+        self._gaps.add(None if self._kind is None else self._kind[row], part["gap"])
+        self._starts.add(None if self._home is None else self._home[row], slot)
+        np.minimum.at(self._first_s, row, part["selected_s"].fill_null(np.inf).to_numpy())
+        if len(self._outcomes) > _MANY:
+            self._outcomes, self._strangers = [_summed(self._outcomes)], [_earliest(self._strangers)]
+
+    def gathered(self) -> Gathered:
+        """Return what was gathered."""
+        known = self._first_s[np.isfinite(self._first_s)]
+        firsts = np.concatenate([known, _earliest(self._strangers)["first_s"].to_numpy()])
+        of_kind, gap, often = self._gaps.counts()
+        of_home, slot, begun = self._starts.counts()
+        return Gathered(
+            _summed(self._outcomes).sort("outcome"),
+            pl.DataFrame({"separation": self._separations[of_kind], "gap": gap, "len": often}),
+            pl.DataFrame({"home": of_home, "slot": slot, "len": begun}, schema_overrides={"home": pl.UInt32})
+            .join(self._homes, on="home")
+            .select(*_HOME, "slot", "len")
+            .sort(*_HOME, "slot"),
+            pl.DataFrame({"first_s": np.sort(firsts)}),
+            pl.concat(self._sessions).sort("client", "round"),
+        )
+
+
+def _numbered(client: Ints) -> bool:
+    """Say whether clients are numbered from 0 on without a gap, each in the row of its number."""
+    return bool((client == np.arange(len(client))).all())
 
 
 def _outcomes(outcome: pl.Series) -> pl.DataFrame:
@@ -180,7 +245,7 @@ class _Pairs:
 def _rows(clients: Ints, those: Ints, *, numbered: bool) -> tuple[Ints, Bools | None]:
     """Return the rows of those clients that are in an ascending column of clients, and which are; None if all are.
 
-    `numbered` says that the clients are numbered from 0 on without a gap, each in the row of its number.
+    `numbered` says that the row of each client is its number.
     """
     if numbered and those.min(initial=0) >= 0 and those.max(initial=-1) < len(clients):
         return those, None

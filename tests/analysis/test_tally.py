@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.analysis.contributions import contributions
 from fedsim.analysis.participation import l1
-from fedsim.analysis.tally import Tally, tally
+from fedsim.analysis.tally import COLUMNS, Tally, tally
 from fedsim.common import row_groups
 from fedsim.log import Log
 from fedsim.log.tables import SESSION_OUTCOMES
@@ -34,6 +34,7 @@ def check(found: Tally, own: pl.DataFrame, clients: int) -> None:
     """Compare with a naive reading of the participations, whose clients count from 0."""
     spent = own["ended_s"] - own["selected_s"]
     assert found.count == len(own)
+    assert found.counts.tolist() == np.bincount(own["client"].to_numpy(), minlength=clients).tolist()
     assert dict(found.outcomes) == {name: int((own["outcome"] == name).sum()) for name in SESSION_OUTCOMES}
     assert found.spent_s == pytest.approx(spent.sum())
     assert found.wasted_s == pytest.approx(spent.filter(own["outcome"] != "reported").sum())
@@ -67,12 +68,12 @@ def test_the_run_and_its_groups_are_tallied_in_one_pass(
     monkeypatch.setattr(row_groups, "ROWS", rows)
     log = logged(Scenario.load(write(CASE + server)))
     table, sizes = log.participations, [20, 3, 9]
-    counts = np.bincount(table["client"].to_numpy(), minlength=32)
-    whole, groups = tally(table, log.rounds, counts, sizes)
-    check(whole, table, 32)
-    assert whole.least_separation == contributions(table, 32).least_separation
-    assert len(groups) == 3
-    for found, size, first in zip(groups, sizes, [0, 20, 23], strict=True):
+    seen: list[pl.DataFrame] = []
+    tallies = tally(table, log.rounds, 32, sizes, seen.append)
+    check(tallies.run, table, 32)
+    assert tallies.run.least_separation == contributions(table, 32).least_separation
+    assert pl.concat(seen).equals(table.select(COLUMNS))
+    for found, size, first in zip(tallies.groups, sizes, [0, 20, 23], strict=True):
         own = table.filter(pl.col("client").is_between(first, first + size - 1))
         check(found, own.with_columns(pl.col("client") - first), size)
 
@@ -92,11 +93,10 @@ def test_the_least_separation_needs_no_look_at_what_cannot_be_sooner(
         )
     )
     monkeypatch.setattr(row_groups, "ROWS", rows)
-    counts = np.bincount(log.participations["client"].to_numpy(), minlength=12)
-    found, none = tally(log.participations, log.rounds, counts)
+    found = tally(log.participations, log.rounds, 12)
     taken = log.participations.filter(outcome="reported")
-    assert found.least_separation == taken.select(pl.col("round").diff().over("client")).min().item()
-    assert none == []
+    assert found.run.least_separation == taken.select(pl.col("round").diff().over("client")).min().item()
+    assert found.groups == []
 
 
 def logged(scenario: Scenario) -> Log:
@@ -105,7 +105,7 @@ def logged(scenario: Scenario) -> Log:
 
 def test_nothing_to_tally(small: Load) -> None:
     log = logged(small())
-    found, _ = tally(log.participations.head(0), log.rounds.head(0), np.zeros(12, dtype=np.int64))
+    found = tally(log.participations.head(0), log.rounds.head(0), 12).run
     check(found, log.participations.head(0), 12)
     assert found.least_separation is None
 
