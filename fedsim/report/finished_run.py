@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -89,6 +90,11 @@ class FinishedRun:
             return float(known)
         closed = self.rounds["closed_s"].max()
         return float(closed) if isinstance(closed, int | float) else 0.0
+
+    @cached_property
+    def groups(self) -> int:
+        """How many groups the clients are of."""
+        return self.clients["group"].n_unique()
 
     @property
     def noun(self) -> str:

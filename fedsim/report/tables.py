@@ -98,9 +98,9 @@ def group_shares(run: FinishedRun, column: str = "group") -> pl.DataFrame:
 
 def group_table(run: FinishedRun) -> Table | None:
     """Show what each group's clients weigh and how much they took part; None where there is but one group."""
-    groups = group_shares(run)
-    if len(groups) < 2:
+    if run.groups < 2:
         return None
+    groups = group_shares(run)
     rows = tuple(
         (str(group), count(clients), *map(percent, shares))
         for group, clients, *shares in groups.head(GROUPS).iter_rows()
