@@ -7,9 +7,6 @@ import polars as pl
 
 from fedsim.common.row_groups import ROWS, slices
 
-_GROUPS = 4
-"""Row groups of a column that are read at once."""
-
 
 def fingerprint(table: pl.DataFrame | pl.LazyFrame) -> str:
     """Return the SHA-256 of a table's contents: names, types, nulls and values, in the order of rows.
@@ -30,15 +27,15 @@ def _of_column(digest: "hashlib._Hash", table: pl.DataFrame | pl.LazyFrame, name
     full = digest.copy()
     for first in range(0, length, ROWS):
         full.update(bytes(min(ROWS, length - first)))
-    for number, part in enumerate(slices(table, name, groups=_GROUPS)):
+    for number, part in enumerate(slices(table, name)):
         if part[name].null_count():
             break
         _add(full, part[name], number)
     else:
         return full
-    for part in slices(table, name, groups=_GROUPS):
+    for part in slices(table, name):
         digest.update(part[name].is_null().to_numpy().data)
-    for number, part in enumerate(slices(table, name, groups=_GROUPS)):
+    for number, part in enumerate(slices(table, name)):
         _add(digest, part[name], number)
     return digest
 
