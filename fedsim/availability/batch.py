@@ -34,8 +34,8 @@ class Possible(NamedTuple):
     Attributes
     ----------
     bits
-        Places in the array of all devices of the batch, which is in ascending order.
-        Nobody else is available.
+        Devices by their indices; of those of the batch nobody else is available, and of others nothing is said. None
+        follow after the largest index of the batch.
     until
         The instant before which this holds.
     """

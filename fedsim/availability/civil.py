@@ -7,10 +7,11 @@ from 02:00 to 03:00 is the instant called 03:30, and 01:30 in a night that goes 
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -74,7 +75,19 @@ class Civil:
 
     def day(self, instant: float) -> int:
         """Return the ordinal of the local day of an instant."""
-        return self.first_day + math.floor(float(self.wall(instant)) / DAY)
+        return self.day_and_time(instant)[0]
+
+    def day_and_time(self, instant: float) -> tuple[int, float]:
+        """Return the ordinal of the local day of an instant, and the clock time in seconds after its midnight."""
+        changes, offsets = self._pieces
+        wall = instant + self.begun + offsets[bisect_right(changes, instant)]  # an array of one would take much longer
+        days = math.floor(wall / DAY)
+        return self.first_day + days, wall - days * DAY
+
+    @cached_property
+    def _pieces(self) -> tuple[list[float], list[float]]:
+        """Return the changes and the offsets as lists."""
+        return self.changes.tolist(), self.offsets.tolist()
 
     def midnight(self, days: Ints) -> Floats:
         """Return the clock times at which local days begin."""

@@ -16,6 +16,8 @@ from fedsim.availability.walked import WalkedBatch
 from fedsim.common.arrays import Bits, Floats, Ints
 from fedsim.common.keyed import Stream
 
+_FEW = 16  # batches among which clients are dealt out by comparing
+
 
 @dataclass(frozen=True)
 class PopulationAvailability:
@@ -41,6 +43,11 @@ class PopulationAvailability:
     @cached_property
     def _possible(self) -> PossibleClients:
         return PossibleClients(self.batches, self.members, len(self.cell))
+
+    @cached_property
+    def _of_client(self) -> NDArray[np.int32]:
+        """(N,) batch of each device."""
+        return self.of_cell[self.cell].astype(np.int32)
 
     @property
     def followed(self) -> Mask:
@@ -99,7 +106,10 @@ class PopulationAvailability:
         return answer
 
     def _deal(self, clients: Clients) -> list[tuple[Batch, NDArray[np.intp]]]:
-        number = self.of_cell[self.cell[clients]]
+        number = self._of_client[clients]
+        if len(self.batches) <= _FEW:
+            some = [(batch, (number == index).nonzero()[0]) for index, batch in enumerate(self.batches)]
+            return [(batch, own) for batch, own in some if len(own)]
         order = np.argsort(number, kind="stable")
         cuts = np.searchsorted(number[order], np.arange(len(self.batches) + 1))
         parts = ((batch, order[cuts[index] : cuts[index + 1]]) for index, batch in enumerate(self.batches))

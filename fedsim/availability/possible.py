@@ -24,6 +24,7 @@ class PossibleClients:
     def __init__(self, batches: Sequence[Batch], members: Sequence[Clients], clients: int) -> None:
         self._batches, self._members = batches, members
         self._bits: Bits = np.full((clients + 63) // 64, _EVERYONE)
+        self._masks: dict[int, Bits] = {}
         self._known = [False] * len(batches)  # whether the bits of a batch are what it told last
         self._until = [-np.inf] * len(batches)
 
@@ -42,9 +43,20 @@ class PossibleClients:
         """Return the bits with those of one batch; without knowledge all of it are possible."""
         if len(self._batches) == 1:
             return found
-        # It takes a compiler along, which only those shall load who need it.
-        from fedsim.common.bits import spread
-
-        members = self._members[number]
-        spread(members, found if known else np.full((len(members) + 63) // 64, _EVERYONE), self._bits)
+        members = self._of_members(number)
+        if known:
+            own = self._bits[: len(found)]
+            own ^= (own ^ found) & members[: len(found)]
+        else:
+            self._bits |= members
         return self._bits
+
+    def _of_members(self, number: int) -> Bits:
+        """Return the devices of a batch as bits."""
+        bits = self._masks.get(number)
+        if bits is None:
+            # It takes a compiler along, which only those shall load who need it.
+            from fedsim.common.bits import with_numbers
+
+            bits = self._masks[number] = with_numbers(np.zeros_like(self._bits), self._members[number])
+        return bits

@@ -64,16 +64,6 @@ def places_in(bits: Bits, numbers: Ints) -> Ints:
 
 
 @compiled
-def spread(numbers: Ints, found: Bits, bits: Bits) -> None:
-    """Have those of some numbers in a set whose places in `numbers` are in another set, and the others not."""
-    for place in range(len(numbers)):
-        number = numbers[place]
-        bit = _1 << (np.uint64(number) & _63)
-        word = bits[number >> 6] | bit
-        bits[number >> 6] = word if has(found, place) else word ^ bit
-
-
-@compiled
 def transpose(square: Bits) -> None:
     """Turn 64 words into those whose word i holds the bits i of all: bit j of word i becomes bit i of word j.
 

@@ -24,6 +24,7 @@ _BLOCKS = 4
 _LEAST_RATE, _LONGEST = 1e-290, 1e150
 _SHARE = 16  # a dense draw looks at everyone: a sixteenth of that may go into proposals,
 _BY_WEIGHT = 4096  # and of those by weight, which go to the same heavy units again while these cool down, no more
+_MANY = 1 << 16  # beyond so many weights a search through all of them takes longer than loading a compiler
 
 
 class WeightedProposals:
@@ -66,6 +67,9 @@ class WeightedProposals:
 
     def propose(self, number: int, first: int, count: int) -> Ints:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
+        if self._cumulative is not None and self._units > _MANY:
+            nobody = np.zeros((self._units + 63) // 64, dtype=np.uint64)
+            return self.propose_unbarred(number, first, count, nobody)
         draws = self._proposing.uniforms_of_run(number, first, count)
         if self._cumulative is None:
             return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
@@ -207,13 +211,19 @@ def draw(
                 proposals = source.propose(request.number, asked, size)
             else:
                 proposals = source.propose_unbarred(request.number, asked, size, barred)
-            accepted = proposals[among.eligible(proposals)]
+            eligible = among.eligible(proposals)
         else:
-            size, accepted = first.asked, first.units[first.eligible]
-        source.note(size, len(accepted))
-        if count > 1 or len(chosen):
-            accepted = _distinct(np.concatenate([chosen, accepted]))[len(chosen) :]
-        chosen = np.concatenate([chosen, accepted])[: already + count]
+            proposals, eligible, size = first
+        source.note(size, int(eligible.sum()))
+        if barred is not None:
+            from fedsim.selection.screened import new_among
+
+            accepted = new_among(proposals, eligible, chosen, missing)
+        elif count > 1 or len(chosen):
+            accepted = _distinct(np.concatenate([chosen, proposals[eligible]]))[len(chosen) :][:missing]
+        else:
+            accepted = proposals[eligible][:1]
+        chosen = np.concatenate([chosen, accepted])
         asked, missing = asked + size, count - (len(chosen) - already)
     if missing and barred is not None:
         from fedsim.common.bits import with_numbers

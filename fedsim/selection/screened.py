@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bits, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.bits import first_of, has
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import GOLDEN
@@ -17,6 +17,7 @@ from fedsim.common.keyed_loops import mixed, uniform_at
 _1 = np.uint64(1)
 _PER_OCTAVE = 4
 _WORDS = 16  # that are looked at together
+_TOGETHER = 64  # proposals whose places are looked up together
 _LARGEST_GUIDE = 1 << 22
 _SLACK = 1e-9  # relative, more than the bound of a time is ever rounded by
 
@@ -55,19 +56,71 @@ def proposed_by_weight(
 ) -> Ints:
     """Return the same where units have weights, by their running sum up to 1, and its guide."""
     found, kept, places, last = np.empty(count, np.int64), 0, len(guide) - 1, len(cumulative) - 1
-    for draw in _draws(word, first, count):
-        place = int(draw * places)
-        low, high = guide[place], guide[place + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if cumulative[middle] <= draw:
-                low = middle + 1
-            else:
-                high = middle
-        unit = min(low, last)
-        found[kept] = unit
-        kept += not has(barred, unit)
+    draws = _draws(word, first, count)
+    lows, highs, middles = np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER)
+    for begin in range(0, count, _TOGETHER):
+        some = min(_TOGETHER, count - begin)
+        for each in range(some):  # the memory of all is waited for together
+            place = int(draws[begin + each] * places)
+            lows[each], highs[each] = guide[place], guide[place + 1]
+        for each in range(some):
+            middles[each] = cumulative[min((lows[each] + highs[each]) >> 1, last)]
+        for each in range(some):
+            draw, low, high = draws[begin + each], lows[each], highs[each]
+            if low < high:
+                middle = (low + high) >> 1
+                if middles[each] <= draw:
+                    low = middle + 1
+                else:
+                    high = middle
+            while low < high:
+                middle = (low + high) >> 1
+                if cumulative[middle] <= draw:
+                    low = middle + 1
+                else:
+                    high = middle
+            unit = min(low, last)
+            found[kept] = unit
+            kept += not has(barred, unit)
     return found[:kept]
+
+
+@compiled
+def new_among(units: Ints, eligible: Bools, taken: Ints, most: int) -> Ints:
+    """Return the first of some units, each where it comes first, that are eligible and not taken; `most` at most."""
+    size = 1 << _bits_for(len(units) + len(taken))
+    table, found, kept = np.full(size, -1, np.int64), np.empty(min(most, len(units)), np.int64), 0
+    for unit in taken:
+        _is_new(unit, table)
+    for place in range(len(units)):
+        if kept == len(found):
+            break
+        if eligible[place] and _is_new(units[place], table):
+            found[kept] = units[place]
+            kept += 1
+    return found[:kept]
+
+
+@compiled
+def _bits_for(numbers: int) -> int:
+    """Return how many bits a table needs in which no more than half of the places are taken."""
+    bits = 4
+    while (1 << bits) < 2 * numbers:
+        bits += 1
+    return bits
+
+
+@compiled
+def _is_new(unit: int, table: Ints) -> bool:
+    """Put a unit into a table of a power of two of places, -1 where one is free; say whether it was not there."""
+    last = len(table) - 1
+    place = int(mixed(np.uint64(unit)) >> _1) & last
+    while table[place] != -1:
+        if table[place] == unit:
+            return False
+        place = (place + 1) & last
+    table[place] = unit
+    return True
 
 
 class Classes(NamedTuple):
@@ -100,7 +153,19 @@ def in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, ba
     barred
         Who takes no part.
     """
-    found, kept, units = np.empty(1024, np.int64), 0, len(classes.of_unit)
+    size = 1024
+    while True:
+        found = np.empty(size, np.int64)
+        kept = _put_in_time(key, index, classes, limit, barred, found)
+        if kept < size:
+            return found[:kept]
+        size = 2 * kept
+
+
+@compiled
+def _put_in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, barred: Bits, found: Ints) -> int:
+    """Put the units of `in_time` into an array, the last place aside; return how many there are, if they fit in."""
+    kept, units, last = 0, len(classes.of_unit), len(found) - 1
     most = classes.most * limit
     some, lots = np.empty(64 * _WORDS, np.int64), np.empty(64 * _WORDS)
     for first in range(0, len(barred), _WORDS):
@@ -115,11 +180,7 @@ def in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, ba
             taking_part -= 1
         for each in range(taking_part):  # in a loop of its own this takes half of the time
             lots[each] = 1.0 - uniform_at(mixed(np.uint64(some[each]) * GOLDEN + key) ^ index)
-        if kept + taking_part > len(found):
-            longer = np.empty(2 * len(found) + taking_part, np.int64)
-            longer[:kept] = found[:kept]
-            found = longer
         for each in range(taking_part):
-            found[kept] = some[each]
+            found[min(kept, last)] = some[each]
             kept += lots[each] <= most[classes.of_unit[some[each]]]
-    return found[:kept]
+    return kept

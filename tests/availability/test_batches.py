@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fedsim.availability import AvailabilityModel, Place, between, intervals, open_models
-from fedsim.availability.habits import plugged
 from fedsim.availability.population import PopulationAvailability, population_availability
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario import Scenario
@@ -91,11 +90,6 @@ def compare(kind: AvailabilityModel, where: Place, days: float = 14.0) -> None:
 @pytest.mark.parametrize("where", [*PLACES])
 def test_a_batch_agrees_with_each_device(name: str, where: str) -> None:
     compare(model_of(KINDS[name]), place(where))
-
-
-def test_threads_may_work_out_a_day_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugged, "_CHUNK", 5)
-    compare(model_of("habits"), place("forward"), days=40.0)
 
 
 @pytest.mark.parametrize("repeat", ["week", "day", "none"])

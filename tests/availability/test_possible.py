@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.availability import Place, available_at
+from fedsim.availability.habits import possible as possible_days
 from fedsim.availability.habits.batch import HabitsBatch
 from fedsim.availability.habits.bounds import bounded, lengths_by_draw
 from fedsim.availability.habits.decided import NO, OPEN, YES
@@ -60,7 +61,7 @@ def habits(draw: st.DrawFn) -> Any:
         "between_days": draw(deviation),
         "drop_outs": {"per_hour": 0},  # only charger and whereabouts are looked at
     }
-    require = draw(st.sampled_from([["charging", "network"], ["charging"]]))
+    require = draw(st.sampled_from([["charging", "network"], ["charging"], ["network"]]))
     return {"kind": "habits", "require": require, "charging": {"night": night, "top_up": top_up}, "network": network}
 
 
@@ -92,8 +93,14 @@ def test_nobody_who_is_available_is_missing(kind: Any, where: tuple[str, str], s
         now += float(rng.choice([30.0, 1_350.0, 9_000.0, 40_000.0, 2.2 * DAY]))
 
 
-def test_most_who_are_not_available_are_missing() -> None:
-    """So that few are left to be looked at: at most twice as many as are on a charger with a network; several zones."""
+@pytest.mark.parametrize("chunk", [64, possible_days._CHUNK])
+def test_most_who_are_not_available_are_missing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that few are left to be looked at: at most twice as many as are on a charger with a network; several zones.
+
+    Threads may work out a day in parts, of which each has words of its own.
+    """
+    monkeypatch.setattr(possible_days, "_CHUNK", chunk)
+    monkeypatch.setattr(possible_days, "_WORDS", chunk // 64)
     model = model_of({"kind": "habits", "require": ["charging", "network"]})
     places = [Place(datetime.fromisoformat("2026-01-05T00:00:00+00:00"), ZoneInfo(name)) for _, name in PLACES[:3]]
     draws, cell = stream(3, 0, Purpose.AVAILABILITY), np.arange(1500) % 3
@@ -132,10 +139,10 @@ def test_what_bounds_decide_is_so(kind: Any, seed: int) -> None:
     everyone, open_ = np.arange(N), 0
     assert isinstance(model, HabitsAvailability)
     batch = model.batches([(place, everyone)], draws)[0]
-    if batch._days is None:  # sessions reach so far that nothing is decided by bounds
+    if batch._bounds is None:  # sessions reach so far that nothing is decided by bounds
         return
     for _ in range(20):
-        known, until = batch._days.decided(everyone, now, place.clock(now))
+        known, until = batch.decided(everyone, now)
         spells = meeting(model.habits, model.habits.require, everyone, now, now + 2 * DAY, place, draws)
         ends = np.full(N, -np.inf)
         holding = spells.starts <= now

@@ -23,15 +23,6 @@ def test_membership(held: list[int], asked: list[int], gone: list[int]) -> None:
     assert [number for number in range(200) if bits.has(some, number)] == sorted(set(held) - set(gone))
 
 
-@given(before=NUMBERS, places=st.sets(st.integers(0, 49)), seed=st.integers(0, 99))
-def test_spread_replaces_those_it_speaks_of(before: list[int], places: set[int], seed: int) -> None:
-    numbers = np.sort(np.random.default_rng(seed).choice(200, 50, replace=False))
-    some = packed(before)
-    bits.spread(numbers, packed(list(places)), some)
-    expected = (set(before) - set(numbers.tolist())) | set(numbers[list(places)].tolist())
-    assert {number for number in range(200) if bits.has(some, number)} == expected
-
-
 def test_transpose() -> None:
     square = np.random.default_rng(1).integers(0, 2**63, 64).astype(np.uint64) * np.uint64(2) + np.uint64(1)
     turned = square.copy()

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.availability.habits.draws import longer
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Purpose, mixed_index, stream
 from fedsim.common.keyed_loops import uniform_at, word_of
@@ -25,12 +24,6 @@ def test_compiled_draws_are_those_of_the_stream(seed: int, client: int, index: i
     word = word_of(client, np.uint64(draws.key))
     assert word == draws.of_clients(client)[0]
     assert uniform_at(np.uint64(word) ^ mixed_index(index)[0]) == draws.uniforms(client, index)[0]
-
-
-def test_an_array_grows_with_what_it_holds() -> None:
-    grown = longer(np.array([3, 1, 2]))
-    assert len(grown) == 6
-    assert grown[:3].tolist() == [3, 1, 2]
 
 
 def test_where_nothing_can_be_kept_on_disk_loops_are_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.bits import words_for
 from fedsim.selection import Candidates, Request
-from fedsim.selection.screened import guide_to
+from fedsim.selection.screened import classes_of, guide_to, in_time, new_among
 from tests.selection.cases import Among, law_of, request, shown
 
 
@@ -96,3 +96,25 @@ def test_those_who_are_barred_are_not_asked_about(law: str) -> None:
         asked.append(roster.asked)
         assert not roster.asked_all
     assert asked[1] < 0.5 * asked[0]
+
+
+@settings(max_examples=40)
+@given(
+    units=st.lists(st.integers(0, 40), max_size=60),
+    taken=st.sets(st.integers(0, 40), max_size=10),
+    most=st.integers(0, 20),
+    seed=st.integers(0, 99),
+)
+def test_the_first_of_each_is_new(units: list[int], taken: set[int], most: int, seed: int) -> None:
+    eligible = np.random.default_rng(seed).random(len(units)) < 0.7
+    expected = [unit for unit in dict.fromkeys(np.array(units, dtype=np.int64)[eligible].tolist()) if unit not in taken]
+    found = new_among(np.array(units, dtype=np.int64), eligible, np.array(sorted(taken), dtype=np.int64), most)
+    assert found.tolist() == expected[:most]
+
+
+@pytest.mark.parametrize("n", [1023, 1024, 1025, 5000])
+def test_all_come_in_where_there_is_no_limit(n: int) -> None:
+    barred = np.zeros(words_for(n), dtype=np.uint64)
+    barred[0] = 5
+    found = in_time(np.uint64(1), np.uint64(2), classes_of(np.ones(n)), np.inf, barred)
+    assert found.tolist() == [unit for unit in range(n) if unit not in (0, 2)]

@@ -1,30 +1,30 @@
-"""Many devices with habits at once: their conditions are swept over a window, or looked up at one instant."""
+"""Many devices with habits at once: looked up at one instant by bounds of their times, or worked out over a window."""
 
 from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.batch import Batch, Clients, Mask, Possible, Spells, together
 from fedsim.availability.civil import DAY, Civil
+from fedsim.availability.habits.bounds import BoundsOfDays
 from fedsim.availability.habits.bursts import drop_outs, uses
-from fedsim.availability.habits.connected import Connected
-from fedsim.availability.habits.decided import OPEN, YES
-from fedsim.availability.habits.persons import people
-from fedsim.availability.habits.plugged import Plugged
+from fedsim.availability.habits.decided import MARGIN, NO, OPEN, YES, decided
+from fedsim.availability.habits.people import People
 from fedsim.availability.habits.possible import PossibleDays, reaches_too_far
 from fedsim.availability.habits.sweep import meeting, meeting_at
 from fedsim.availability.habits.troubled import Troubled
-from fedsim.availability.habits.window import spells_within
+from fedsim.availability.habits.window import lasting_within, spells_within
 from fedsim.availability.place import Place
 from fedsim.common.arrays import Floats
-from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Habits
 
 _WORTH, _LEFT = 4, 8
 _CHUNK = 1 << 14  # clients whose spells are worked out at once
-_STEADY = 6 * 86_400.0  # further than any session reaches from the day to which it belongs
+_STEADY = 6 * DAY  # further than any session reaches from the day to which it belongs
+_RIGHT = 300 * DAY  # for so long a clock is right
 
 
 class HabitsBatch(Batch):
@@ -43,11 +43,9 @@ class HabitsBatch(Batch):
 
     Notes
     -----
-    Where bounds of its times leave open whether a client is on a charger and on a network, that is looked up, and what
-    is expensive to work out and holds for hours is remembered: sessions on the charger, the outing of the day, an
-    instant before which one of these surely does not hold (`_shut`), and one until which both do (`_open`). Around a
-    change of the clocks nothing is remembered. Of who was found available by bounds, they say until when both surely
-    hold (`_sure`).
+    Where bounds of its times leave open whether a client is on a charger and on a network, that is worked out exactly,
+    and so is the end of that time, where it may come before that of a session: until when both surely hold is
+    remembered (`_sure`) of who was found available. Around a change of the clocks everything is worked out exactly.
 
     Where so many are asked about in a day that it pays, it is worked out for all of them who may be available when.
     """
@@ -56,31 +54,25 @@ class HabitsBatch(Batch):
 
     def __init__(self, habits: Habits, place: Place, members: Clients, draws: Stream) -> None:
         self._habits, self._place, self._draws = habits, place, draws
+        self._charging, self._networked = "charging" in habits.require, "network" in habits.require
         clients = int(members.max(initial=0)) + 1
-        self._shut, self._open, self._sure = np.zeros(clients), np.zeros(clients), np.zeros(clients)
-        self._lasting: list[Plugged | Connected] = []
+        self._people = People(habits, clients, draws)
+        self._sure = np.zeros(clients)
         self._troubled: list[Troubled] = []
-        self._people = people(clients)
-        self._plugged = self._connected = None
-        if "charging" in habits.require:
-            self._plugged = Plugged(habits.charging, members, draws, self._people)
-        if "network" in habits.require:
-            self._connected = Connected(habits.network, clients, draws, self._people)
-        if self._plugged is not None:
-            self._lasting.append(self._plugged)
-        if self._connected is not None:
-            self._lasting.append(self._connected)
-            self._troubled.append(Troubled(drop_outs(habits.network), clients, draws))
         if "idle" in habits.require:
-            self._troubled.insert(0, Troubled(uses(habits.idle), clients, draws))
-        self._begin(members)
+            self._troubled.append(Troubled(uses(habits.idle), self._people.uses, draws))
+        if self._networked:
+            failures = drop_outs(habits.network)
+            self._troubled.append(Troubled(failures, np.array([failures.per_day]), draws))
+        too_far = self._charging and reaches_too_far(habits)
+        self._bounds = None if too_far else BoundsOfDays(habits)
+        self._days = PossibleDays(habits, members, draws, self._people) if self._charging and not too_far else None
+        self._begin(place, members)
 
-    def _begin(self, members: Clients) -> None:
+    def _begin(self, place: Place, members: Clients) -> None:
         """Set out with some members."""
-        self._members, self._today, self._asked, self._many = members, 0, 0, False
-        self._days = None
-        if self._plugged is not None and not reaches_too_far(self._habits):
-            self._days = PossibleDays(self._habits, members, self._draws, self._people, self._plugged, self._connected)
+        self._place, self._members, self._today, self._asked, self._many = place, members, 0, 0, False
+        self._clock: _Clock | None = None
 
     def elsewhere(self, place: Place, members: Clients) -> "HabitsBatch":
         """Return a batch of other members, with no larger indices, in another place.
@@ -88,11 +80,9 @@ class HabitsBatch(Batch):
         What is remembered by client is shared, so that many places take no more memory than one.
         """
         other = copy(self)
-        other._place = place
-        if self._plugged is not None:
-            other._plugged = self._plugged.beside(members)
-            other._lasting = [other._plugged if each is self._plugged else each for each in self._lasting]
-        other._begin(members)
+        if self._days is not None:
+            other._days = self._days.beside(members)
+        other._begin(place, members)
         return other
 
     def possible(self, instant: float) -> Possible | None:
@@ -102,7 +92,7 @@ class HabitsBatch(Batch):
         """
         if self._days is None:
             return None
-        clock = self._place.clock(instant)
+        clock = self._clock_at(instant).civil
         today = clock.day(instant)
         if today != self._today:
             self._many = self._asked * (_WORTH * _LEFT if self._many else _WORTH) > len(self._members)
@@ -112,83 +102,76 @@ class HabitsBatch(Batch):
         return self._days.at(instant, clock) if self._many else None
 
     def at(self, clients: Clients, instant: float) -> Mask:
-        """Decide it by bounds, and look up what they leave open."""
+        """Decide it by bounds, and work out what they leave open."""
         self._asked += len(clients)
-        answer, clock = np.zeros(len(clients), dtype=np.bool_), self._place.clock(instant)
-        if not _steady(clock, instant, instant):
-            left = _not_before(clients, self._shut, instant)
-            answer[left] = meeting_at(self._habits, clients[left], instant, self._place, self._draws)
-            return answer
-        if self._days is None:
-            left = self._lasting_at(clients, instant, clock)
-        else:
-            known, surely = self._days.decided(clients, instant, clock)
-            left, unknown = (known == YES).nonzero()[0], (known == OPEN).nonzero()[0]
-            if len(unknown):
-                surely[unknown] = instant
-                left = np.concatenate([left, unknown[self._lasting_at(clients[unknown], instant, clock)]])
-        for events in self._troubled:
-            left = left[events.free(clients[left], instant, clock)]
-        if self._days is not None:
-            self._sure[clients[left]] = surely[left]
+        clock = self._clock_at(instant)
+        if not clock.steady:
+            return meeting_at(self._habits, clients, instant, self._place, self._draws)
+        self._meet(clients)
+        left = np.arange(len(clients))
+        if self._many:  # most who are asked about are on a charger
+            left = self._untroubled(clients, left, instant, clock.civil)
+        known, surely = self.decided(clients[left], instant)
+        unknown = (known == OPEN).nonzero()[0]
+        if len(unknown):
+            found = self._lasting(clients[left[unknown]], instant, float(np.nextafter(instant, np.inf)))
+            known[unknown], surely[unknown] = NO, instant
+            known[unknown[found.who]] = YES
+        there = (known == YES).nonzero()[0]
+        left = left[there]
+        self._sure[clients[left]] = surely[there]
+        if not self._many:
+            left = self._untroubled(clients, left, instant, clock.civil)
+        answer = np.zeros(len(clients), dtype=np.bool_)
         answer[left] = True
         return answer
 
-    def _lasting_at(self, clients: Clients, instant: float, clock: Civil) -> NDArray[np.intp]:
-        """Return the places of the clients who are on a charger and on a network, as far as these are required."""
-        left = _not_before(clients, self._shut, instant)
-        some = clients[left]
-        fails = (self._open[some] <= instant).nonzero()[0]
-        if len(fails) and self._lasting:
-            self._look_up(some[fails], instant, clock)
-            left = left[self._shut[some] <= instant]
+    def _untroubled(self, clients: Clients, left: NDArray[np.intp], instant: float, clock: Civil) -> NDArray[np.intp]:
+        """Return which of some places are those of clients whom no short event troubles."""
+        for events in self._troubled:
+            left = left[events.free(clients[left], instant, clock)]
         return left
 
-    def _look_up(self, clients: Clients, instant: float, clock: Civil) -> None:
-        """Remember from when and until when the charger and the network are there."""
-        ends = np.full(len(clients), np.inf)
-        for condition in self._lasting:
-            since, until = condition.spell(clients, instant, clock)
-            self._shut[clients] = np.where(since > instant, since, instant)
-            holds = (since <= instant).nonzero()[0]
-            clients, ends = clients[holds], np.minimum(ends[holds], until[holds])
-        self._open[clients] = ends
+    def decided(self, clients: Clients, instant: float) -> tuple[NDArray[np.int8], Floats]:
+        """Say whether clients (n,) are on a charger with a network, and of those who are, until when they surely are.
+
+        Both as far as they are required, and screen uses and failures left aside: `YES`, `NO`, or `OPEN` where bounds
+        leave it open. No clock may be changed some days before and after.
+        """
+        self._meet(clients)
+        if self._bounds is None:
+            return np.full(len(clients), OPEN, dtype=np.int8), np.full(len(clients), instant)
+        day, now = self._clock_at(instant).civil.day_and_time(instant)
+        yesterday, today = (self._bounds.of(each, MARGIN) for each in (day - 1, day))
+        key, people = np.uint64(self._draws.key), self._people.columns
+        known, until = decided(clients, key, now, yesterday, today, people, self._charging, self._networked)
+        until += instant - now
+        return known, until
+
+    def _lasting(self, clients: Clients, since: float, until: float) -> Spells:
+        """Return when clients are on a charger with a network, as far as required, and no clock is changed nearby."""
+        civil, key = self._clock_at(since).civil, np.uint64(self._draws.key)
+        return lasting_within(self._habits, clients, since, until, civil, self._people.columns, key)
 
     def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
         """Look for the first condition that ceases to hold."""
-        clock = self._place.clock(instant)
-        if not _steady(clock, instant, instant):
+        clock = self._clock_at(instant)
+        if not clock.steady:
             return super().ends(clients, instant, until)
+        self._meet(clients)
         found = np.full(len(clients), np.inf)
         for events in self._troubled:
-            found = np.minimum(found, events.next_start(clients, instant, until, clock))
-        if self._lasting:
-            return self._with_lasting(clients, instant, until, found, clock)
-        return found
-
-    def _with_lasting(self, clients: Clients, instant: float, until: Floats, found: Floats, clock: Civil) -> Floats:
-        """Return when the first condition ceases to hold, where `found` (n,) is that of short events."""
-        some = np.arange(len(clients))
-        if self._days is not None:
-            limit, surely = np.minimum(until, found), self._sure[clients]
-            some = (surely <= limit).nonzero()[0]
-            if (surely[some] <= instant).any():
-                known, surely = self._days.decided(clients[some], instant, clock)
-                some = some[(known != YES) | (surely <= limit[some])]
-        if not len(some):
-            return found
-        clients, until, own = clients[some], until[some], found[some]
-        unknown = (self._open[clients] <= instant).nonzero()[0]
-        if len(unknown):
-            self._look_up(clients[unknown], instant, clock)
-        ends = self._open[clients]
-        own = np.where(ends <= np.minimum(until, own), ends, own)
-        # Beyond the horizon only a sweep can tell.
-        horizon = min(condition.horizon(instant, clock) for condition in self._lasting)
-        far = ((ends >= horizon) & (own <= until) & (own == ends)).nonzero()[0]
-        if len(far):
-            own[far] = super().ends(clients[far], instant, until[far])
-        found[some] = own
+            found = np.minimum(found, events.next_start(clients, instant, until, clock.civil))
+        limit, surely = np.minimum(until, found), self._sure[clients]
+        some = (surely <= limit).nonzero()[0]
+        if (surely[some] <= instant).any():
+            known, surely = self.decided(clients[some], instant)
+            some = some[(known != YES) | (surely <= limit[some])]
+        if len(some) and (self._charging or self._networked):
+            horizon = float(np.nextafter(limit[some].max(), np.inf))
+            who, starts, ends = self._lasting(clients[some], instant, horizon)
+            now = ((starts <= instant) & (ends <= limit[some[who]])).nonzero()[0]
+            found[some[who[now]]] = ends[now]
         return found
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:
@@ -196,24 +179,41 @@ class HabitsBatch(Batch):
         clock = self._place.clock(since)
         if not _steady(clock, since, until):
             return meeting(self._habits, self._habits.require, clients, since, until, self._place, self._draws)
-        for condition in self._lasting:
-            condition.meet(clients)
+        self._people.meet(clients)
         parts = (
-            (first, spells_within(self._habits, some, since, until, clock, self._people, self._draws))
+            (first, spells_within(self._habits, some, since, until, clock, self._people.columns, self._draws))
             for first in range(0, len(clients), _CHUNK)
             if len(some := clients[first : first + _CHUNK])
         )
         return together(part._replace(who=part.who + first) for first, part in parts)
 
+    def _meet(self, clients: Clients) -> None:
+        if self._days is None or not self._days.met_all:
+            self._people.meet(clients)
 
-@compiled
-def _not_before(clients: Clients, instants: Floats, now: float) -> Clients:
-    """Return the places of the clients whose instant has come."""
-    places, found = np.empty(len(clients), np.int64), 0
-    for place in range(len(clients)):
-        places[found] = place
-        found += instants[clients[place]] <= now
-    return places[:found]
+    def _clock_at(self, instant: float) -> "_Clock":
+        """Return the clock at an instant; the last one, where it will do."""
+        clock = self._clock
+        if clock is None or not clock.since <= instant < clock.until:
+            clock = self._clock = _clock_at(self._place.clock(instant), instant)
+        return clock
+
+
+class _Clock(NamedTuple):
+    """A clock that is right from `since` to `until`; `steady` says that none is changed some days before and after."""
+
+    civil: Civil
+    steady: bool
+    since: float
+    until: float
+
+
+def _clock_at(civil: Civil, instant: float) -> _Clock:
+    """Return the clock at an instant, with the time around it in which the same can be said of it."""
+    edges = np.sort(np.concatenate([civil.changes - _STEADY, civil.changes + _STEADY]))
+    edges = np.concatenate([[instant - _RIGHT], edges[np.abs(edges - instant) < _RIGHT], [instant + _RIGHT]])
+    later = int(np.searchsorted(edges, instant, side="right"))
+    return _Clock(civil, _steady(civil, instant, instant), float(edges[later - 1]), float(edges[later]))
 
 
 def _steady(clock: Civil, since: float, until: float) -> bool:

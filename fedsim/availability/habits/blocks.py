@@ -17,10 +17,12 @@ from fedsim.common.compiled import compiled
 from fedsim.common.keyed_loops import uniform_at, word_of
 
 SIZE = 64
-CHANCE, DRAW, MIDDLE, OFF, MIDDLE_2, OFF_2, SURE, MAY = (SIZE * row for row in range(COLUMNS, COLUMNS + 8))
+_ROWS = COLUMNS + 12
+CHANCE, DRAW, MIDDLE, OFF, MIDDLE_2, OFF_2, SURE, MAY, LEAVE_FIRST, LEAVE_LAST, BACK_FIRST, BACK_LAST = (
+    SIZE * row for row in range(COLUMNS, _ROWS)
+)
 """Where rows begin that come after those of the persons' columns: a chance that depends on the day; a draw; what
 belongs to two draws by their tables, and how far it may be off; and what whoever asks finds out."""
-_ROWS = COLUMNS + 8
 
 
 class Block(NamedTuple):

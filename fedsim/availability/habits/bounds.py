@@ -54,6 +54,22 @@ class DayBounds(NamedTuple):
     slack: float
 
 
+class BoundsOfDays:
+    """The bounds of the days around the present one, of some habits."""
+
+    def __init__(self, habits: Habits) -> None:
+        self._habits = habits
+        self._known: dict[tuple[int, float], DayBounds] = {}
+
+    def of(self, day: int, slack: float) -> DayBounds:
+        """Return the bounds of a local day; parameters as in `day_bounds`."""
+        found = self._known.get((day, slack))
+        if found is None:
+            self._known = {each: kept for each, kept in self._known.items() if abs(day - each[0]) <= 1}
+            found = self._known[day, slack] = day_bounds(self._habits, day, slack)
+        return found
+
+
 def day_bounds(habits: Habits, day: int, slack: float) -> DayBounds:
     """Return the bounds of a local day, given by its ordinal, whose times may be wrong by some seconds."""
     charging, network = habits.charging, habits.network

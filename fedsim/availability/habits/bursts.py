@@ -8,6 +8,7 @@ instant is found from the few slots before it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from fedsim.availability.batch import Clients
 from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.persons import Draw, index
-from fedsim.common.arrays import Floats
-from fedsim.common.keyed import Stream
+from fedsim.common.arrays import Bits, Floats, Ints
+from fedsim.common.keyed import Stream, mixed_index
 from fedsim.population.distributions import Distribution, distribution
 from fedsim.population.members import propensity
 from fedsim.scenario.habits import Idle, Network
@@ -84,6 +85,37 @@ def uses(idle: Idle) -> Bursts:
     """
     law, settle, spread = distribution(idle.use), idle.settle, idle.spread
     return Bursts(Draw.USE, Draw.USE_LENGTH, idle.uses_per_day, tuple(idle.by_hour), law, USE_AT_MOST, settle, spread)
+
+
+class Slots(NamedTuple):
+    """Consecutive slots of five minutes.
+
+    Attributes
+    ----------
+    first
+        Number of the first, counted from the day in which simulated time begins.
+    begin, length
+        (m,) their parts of the keys of whether and when an event begins, and of how long it lasts.
+    begins
+        (m,) instants at which they begin.
+    hours
+        (m,) local hour in which each begins.
+    """
+
+    first: int
+    begin: Bits
+    length: Bits
+    begins: Floats
+    hours: Ints
+
+
+def slots_between(begin: Draw, length: Draw, first: int, last: int, clock: Civil) -> Slots:
+    """Return the slots from the first to the last, both included; what a day's keys are for says `Bursts`."""
+    slots = np.arange(first, last + 1)
+    begins = np.asarray(slots * SLOT - clock.begun, dtype=np.float64)
+    keys = slots + clock.first_day * PER_DAY
+    hours = (clock.wall(begins) // 3600.0).astype(np.int64) % 24
+    return Slots(first, mixed_index(index(begin, keys)), mixed_index(index(length, keys)), begins, hours)
 
 
 def events(

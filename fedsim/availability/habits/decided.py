@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from fedsim.availability.batch import Clients
 from fedsim.availability.civil import DAY
 from fedsim.availability.habits.blocks import (
-    CHANCE,
+    BACK_FIRST,
+    BACK_LAST,
     DRAW,
+    LEAVE_FIRST,
+    LEAVE_LAST,
     MAY,
     MIDDLE,
     MIDDLE_2,
@@ -33,13 +36,16 @@ from fedsim.availability.habits.persons import (
     AT_WORK,
     LATER,
     LEAVES,
+    LIMIT,
     LONGER,
     NETWORKS,
     NIGHT,
     RETURNS,
 )
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Bits, Floats
+from fedsim.common.bits import first_of
 from fedsim.common.compiled import compiled
+from fedsim.common.keyed_loops import uniform_at
 
 NO, YES, OPEN = 0, 1, 2
 """What is known: that something does not hold, that it does, nothing."""
@@ -47,74 +53,110 @@ MARGIN = 1e-3  # seconds, far more than times are ever rounded by
 
 
 @compiled
-def _on_charger(block: Block, now: float, day: DayBounds, midnight: float) -> None:
-    """Note whose sessions of a day, which begins at a clock time, go on or may go on at a time after its midnight.
+def _night(block: Block, now: float, day: DayBounds, midnight: float) -> None:
+    """Note whose night's session of a day, which begins at a clock time, goes on or may go on after its midnight.
 
-    `SURE` is until when they surely do, -infinity for not at all, and `MAY` is 1 where they may.
+    `SURE` is until when it surely does, -infinity for not at all, and `MAY` is 1 where it may.
     """
-    rows = block.rows
-    if day.night_spans[0] < now < day.night_spans[1]:
-        (usual, by_day), (length, longer_by_day) = day.night_start, day.night_length
-        look_up(block, day.night[1], day.scores, False)
-        look_up(block, day.night[2], day.scores, True)
-        draw(block, day.night[0])
-        for place in range(SIZE):
-            start = usual + rows[LATER * SIZE + place] + by_day * rows[MIDDLE + place]
-            lasts = length + rows[LONGER * SIZE + place] + longer_by_day * rows[MIDDLE_2 + place]
-            off, off_length = by_day * rows[OFF + place], longer_by_day * rows[OFF_2 + place]
-            least = min(max(lasts - off_length, 0.0), NIGHT_AT_MOST) - MARGIN
-            most = min(max(lasts + off_length, 0.0), NIGHT_AT_MOST) + MARGIN
-            takes = rows[DRAW + place] < rows[NIGHT * SIZE + place]
-            goes_on = takes & (start + off + MARGIN <= now) & (now < start - off + least)
-            rows[SURE + place] = max(rows[SURE + place], midnight + (start - off + least) if goes_on else -np.inf)
-            may = takes & (start - off - MARGIN <= now) & (now < start + off + most)
-            rows[MAY + place] = 1.0 if may else rows[MAY + place]
+    if not day.night_spans[0] < now < day.night_spans[1]:
+        return
+    rows, (usual, by_day), (length, longer_by_day) = block.rows, day.night_start, day.night_length
+    look_up(block, day.night[1], day.scores, False)
+    look_up(block, day.night[2], day.scores, True)
+    draw(block, day.night[0])
+    for place in range(SIZE):
+        start = usual + rows[LATER * SIZE + place] + by_day * rows[MIDDLE + place]
+        lasts = length + rows[LONGER * SIZE + place] + longer_by_day * rows[MIDDLE_2 + place]
+        off, off_length = by_day * rows[OFF + place], longer_by_day * rows[OFF_2 + place]
+        least = min(max(lasts - off_length, 0.0), NIGHT_AT_MOST) - MARGIN
+        most = min(max(lasts + off_length, 0.0), NIGHT_AT_MOST) + MARGIN
+        takes = rows[DRAW + place] < rows[NIGHT * SIZE + place]
+        goes_on = takes & (start + off + MARGIN <= now) & (now < start - off + least)
+        rows[SURE + place] = max(rows[SURE + place], midnight + (start - off + least) if goes_on else -np.inf)
+        may = takes & (start - off - MARGIN <= now) & (now < start + off + most)
+        rows[MAY + place] = 1.0 if may else rows[MAY + place]
+
+
+@compiled
+def _top_ups(block: Block, count: int, now: float, day: DayBounds, midnight: float, hits: Bits) -> None:
+    """Note the same of the top-ups of a day, of the first `count` of the block as far as nothing surely goes on yet."""
     if now > day.top_ups_end:
         return
-    for place in range(SIZE):
-        rows[CHANCE + place] = rows[day.top_up_chance * SIZE + place]
+    words, rows, chances = block.words, block.rows, SIZE * day.top_up_chance
+    starts, lengths = day.top_up_starts, day.top_up_lengths
+    takes, begins, lasts = day.top_up[0], day.top_up[1], day.top_up[2]
+    hits[:] = 0
     for number in range(TOP_UPS):
-        look_up(block, day.top_up[1, number], day.top_up_starts, False)
-        look_up(block, day.top_up[2, number], day.top_up_lengths, True)
-        draw(block, day.top_up[0, number])
+        key, bit = takes[number], np.uint64(1) << np.uint64(number)
         for place in range(SIZE):
-            start, lasts = rows[MIDDLE + place], rows[MIDDLE_2 + place]
-            off, off_length = rows[OFF + place] + MARGIN, rows[OFF_2 + place]
-            takes = rows[DRAW + place] < rows[CHANCE + place]
-            sure = start - off + (lasts - off_length)
-            goes_on = takes & (start + off <= now) & (now < sure)
-            rows[SURE + place] = max(rows[SURE + place], midnight + sure if goes_on else -np.inf)
-            may = takes & (start - off <= now) & (now < start + off + (lasts + off_length))
-            rows[MAY + place] = 1.0 if may else rows[MAY + place]
+            hits[place] |= bit if uniform_at(words[place] ^ key) < rows[chances + place] else np.uint64(0)
+    for place in range(count):
+        left = np.uint64(0) if rows[SURE + place] > -np.inf else hits[place]
+        while left:
+            number = first_of(left)
+            left &= left - np.uint64(1)
+            first, latest = bounded(starts, uniform_at(words[place] ^ begins[number]))
+            if now < first - MARGIN:
+                continue
+            least, most = bounded(lengths, uniform_at(words[place] ^ lasts[number]))
+            if latest + MARGIN <= now < first - MARGIN + least:
+                rows[SURE + place] = max(rows[SURE + place], midnight + (first - MARGIN + least))
+            if now < latest + MARGIN + most:
+                rows[MAY + place] = 1.0
+
+
+@compiled
+def _outings(block: Block, now: float, day: DayBounds) -> None:
+    """Note between which bounds everyone leaves home on a day, and is back; never, where there is no outing."""
+    rows, (leave, back, by_day), far = block.rows, day.outing_times, LIMIT * day.outing_times[2] + MARGIN
+    at_home = True  # of all, since nobody has left, or everybody is back
+    for place in range(SIZE):
+        at_home &= now < leave + rows[LEAVES * SIZE + place] - far
+    if at_home:
+        for place in range(SIZE):
+            rows[LEAVE_FIRST + place] = leave + rows[LEAVES * SIZE + place] - far
+        return
+    look_up(block, day.outing[1], day.scores, False)
+    look_up(block, day.outing[2], day.scores, True)
+    draw(block, day.outing[0])
+    for place in range(SIZE):
+        at, off = leave + rows[LEAVES * SIZE + place] + by_day * rows[MIDDLE + place], by_day * rows[OFF + place]
+        first, latest = min(max(at - off, 0.0), DAY) - MARGIN, min(max(at + off, 0.0), DAY) + MARGIN
+        at, off = back + rows[RETURNS * SIZE + place] + by_day * rows[MIDDLE_2 + place], by_day * rows[OFF_2 + place]
+        back_first, back_latest = min(max(at - off, 0.0), DAY) - MARGIN, min(max(at + off, 0.0), DAY) + MARGIN
+        goes_out = rows[DRAW + place] < day.outing_chance
+        rows[LEAVE_FIRST + place] = first if goes_out else np.inf
+        rows[LEAVE_LAST + place] = latest
+        rows[BACK_FIRST + place] = max(back_first, first)
+        rows[BACK_LAST + place] = max(back_latest, latest)
 
 
 @compiled
 def _on_network(
-    networks: int, leaves: float, returns: float, u: float, v: float, now: float, day: DayBounds
+    networks: int,
+    first: float,
+    latest: float,
+    back_first: float,
+    back_latest: float,
+    now: float,
+    at_work: bool,
+    commute: float,
 ) -> tuple[int, float]:
-    """Say whether there is a network, but for failures, at a clock time of a day with an outing, and until when surely.
+    """Say whether one of them has a network, but for failures, at a time of the day, and until when surely.
 
-    `networks`, `leaves` and `returns` are the person's; `u` and `v` are the draws of both times.
+    Only numbers are passed here: arrays would cost more, once for everybody, than all that is done.
     """
     midnight = DAY - MARGIN
-    at_home, works = networks & AT_HOME != 0, networks & AT_WORK != 0 and day.at_work
-    leave, back, by_day = day.outing_times
-    first, latest = bounded(day.scores, u)
-    back_first, back_latest = bounded(day.scores, v)
-    leave, back = leave + leaves, back + returns
-    first = min(max(leave + by_day * first, 0.0), DAY) - MARGIN
-    latest = min(max(leave + by_day * latest, 0.0), DAY) + MARGIN
-    back_first = max(min(max(back + by_day * back_first, 0.0), DAY) - MARGIN, first)
-    back_latest = max(min(max(back + by_day * back_latest, 0.0), DAY) + MARGIN, latest)
-    if at_home and now < first:
-        return YES, first
+    at_home, works = networks & AT_HOME != 0, networks & AT_WORK != 0 and at_work
+    if now < first:
+        return (YES if at_home else NO), min(first, midnight)
     if at_home and now >= back_latest:
         return YES, midnight
     if latest <= now < back_first or not at_home:
-        if not works or now < first + day.commute or now >= max(back_latest - day.commute, latest):
+        if not works or now < first + commute or now >= max(back_latest - commute, latest):
             return NO, midnight
-        if latest + day.commute <= now < back_first - day.commute:
-            return YES, back_first - day.commute
+        if latest + commute <= now < back_first - commute:
+            return YES, back_first - commute
     return OPEN, midnight
 
 
@@ -126,40 +168,42 @@ def decided(
     yesterday: DayBounds,
     today: DayBounds,
     people: Floats,
+    charging: bool,
     networked: bool,
 ) -> tuple[NDArray[np.int8], Floats]:
     """Say whether each client (n,) is on a charger with a network, and of those who are, until when they surely are.
 
-    `now`, and what is returned, are clock times after the midnight of today; `networked` is whether one is required.
+    `now`, and what is returned, are clock times after the midnight of today; `charging` and `networked` are whether
+    these are required.
     """
     found, until = np.empty(len(clients), np.int8), np.empty(len(clients))
-    block, midnight = new_block(), DAY - MARGIN
-    rows, u, v = block.rows, np.empty(SIZE), np.empty(SIZE)
+    block, hits = new_block(), np.empty(SIZE, np.uint64)
+    rows = block.rows
     for begin in range(0, len(clients), SIZE):
         count = fill(block, clients, begin, key, people)
-        put(block, SURE, -np.inf)
+        put(block, SURE, -np.inf if charging else np.inf)
         put(block, MAY, 0.0)
-        _on_charger(block, now, today, 0.0)
-        _on_charger(block, now + DAY, yesterday, -DAY)
+        if charging:
+            _night(block, now, today, 0.0)
+            _night(block, now + DAY, yesterday, -DAY)
+            _top_ups(block, count, now, today, 0.0, hits)
+            _top_ups(block, count, now + DAY, yesterday, -DAY, hits)
         if networked:
-            draw(block, today.outing[1])
-            u[:] = rows[DRAW : DRAW + SIZE]
-            draw(block, today.outing[2])
-            v[:] = rows[DRAW : DRAW + SIZE]
-            draw(block, today.outing[0])
+            _outings(block, now, today)
         for place in range(count):
             last = rows[SURE + place]
             known = YES if last > -np.inf else (OPEN if rows[MAY + place] else NO)
             if networked and known != NO:
-                networks = int(rows[NETWORKS * SIZE + place])
-                at_home = networks & AT_HOME != 0
-                if not (at_home or (networks & AT_WORK != 0 and today.at_work)):
-                    there, there_last = NO, midnight
-                elif rows[DRAW + place] >= today.outing_chance:
-                    there, there_last = (YES if at_home else NO), midnight
-                else:
-                    leaves, returns = rows[LEAVES * SIZE + place], rows[RETURNS * SIZE + place]
-                    there, there_last = _on_network(networks, leaves, returns, u[place], v[place], now, today)
+                there, there_last = _on_network(
+                    int(rows[NETWORKS * SIZE + place]),
+                    rows[LEAVE_FIRST + place],
+                    rows[LEAVE_LAST + place],
+                    rows[BACK_FIRST + place],
+                    rows[BACK_LAST + place],
+                    now,
+                    today.at_work,
+                    today.commute,
+                )
                 if there == NO or known == YES:
                     known = there
                 last = min(last, there_last)

@@ -9,11 +9,9 @@ from scipy.special import ndtri
 
 from fedsim.availability.habits.persons import LIMIT, Draw, index
 from fedsim.common.arrays import Floats
-from fedsim.common.compiled import compiled
 from fedsim.common.keyed import mixed_index
 
 _Number = TypeVar("_Number", bound=np.generic)
-_RUN = 4096  # counts whose parts of the key are mixed together
 
 
 def deviations(u: Floats) -> Floats:
@@ -25,24 +23,3 @@ def deviations(u: Floats) -> Floats:
 def keys(what: Draw, count: int, numbers: int = 1) -> NDArray[np.uint64]:
     """Return the indices' parts of the key for numbers 0, 1, ... of one count."""
     return mixed_index(index(what, count, np.arange(numbers)))
-
-
-def keys_of_run(what: Draw, first: int, last: int) -> NDArray[np.uint64]:
-    """Return the indices' parts of the key for the counts `first` to `last`, both included."""
-    run = first // _RUN
-    if last < (run + 1) * _RUN:
-        return _run(what, run)[first - run * _RUN : last + 1 - run * _RUN]
-    return mixed_index(index(what, np.arange(first, last + 1)))
-
-
-@lru_cache(maxsize=64)
-def _run(what: Draw, run: int) -> NDArray[np.uint64]:
-    return mixed_index(index(what, np.arange(run * _RUN, (run + 1) * _RUN)))
-
-
-@compiled
-def longer(array: NDArray[_Number]) -> NDArray[_Number]:
-    """Return an array twice as long that begins like this one."""
-    twice = np.empty(2 * len(array), array.dtype)
-    twice[: len(array)] = array
-    return twice

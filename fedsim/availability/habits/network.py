@@ -13,13 +13,11 @@ from fedsim.availability.habits.charging import weekends
 from fedsim.availability.habits.persons import Draw, chance, deviation, index
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.keyed import Stream
-from fedsim.population.members import propensity
 from fedsim.scenario.habits import Network
 
 
-def access(network: Network, clients: Clients, draws: Stream) -> tuple[Bools, Bools]:
-    """Say of each person whether there is an unmetered network at home, and at work."""
-    score = propensity(clients, draws)
+def access(network: Network, clients: Clients, score: Floats, draws: Stream) -> tuple[Bools, Bools]:
+    """Say of each person, of such propensity, whether there is an unmetered network at home, and at work."""
     home = draws.uniforms(clients, index(Draw.HOME)) < chance(network.home, network.spread, score)
     work = draws.uniforms(clients, index(Draw.WORK)) < chance(network.work, network.spread, score)
     return home, work

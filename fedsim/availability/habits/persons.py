@@ -65,11 +65,3 @@ NIGHT, LATER, LONGER, TOP_UP, TOP_UP_WEEKEND, LEAVES, RETURNS, NETWORKS = range(
 """Columns of what belongs to a person, together a cache line: chance of a night's session, how much later and longer
 than usual it is; chances of a top-up; how much later they leave home and are back; where their networks are."""
 AT_HOME, AT_WORK = 1, 2  # added up in the last column
-_LINE = 64
-
-
-def people(clients: int) -> Floats:
-    """Return zeros (clients, columns) for what belongs to each person; pages that nobody has needed take no memory."""
-    bytes_ = np.zeros(clients * COLUMNS * 8 + _LINE, dtype=np.uint8)
-    skew = -bytes_.ctypes.data % _LINE
-    return bytes_[skew : skew + clients * COLUMNS * 8].view(np.float64).reshape(clients, COLUMNS)

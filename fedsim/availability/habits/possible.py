@@ -8,6 +8,7 @@ is missing. Screen uses and failures are not looked at.
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +29,13 @@ from fedsim.availability.habits.blocks import (
     look_up,
     new_block,
 )
-from fedsim.availability.habits.bounds import DayBounds, day_bounds
+from fedsim.availability.habits.bounds import BoundsOfDays, DayBounds
 from fedsim.availability.habits.charging import NIGHT_AT_MOST, TOP_UPS, evening
-from fedsim.availability.habits.connected import Connected
-from fedsim.availability.habits.decided import MARGIN, decided
+from fedsim.availability.habits.decided import MARGIN
+from fedsim.availability.habits.people import People
 from fedsim.availability.habits.persons import AT_HOME, AT_WORK, LATER, LEAVES, LIMIT, LONGER, NETWORKS, NIGHT, RETURNS
-from fedsim.availability.habits.plugged import Plugged
 from fedsim.common.arrays import Bits, Floats
-from fedsim.common.bits import transpose, words_for
+from fedsim.common.bits import transpose, with_numbers, words_for
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Habits
@@ -44,7 +44,8 @@ PARTS = 64
 PART = DAY / PARTS
 _NEAR = 3 * DAY  # changes of the clocks so near to a day matter to it
 _LARGEST_CHANGE = 2 * 3600.0
-_CHUNK = 1 << 14  # members that a thread works out at a time
+_CHUNK = 1 << 14  # of so many clients a thread works the members out at a time,
+_WORDS = words_for(_CHUNK)  # which are so many words of bits
 _ALL, _NONE = ~np.uint64(0), np.uint64(0)
 _BOTH = AT_HOME + AT_WORK
 
@@ -61,95 +62,74 @@ class PossibleDays:
     draws
         The stream for availability.
     people
-        (clients, columns) what belongs to the persons who have been met.
-    plugged, connected
-        Meet the persons; the second is None where no network is required.
+        The persons behind the devices.
+
+    Attributes
+    ----------
+    met_all
+        Whether all members' persons have been met.
     """
 
-    def __init__(
-        self,
-        habits: Habits,
-        members: Clients,
-        draws: Stream,
-        people: Floats,
-        plugged: Plugged,
-        connected: Connected | None,
-    ) -> None:
-        self._habits, self._members, self._key, self._people = habits, members, np.uint64(draws.key), people
-        self._plugged, self._connected, self._met_all = plugged, connected, False
-        self._day = 0
-        self._bounds: dict[tuple[int, float], DayBounds] = {}
-        self._carry = self._rows = np.empty(0, dtype=np.uint64)
+    def __init__(self, habits: Habits, members: Clients, draws: Stream, people: People) -> None:
+        self._habits, self._key, self._people = habits, np.uint64(draws.key), people
+        clients = int(members.max(initial=0)) + 1
+        # Each client's place in these is its own; pages that no client has needed take no memory.
+        self._carry = np.zeros(clients, dtype=np.uint64)
+        self._rows = np.zeros((PARTS, words_for(clients)), dtype=np.uint64)
+        self._begin(members)
+
+    def _begin(self, members: Clients) -> None:
+        """Set out with some members."""
+        self._members, self.met_all, self._day = members, False, 0
+        self._own: Bits = np.empty(0, dtype=np.uint64)  # the members, as bits
+        self._bounds = BoundsOfDays(self._habits)
+
+    def beside(self, members: Clients) -> "PossibleDays":
+        """Return the days of other members, who live by another clock; the arrays by client are shared."""
+        other = copy(self)
+        other._begin(members)
+        return other
 
     def at(self, instant: float, clock: Civil) -> Possible | None:
         """Return who may be available from an instant on; None where nothing is known about that day."""
-        wall = float(clock.wall(instant))
-        day = clock.day(instant)
+        day, since = clock.day_and_time(instant)
         if day != self._day and not self._go_to(day, clock):
             return None
-        since = wall - float(clock.midnight(np.array([day]))[0])
         part = min(max(int(since // PART), 0), PARTS - 1)
         until = instant + ((part + 1) * PART - since)
         changes = clock.changes[clock.changes > instant]
         return Possible(self._rows[part], min(until, float(changes.min(initial=np.inf))))
-
-    def decided(self, clients: Clients, instant: float, clock: Civil) -> tuple[NDArray[np.int8], Floats]:
-        """Say whether clients (n,) are on a charger with a network, and of those who are, until when they surely are.
-
-        The clock must not be changed some days before and after.
-        """
-        self._meet(clients)
-        day = clock.day(instant)
-        now = float(clock.wall(instant)) - float(clock.midnight(np.array([day]))[0])
-        yesterday, today = (self._bounds_of(each, MARGIN) for each in (day - 1, day))
-        networked = self._connected is not None
-        known, until = decided(clients, self._key, now, yesterday, today, self._people, networked)
-        return known, until + (instant - now)
-
-    def _bounds_of(self, day: int, slack: float) -> DayBounds:
-        found = self._bounds.get((day, slack))
-        if found is None:
-            self._bounds = {each: kept for each, kept in self._bounds.items() if abs(day - each[0]) <= 1}
-            found = self._bounds[day, slack] = day_bounds(self._habits, day, slack)
-        return found
-
-    def _meet(self, clients: Clients) -> None:
-        """Meet the persons who have not been met."""
-        if not self._met_all:
-            self._plugged.meet(clients)
-            if self._connected is not None:
-                self._connected.meet(clients)
 
     def _go_to(self, day: int, clock: Civil) -> bool:
         """Work out a day, with the one before it where that has not just been done."""
         slack = _slack(day, clock)
         if slack is None:
             return False
-        if not len(self._rows):
-            self._rows = np.zeros((PARTS, words_for(len(self._members))), dtype=np.uint64)
-            self._carry = np.zeros(len(self._members), dtype=np.uint64)
+        if not len(self._own):
+            self._own = with_numbers(np.zeros(self._rows.shape[1], dtype=np.uint64), self._members)
         if day != self._day + 1:
-            self._carry[:] = 0
+            self._carry[self._members] = 0
             self._work_out(day - 1, slack)
         self._work_out(day, slack)
         self._day = day
         return True
 
     def _work_out(self, day: int, slack: float) -> None:
-        asked = self._bounds_of(day, slack)
+        asked = self._bounds.of(day, slack)
+        networked = "network" in self._habits.require
+        columns = self._people.columns
+        cuts = np.searchsorted(self._members, np.arange(0, len(self._carry) + _CHUNK, _CHUNK)).tolist()
 
-        networked = self._connected is not None
-
-        def part(first: int) -> None:
-            some = self._members[first : first + _CHUNK]
-            self._meet(some)
-            own = self._carry[first : first + _CHUNK]
-            words = slice(first // 64, words_for(first + len(some)))
-            _possible(some, self._key, asked, self._people, networked, own, self._rows[:, words])
+        def part(number: int) -> None:
+            some, words = self._members[cuts[number] : cuts[number + 1]], slice(number * _WORDS, (number + 1) * _WORDS)
+            if len(some):
+                self._people.meet(some)
+                rows, own = self._rows[:, words], self._own[words]
+                _possible(some, number * _CHUNK, self._key, asked, columns, networked, self._carry, rows, own)
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # every member, and every word, is in one part
-            list(threads.map(part, range(0, len(self._members), _CHUNK)))
-        self._met_all = True
+            list(threads.map(part, range(len(cuts) - 1)))
+        self.met_all = True
 
 
 def reaches_too_far(habits: Habits) -> bool:
@@ -241,28 +221,35 @@ def _networked(block: Block, asked: DayBounds, today: Bits) -> None:
 @compiled
 def _possible(
     clients: Clients,
+    first: int,
     key: np.uint64,
     asked: DayBounds,
     people: Floats,
     networked: bool,
     carry: Bits,
     rows: NDArray[np.uint64],
+    own: Bits,
 ) -> None:
     """Write down in which parts of a day each client may be available, and keep what reaches into the next day.
 
-    `carry` (n,) are the parts of this day that sessions of the day before reach into, and then those of the next one;
-    of `rows` (parts, words) each is a set of places in `clients`.
+    The clients are all members from `first` on, `own` as bits, that the columns of `rows` (parts, words) have a place
+    for. `carry` (N,) are the parts of this day that sessions of the day before reach into, and then those of the next.
     """
     block, square, tomorrow = new_block(), np.empty(SIZE, np.uint64), np.empty(SIZE, np.uint64)
-    for first in range(0, len(clients), SIZE):
-        count = fill(block, clients, first, key, people)
+    parts = np.zeros(SIZE * len(own), np.uint64)
+    for begin in range(0, len(clients), SIZE):
+        count = fill(block, clients, begin, key, people)
         _charging(block, asked, square, tomorrow)
         for place in range(count):
-            square[place] |= carry[first + place]
-            carry[first + place] = tomorrow[place]
+            client = clients[begin + place]
+            square[place] |= carry[client]
+            carry[client] = tomorrow[place]
         if networked:
             _networked(block, asked, square)
-        square[count:] = 0
+        for place in range(count):
+            parts[clients[begin + place] - first] = square[place]
+    for word in range(len(own)):
+        square[:] = parts[SIZE * word : SIZE * (word + 1)]
         transpose(square)
         for part in range(PARTS):
-            rows[part, first // 64] = square[part]
+            rows[part, word] = (rows[part, word] & ~own[word]) | square[part]

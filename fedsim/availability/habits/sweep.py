@@ -11,6 +11,7 @@ from fedsim.availability.habits import bursts, charging, network
 from fedsim.availability.place import Place
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
+from fedsim.population.members import propensity
 from fedsim.scenario.habits import Condition, Habits
 
 _CHUNK = 1_024  # devices that are swept at once: their arrays fit the processor's cache
@@ -75,7 +76,7 @@ def _meeting(
     if "charging" in conditions:
         sweep.add("charging", *_flat(*charging.sessions(habits.charging, clients, days, clock, draws)))
     if "network" in conditions:
-        home, work = network.access(habits.network, clients, draws)
+        home, work = network.access(habits.network, clients, propensity(clients, draws), draws)
         leave, back, work_since, work_until = network.outings(habits.network, clients, days, clock, draws)
         sweep.add("away", *_flat(leave, back))
         sweep.add("at work", *_flat(work_since, work_until))

@@ -5,6 +5,7 @@ into times, and screen uses and failures of the network are drawn only while a d
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Clients, Spells
 from fedsim.availability.civil import DAY, Civil
-from fedsim.availability.habits.bursts import PER_DAY, SLOT, Bursts, drop_outs, uses
+from fedsim.availability.habits.bursts import SLOT, Bursts, Slots, drop_outs, slots_between, uses
 from fedsim.availability.habits.charging import (
     NIGHT_AT_MOST,
     TOP_UP_AT_MOST,
@@ -22,7 +23,7 @@ from fedsim.availability.habits.charging import (
     top_up_sessions,
     weekends,
 )
-from fedsim.availability.habits.draws import deviations, keys, keys_of_run, longer
+from fedsim.availability.habits.draws import deviations, keys
 from fedsim.availability.habits.network import outing_times
 from fedsim.availability.habits.persons import (
     AT_HOME,
@@ -38,7 +39,7 @@ from fedsim.availability.habits.persons import (
     TOP_UP_WEEKEND,
     Draw,
 )
-from fedsim.common.arrays import Bits, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.compiled import compiled
 from fedsim.common.keyed import Stream
 from fedsim.common.keyed_loops import uniform_at, word_of
@@ -69,22 +70,61 @@ def spells_within(
     draws
         The stream for availability.
     """
-    charging, networked, idle = (each in habits.require for each in ("charging", "network", "idle"))
-    key = np.uint64(draws.key)
-    nights = top_ups = _NOTHING
-    outings, networks = _Outings(*_NOTHING, *_NOTHING[1:]), np.full(len(clients), AT_HOME)
-    if charging:
-        nights, top_ups = _on_charger(habits.charging, clients, since, until, clock, people, key)
-    if networked:
-        outings = _away(habits.network, clients, since, until, clock, people, key)
-        networks = people[clients, NETWORKS].astype(np.int64)
-    both = Spells(*_lasting(charging, networks, nights, top_ups, outings, since, until))
+    both = lasting_within(habits, clients, since, until, clock, people, np.uint64(draws.key))
     troubles = [_NOTHING, _NOTHING]
-    if networked:
+    if "network" in habits.require:
         troubles[0] = _going_on(drop_outs(habits.network), clients, both, since, until, clock, draws)
-    if idle:
+    if "idle" in habits.require:
         troubles[1] = _going_on(uses(habits.idle), clients, both, since, until, clock, draws)
     return Spells(*_without(both, troubles[0], troubles[1]))
+
+
+def lasting_within(
+    habits: Habits, clients: Clients, since: float, until: float, clock: Civil, people: Floats, key: np.uint64
+) -> Spells:
+    """Return when devices are on a charger with a network, as far as required, screen uses and failures left aside.
+
+    They are in the order of clients and starts. Parameters as in `spells_within`; `key` is that of the draws.
+    """
+    nights = top_ups = _NOTHING
+    outings, networks = _Outings(*_NOTHING, *_NOTHING[1:]), np.full(len(clients), AT_HOME)
+    if "charging" in habits.require:
+        nights, top_ups = _on_charger(habits.charging, clients, since, until, clock, people, key)
+    if "network" in habits.require:
+        outings = _away(habits.network, clients, since, until, clock, people, key)
+        networks = people[clients, NETWORKS].astype(np.int64)
+    return Spells(*_lasting("charging" in habits.require, networks, nights, top_ups, outings, since, until))
+
+
+class _Days(NamedTuple):
+    """Consecutive local days: which are of a weekend, and before a day that is; when they begin; keys of the draws.
+
+    They begin at clock times and at instants. `top_up_chance` are columns of the persons. The keys are those of nights
+    (d, 3), top-ups (d, 3, 4) and outings (d, 3): whether there is one, and two times.
+    """
+
+    weekend: Bools
+    before_weekend: Bools
+    midnights: Floats
+    begins: Floats
+    top_up_chance: Ints
+    night: Bits
+    top_up: Bits
+    outing: Bits
+
+
+@lru_cache(maxsize=64)
+def _days(first: int, last: int, clock: Civil) -> _Days:
+    days = np.arange(first, last + 1)
+    weekend, midnights = weekends(days), clock.midnight(days)
+    night, outing = (
+        np.array([[keys(what, day)[0] for what in draws] for day in days.tolist()])
+        for draws in ((Draw.NIGHT, Draw.NIGHT_TIME, Draw.NIGHT_LENGTH), (Draw.OUTING, Draw.LEAVE, Draw.BACK))
+    )
+    of_top_ups = (Draw.TOP_UP, Draw.TOP_UP_TIME, Draw.TOP_UP_LENGTH)
+    top_up = np.array([[keys(what, day, TOP_UPS) for what in of_top_ups] for day in days.tolist()])
+    chances = np.where(weekend, TOP_UP_WEEKEND, TOP_UP)
+    return _Days(weekend, weekends(days + 1), midnights, clock.instant(midnights), chances, night, top_up, outing)
 
 
 class _Outings(NamedTuple):
@@ -108,43 +148,25 @@ def _on_charger(
     longest = max(night.length, night.length_weekend)
     longest += LIMIT * (night.length_between_persons + night.length_between_days)
     latest = max(max(usual) + off + min(longest, NIGHT_AT_MOST), DAY + TOP_UP_AT_MOST) + _MARGIN
-    days = np.arange(clock.day(since - latest), clock.day(until - earliest) + 1)
-    weekend, before_weekend, midnights = weekends(days), weekends(days + 1), clock.midnight(days)
-    over = clock.instant(midnights) + (DAY + TOP_UP_AT_MOST + _MARGIN) < since
-    of_nights = (Draw.NIGHT, Draw.NIGHT_TIME, Draw.NIGHT_LENGTH)
-    of_top_ups = (Draw.TOP_UP, Draw.TOP_UP_TIME, Draw.TOP_UP_LENGTH)
-    nights, top_ups = _draw_sessions(
-        clients,
-        key,
-        np.array([[keys(what, day)[0] for what in of_nights] for day in days.tolist()]),
-        np.array([[keys(what, day, TOP_UPS) for what in of_top_ups] for day in days.tolist()]),
-        np.where(weekend, TOP_UP_WEEKEND, TOP_UP),
-        over | (clock.instant(midnights) >= until),
-        people,
-    )
-    who, day, u, v = nights
-    own = clients[who]
-    later = people[own, LATER] + night.between_days * deviations(u)
-    more = people[own, LONGER] + night.length_between_days * deviations(v)
-    starts, ends = night_sessions(night, before_weekend[day], midnights[day], later, more, clock)
+    days = _days(clock.day(since - latest), clock.day(until - earliest), clock)
+    nights, top_ups = _draw_sessions(clients, key, days, since - (DAY + TOP_UP_AT_MOST + _MARGIN), until, people)
+    who, day, u, v, later, more = nights
+    later, more = later + night.between_days * deviations(u), more + night.length_between_days * deviations(v)
+    starts, ends = night_sessions(night, days.before_weekend[day], days.midnights[day], later, more, clock)
     also, day, u, v = top_ups
-    return Spells(who, starts, ends), Spells(also, *top_up_sessions(charging.top_up, midnights[day], u, v, clock))
+    return Spells(who, starts, ends), Spells(also, *top_up_sessions(charging.top_up, days.midnights[day], u, v, clock))
 
 
 def _away(
     network: Network, clients: Clients, since: float, until: float, clock: Civil, people: Floats, key: np.uint64
 ) -> _Outings:
     """Return the outings on the days of the window of those who have a network somewhere."""
-    days = np.arange(clock.day(since), clock.day(until) + 1)
-    weekend, midnights = weekends(days), clock.midnight(days)
-    of_outings = (Draw.OUTING, Draw.LEAVE, Draw.BACK)
-    own_keys = np.array([[keys(what, day)[0] for what in of_outings] for day in days.tolist()])
-    chances = np.where(weekend, network.weekend.chance, network.weekday.chance)
-    who, day, u, v = _draw_outings(clients, key, own_keys, chances, people)
-    own = clients[who]
-    leaves = people[own, LEAVES] + network.between_days * deviations(u)
-    returns = people[own, RETURNS] + network.between_days * deviations(v)
-    return _Outings(who, *outing_times(network, weekend[day], midnights[day], leaves, returns, clock))
+    days = _days(clock.day(since), clock.day(until), clock)
+    who, day, u, v, leaves, returns = _draw_outings(
+        clients, key, days, network.weekend.chance, network.weekday.chance, people
+    )
+    leaves, returns = leaves + network.between_days * deviations(u), returns + network.between_days * deviations(v)
+    return _Outings(who, *outing_times(network, days.weekend[day], days.midnights[day], leaves, returns, clock))
 
 
 def _going_on(
@@ -155,87 +177,73 @@ def _going_on(
         return _NOTHING
     reach = bursts.longest + bursts.after
     first, last = int((since - reach + clock.begun) // SLOT) - 1, int((until + clock.begun) // SLOT) + 1
-    begins = np.asarray(np.arange(first, last + 1) * SLOT - clock.begun, dtype=np.float64)
-    hours = (clock.wall(begins) // 3600.0).astype(np.int64) % 24
+    slots = slots_between(bursts.begin, bursts.last, first, last, clock)
     per_day = np.array([bursts.per_day]) if bursts.spread is None else bursts.of_person(propensity(clients, draws))
     chances = -np.expm1(-(per_day[:, None] * bursts.shares / 3600.0) * SLOT)
-    begin, length = (
-        keys_of_run(what, first + clock.first_day * PER_DAY, last + clock.first_day * PER_DAY)
-        for what in (bursts.begin, bursts.last)
-    )
-    slots = _Slots(first, begins, hours, begin, length, clock.begun)
-    who, starts, u = _draw_events(clients, np.uint64(draws.key), both, slots, chances, reach)
+    who, starts, u = _draw_events(clients, np.uint64(draws.key), both, slots, clock.begun, chances, reach)
     return Spells(who, starts, bursts.ends(starts, u))
-
-
-class _Slots(NamedTuple):
-    """Consecutive slots: number of the first, when each begins, in which local hour; keys of draws; the run's start."""
-
-    first: int
-    begins: Floats
-    hours: Ints
-    begin: Bits
-    length: Bits
-    begun: float
 
 
 _Drawn = tuple[NDArray[np.intp], Ints, Floats, Floats]
 """What takes place: whose, on which of the days, and the draws of two times."""
+_OfPersons = tuple[NDArray[np.intp], Ints, Floats, Floats, Floats, Floats]
+"""The same, and how much the persons are off the usual of both times."""
 
 
 @compiled
 def _draw_sessions(
-    clients: Clients,
-    key: np.uint64,
-    night: Bits,
-    top_up: Bits,
-    top_up_chance: Ints,
-    no_top_ups: NDArray[np.bool_],
-    people: Floats,
-) -> tuple[_Drawn, _Drawn]:
-    """Draw which nights' sessions and which top-ups take place, in the order of clients and days."""
-    days, size = len(night), len(clients) * len(night)
+    clients: Clients, key: np.uint64, days: _Days, since: float, until: float, people: Floats
+) -> tuple[_OfPersons, _Drawn]:
+    """Draw which nights' sessions and which top-ups take place, in the order of clients and days.
+
+    Top-ups are those of days that begin between two instants.
+    """
+    most, size = len(days.night), len(clients) * len(days.night)
     who, of_day, u, v = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size), np.empty(size)
     also, of_days = np.empty(TOP_UPS * size, np.intp), np.empty(TOP_UPS * size, np.int64)
     start, length = np.empty(TOP_UPS * size), np.empty(TOP_UPS * size)
+    later, more = np.empty(size), np.empty(size)
     nights, top_ups = 0, 0
     for place in range(len(clients)):
         word, own = word_of(clients[place], key), people[clients[place]]
-        for day in range(days):
-            if uniform_at(word ^ night[day, 0]) < own[NIGHT]:
-                who[nights], of_day[nights] = place, day
-                u[nights], v[nights] = uniform_at(word ^ night[day, 1]), uniform_at(word ^ night[day, 2])
+        for day in range(most):
+            if uniform_at(word ^ days.night[day, 0]) < own[NIGHT]:
+                who[nights], of_day[nights], later[nights], more[nights] = place, day, own[LATER], own[LONGER]
+                u[nights], v[nights] = uniform_at(word ^ days.night[day, 1]), uniform_at(word ^ days.night[day, 2])
                 nights += 1
-            if no_top_ups[day]:
+            if not since <= days.begins[day] < until:
                 continue
             for number in range(TOP_UPS):
-                if uniform_at(word ^ top_up[day, 0, number]) < own[top_up_chance[day]]:
+                if uniform_at(word ^ days.top_up[day, 0, number]) < own[days.top_up_chance[day]]:
                     also[top_ups], of_days[top_ups] = place, day
-                    start[top_ups] = uniform_at(word ^ top_up[day, 1, number])
-                    length[top_ups] = uniform_at(word ^ top_up[day, 2, number])
+                    start[top_ups] = uniform_at(word ^ days.top_up[day, 1, number])
+                    length[top_ups] = uniform_at(word ^ days.top_up[day, 2, number])
                     top_ups += 1
     return (
-        (who[:nights], of_day[:nights], u[:nights], v[:nights]),
+        (who[:nights], of_day[:nights], u[:nights], v[:nights], later[:nights], more[:nights]),
         (also[:top_ups], of_days[:top_ups], start[:top_ups], length[:top_ups]),
     )
 
 
 @compiled
-def _draw_outings(clients: Clients, key: np.uint64, outing: Bits, chances: Floats, people: Floats) -> _Drawn:
-    """Draw who goes out on which day, of those who have a network somewhere."""
-    size = len(clients) * len(outing)
+def _draw_outings(
+    clients: Clients, key: np.uint64, days: _Days, on_weekends: float, on_weekdays: float, people: Floats
+) -> _OfPersons:
+    """Draw who goes out on which day, with chances, of those who have a network somewhere."""
+    most, size = len(days.outing), len(clients) * len(days.outing)
     who, of_day, u, v = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size), np.empty(size)
-    found = 0
+    leaves, returns, found = np.empty(size), np.empty(size), 0
     for place in range(len(clients)):
-        if people[clients[place], NETWORKS] == 0.0:
+        own = people[clients[place]]
+        if own[NETWORKS] == 0.0:
             continue
         word = word_of(clients[place], key)
-        for day in range(len(outing)):
-            if uniform_at(word ^ outing[day, 0]) < chances[day]:
-                who[found], of_day[found] = place, day
-                u[found], v[found] = uniform_at(word ^ outing[day, 1]), uniform_at(word ^ outing[day, 2])
+        for day in range(most):
+            if uniform_at(word ^ days.outing[day, 0]) < (on_weekends if days.weekend[day] else on_weekdays):
+                who[found], of_day[found], leaves[found], returns[found] = place, day, own[LEAVES], own[RETURNS]
+                u[found], v[found] = uniform_at(word ^ days.outing[day, 1]), uniform_at(word ^ days.outing[day, 2])
                 found += 1
-    return who[:found], of_day[:found], u[:found], v[:found]
+    return who[:found], of_day[:found], u[:found], v[:found], leaves[:found], returns[:found]
 
 
 @compiled
@@ -309,9 +317,30 @@ def _lasting(
 
     `networks` (n,) says where each has one; where none is required, all have one at home, and there are no outings.
     """
-    most = 8 * (int((until - since) / DAY) + 8)  # of either in the window, and more than there are
-    size, found = 4 * len(networks) + 2 * most, 0
-    who, starts, ends = np.empty(size, np.intp), np.empty(size), np.empty(size)
+    size = 4 * len(networks) + 16 * (int((until - since) / DAY) + 8)
+    while True:
+        who, starts, ends = np.empty(size, np.intp), np.empty(size), np.empty(size)
+        found = _put_lasting(charging, networks, nights, top_ups, outings, since, until, who, starts, ends)
+        if found <= size:
+            return who[:found], starts[:found], ends[:found]
+        size = found
+
+
+@compiled
+def _put_lasting(
+    charging: bool,
+    networks: Ints,
+    nights: Spells,
+    top_ups: Spells,
+    outings: _Outings,
+    since: float,
+    until: float,
+    who: NDArray[np.intp],
+    starts: Floats,
+    ends: Floats,
+) -> int:
+    """Put the times of `_lasting` into arrays as far as these reach; return how many there are."""
+    most, found = 8 * (int((until - since) / DAY) + 8), 0  # of either in the window, and more than there are
     plugged_since, plugged_until = np.empty(most), np.empty(most)
     there_since, there_until = np.empty(most), np.empty(most)
     night, top_up, outing = 0, 0, 0
@@ -322,55 +351,73 @@ def _lasting(
             top_up, plugged = _own(top_ups, top_up, client, since, until, plugged_since, plugged_until, plugged)
         outing, there = _networked(outings, outing, client, networks[client], since, until, there_since, there_until)
         plugged, there = _merged(plugged_since, plugged_until, plugged), _merged(there_since, there_until, there)
-        if found + plugged + there > size:
-            who, starts, ends, size = longer(who), longer(starts), longer(ends), 2 * size
         one, other = 0, 0
         while one < plugged and other < there:
             start, end = max(plugged_since[one], there_since[other]), min(plugged_until[one], there_until[other])
             if start < end:
-                who[found], starts[found], ends[found] = client, start, end
+                if found < len(who):
+                    who[found], starts[found], ends[found] = client, start, end
                 found += 1
             if plugged_until[one] < there_until[other]:
                 one += 1
             else:
                 other += 1
-    return who[:found], starts[:found], ends[:found]
+    return found
 
 
 @compiled
 def _draw_events(
-    clients: Clients, key: np.uint64, both: Spells, slots: _Slots, chances: Floats, reach: float
+    clients: Clients, key: np.uint64, both: Spells, slots: Slots, begun: float, chances: Floats, reach: float
 ) -> tuple[NDArray[np.intp], Floats, Floats]:
     """Return events that may touch some spells: who, start, and the draw of the length.
 
     `chances` (n, 24) or (1, 24) are those of each client, or of all, in a slot of each hour; `reach` is more than any
     event lasts.
     """
-    size, found, last, before = 4 * len(both.who) + len(slots.begins), 0, -1, -1
-    who, starts, u = np.empty(size, np.intp), np.empty(size), np.empty(size)
-    lots = np.empty(len(slots.begins))
-    word = np.uint64(0)
+    size = 4 * len(both.who) + len(slots.begins)
+    while True:
+        who, starts, u = np.empty(size, np.intp), np.empty(size), np.empty(size)
+        found = _put_events(clients, key, both, slots, begun, chances, reach, who, starts, u)
+        if found <= size:
+            return who[:found], starts[:found], u[:found]
+        size = found
+
+
+@compiled
+def _put_events(
+    clients: Clients,
+    key: np.uint64,
+    both: Spells,
+    slots: Slots,
+    begun: float,
+    chances: Floats,
+    reach: float,
+    who: NDArray[np.intp],
+    starts: Floats,
+    u: Floats,
+) -> int:
+    """Put the events of `_draw_events` into arrays as far as these reach; return how many there are."""
+    found, last, before, lots, word = 0, -1, -1, np.empty(len(slots.begins)), np.uint64(0)
     for spell in range(len(both.who)):
         place = both.who[spell]
         if place != before:
             before, last, word = place, -1, word_of(clients[place], key)
-        begin = math.floor((both.starts[spell] - reach + slots.begun) / SLOT) - 1 - slots.first
-        end = math.floor((both.ends[spell] + slots.begun) / SLOT) + 2 - slots.first
+        begin = math.floor((both.starts[spell] - reach + begun) / SLOT) - 1 - slots.first
+        end = math.floor((both.ends[spell] + begun) / SLOT) + 2 - slots.first
         begin, end = max(begin, last + 1, 0), min(end, len(lots))
         if begin >= end:
             continue
         last = end - 1
         for slot in range(begin, end):  # in a loop of its own this takes half of the time
             lots[slot] = uniform_at(word ^ slots.begin[slot])
-        if found + end - begin > size:
-            who, starts, u, size = longer(who), longer(starts), longer(u), 2 * size
         for slot in range(begin, end):
             chance = chances[place if len(chances) > 1 else 0, slots.hours[slot]]
             if lots[slot] < chance:
-                who[found], starts[found] = place, slots.begins[slot] + SLOT * (lots[slot] / chance)
-                u[found] = uniform_at(word ^ slots.length[slot])
+                if found < len(who):
+                    who[found], starts[found] = place, slots.begins[slot] + SLOT * (lots[slot] / chance)
+                    u[found] = uniform_at(word ^ slots.length[slot])
                 found += 1
-    return who[:found], starts[:found], u[:found]
+    return found
 
 
 @compiled

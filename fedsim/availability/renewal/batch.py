@@ -12,6 +12,7 @@ from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
 
 _SPELLS = 16  # of each device on average, that it pays to work out at once
+_AT_ONCE, _MOST = 1 << 16, 64  # lengths that are worked out at once, of all devices and of each
 FOREVER = 1e13  # 300,000 years: heavy tails may reach further than seconds can be told apart
 
 
@@ -155,15 +156,43 @@ class RenewalBatch(Batch):
         return clients - self._first if self._together else np.searchsorted(self._members, clients)
 
     def _advanced(self, clients: Clients, now: Standing, instant: float | Floats) -> Standing:
-        """Go on, length by length, until every device's state ends after the instant."""
+        """Go on until every device's state ends after the instant."""
         behind = (now.end <= instant).nonzero()[0]
         while len(behind):
-            number = now.number[behind] + 1
-            u = self._draws.uniforms(clients[behind], number)
-            on = ~now.on[behind]
-            end = now.end[behind] + self._process.lengths(on, u)
-            now.on[behind], now.number[behind] = on, number
-            now.end[behind] = np.where(end < FOREVER, end, np.inf)
-            limit = instant if isinstance(instant, float) else instant[behind]
-            behind = behind[now.end[behind] <= limit]
+            before, limit = now.of(behind), instant if isinstance(instant, float) else instant[behind]
+            steps = self._steps(limit - before.end)
+            after = (
+                self._after(clients[behind], before)
+                if steps == 1
+                else self._beyond(clients[behind], before, limit, steps)
+            )
+            now.put(behind, after)
+            behind = behind[after.end <= limit]
         return now
+
+    def _after(self, clients: Clients, before: Standing) -> Standing:
+        """Return where devices stand one length later."""
+        number, on = before.number + 1, ~before.on
+        end = before.end + self._process.lengths(on, self._draws.uniforms(clients, number))
+        return Standing(number, on, np.where(end < FOREVER, end, np.inf))
+
+    def _beyond(self, clients: Clients, before: Standing, limit: float | Floats, steps: int) -> Standing:
+        """Return where devices stand when the state ends after a limit (n,), or as many lengths later as steps."""
+        further, every = np.arange(1, steps + 1), np.arange(len(clients))
+        numbers, on = before.number[:, None] + further, before.on[:, None] ^ (further % 2 == 1)
+        ends = np.empty((len(clients), steps + 1))
+        ends[:, 0], ends[:, 1:] = before.end, self._process.lengths(on, self._draws.uniforms(clients[:, None], numbers))
+        np.add.accumulate(ends, axis=1, out=ends)
+        over = ends[:, 1:] > (limit if isinstance(limit, float) else limit[:, None])
+        last = np.where(over[:, -1], over.argmax(axis=1), steps - 1)  # ends never fall
+        end = ends[every, last + 1]
+        return Standing(numbers[every, last], on[every, last], np.where(end < FOREVER, end, np.inf))
+
+    def _steps(self, missing_s: Floats) -> int:
+        """Return how many lengths will probably do for most who are behind by so much, as far as memory allows.
+
+        It makes no difference to where they come out.
+        """
+        mean = (self._process.on.mean + self._process.off.mean) / 2
+        likely = float(missing_s.mean()) / mean if mean else 0.0
+        return int(max(1.0, min(1.3 * likely + 2.0, _AT_ONCE / len(missing_s), _MOST))) if likely > 1.0 else 1

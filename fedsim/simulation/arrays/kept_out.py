@@ -12,8 +12,8 @@ from fedsim.common.compiled import compiled
 Clients: TypeAlias = NDArray[np.int32]
 _DATES = 4096  # of a calendar; what is due later is looked at again when they have passed
 _PART_S = 900.0
-_NEVER = 1 << 60
-_EVERYONE = ~np.uint64(0)
+_NEVER = float(1 << 60)
+_PER_PAGE = 15
 
 
 class Calendar:
@@ -21,8 +21,10 @@ class Calendar:
 
     Parameters
     ----------
-    clients
-        How many there are.
+    due
+        (N,) when each client is due; it is looked at again and again.
+    per_date
+        How much of that makes a date.
     now
         The present date.
 
@@ -30,23 +32,31 @@ class Calendar:
     ----------
     kept
         The clients whose date has not come.
+
+    Notes
+    -----
+    Who is due at a date stands on pages, of which each begins with the number of the next one. All but the first of a
+    date are full, and what is due for ever is on none.
     """
 
-    def __init__(self, clients: int, now: int) -> None:
-        self._now = now
-        self._heads = np.full(_DATES, -1, dtype=np.int32)  # the first client of each date
-        self._next = np.empty(clients, dtype=np.int32)  # and who follows after each
-        self.kept: Bits = np.zeros(words_for(clients), dtype=np.uint64)
+    def __init__(self, due: Ints | Floats, per_date: float, now: int) -> None:
+        self._due, self._per_date, self._now = due, per_date, now
+        pages = len(due) // _PER_PAGE + _DATES + 1
+        self._dates = np.zeros((_DATES, 2), dtype=np.int32)  # of each the first page, and how many are on it
+        self._dates[:, 0] = -1
+        self._pages = np.empty((pages, 1 + _PER_PAGE), dtype=np.int32)
+        self._free = np.array((-1, 0), dtype=np.int32)  # the first page that is free again, and the first new one
+        self.kept: Bits = np.zeros(words_for(len(due)), dtype=np.uint64)
 
-    def add(self, clients: Ints, dates: Ints) -> None:
-        """Put clients (n,) with their dates (n,) down; dates that have come are left out, and who is there stays."""
-        _add(clients, dates, self._now, self._heads, self._next, self.kept)
+    def add(self, clients: Ints) -> None:
+        """Put clients (n,) down; those whose date has come are left out, and who is there stays."""
+        _add(clients, self._due, self._per_date, self._now, self._dates, self._pages, self._free, self.kept)
 
-    def go_to(self, now: int, dates: Ints | Floats, per_date: float) -> None:
-        """Let out whose date has come, given when each client (N,) is due and how much of that makes a date."""
+    def go_to(self, now: int) -> None:
+        """Let out whose date has come."""
         if now > self._now:
-            first = max(self._now + 1, now - len(self._heads) + 1)
-            _let_out(first, now, dates, per_date, self._heads, self._next, self.kept)
+            first = max(self._now + 1, now - _DATES + 1)
+            _let_out(first, now, self._due, self._per_date, self._dates, self._pages, self._free, self.kept)
             self._now = now
 
 
@@ -62,52 +72,97 @@ class KeptOut:
     """
 
     def __init__(self, free_round: Ints, free_s: Floats, number: int, now_s: float) -> None:
-        self._free_round, self._free_s = free_round, free_s
-        self._by_round = Calendar(len(free_round), number)
-        self._by_time = Calendar(len(free_s), int(now_s // _PART_S))
+        self._by_round = Calendar(free_round, 1.0, number)
+        self._by_time = Calendar(free_s, _PART_S, int(now_s // _PART_S))
         self._bits: Bits = np.empty_like(self._by_round.kept)
         self.add(np.arange(len(free_round)))
 
     def add(self, clients: Ints) -> None:
         """Take note of when clients (n,) are let in."""
-        self._by_round.add(clients, self._free_round[clients])
-        self._by_time.add(clients, (self._free_s[clients] // _PART_S).clip(max=_NEVER).astype(np.int64))
+        self._by_round.add(clients)
+        self._by_time.add(clients)
 
     def with_impossible(self, possible: Bits, number: int, now_s: float) -> Bits:
         """Return who is kept out, and who is not among those that are possible; the next call writes over it."""
-        self._by_round.go_to(number, self._free_round, 1.0)
-        self._by_time.go_to(int(now_s // _PART_S), self._free_s, _PART_S)
-        np.bitwise_xor(possible, _EVERYONE, out=self._bits)
-        self._bits |= self._by_round.kept
-        self._bits |= self._by_time.kept
+        self._by_round.go_to(number)
+        self._by_time.go_to(int(now_s // _PART_S))
+        _either(possible, self._by_round.kept, self._by_time.kept, self._bits)
         return self._bits
 
 
 @compiled
-def _add(clients: Ints, dates: Ints, now: int, heads: Clients, following: Clients, kept: Bits) -> None:
-    for place in range(len(clients)):
-        client, date = clients[place], dates[place]
+def _either(possible: Bits, one: Bits, other: Bits, bits: Bits) -> None:
+    for word in range(len(bits)):
+        bits[word] = ~possible[word] | one[word] | other[word]
+
+
+@compiled
+def _date(due: float, per_date: float) -> float:
+    """Return the date of what is due, rounded down exactly."""
+    date = float(np.floor(due / per_date))
+    return date - 1.0 if date * per_date > due else date
+
+
+@compiled
+def _put_down(client: int, date: int, dates: NDArray[np.int32], pages: NDArray[np.int32], free: Clients) -> None:
+    own = dates[date % len(dates)]
+    if own[0] < 0 or own[1] == _PER_PAGE:
+        page = free[0]
+        if page < 0:
+            page = free[1]
+            free[1] += 1
+        else:
+            free[0] = pages[page, 0]
+        pages[page, 0] = own[0]
+        own[0], own[1] = page, 0
+    own[1] += 1
+    pages[own[0], own[1]] = client
+
+
+@compiled
+def _add(
+    clients: Ints,
+    due: Ints | Floats,
+    per_date: float,
+    now: int,
+    dates: NDArray[np.int32],
+    pages: NDArray[np.int32],
+    free: Clients,
+    kept: Bits,
+) -> None:
+    for client in clients:
+        date = _date(float(due[client]), per_date)
         if date > now and not has(kept, client):
             put(kept, client)
             if date < _NEVER:
-                following[client] = heads[date % len(heads)]
-                heads[date % len(heads)] = client
+                _put_down(client, int(date), dates, pages, free)
 
 
 @compiled
 def _let_out(
-    first: int, now: int, dates: Ints | Floats, per_date: float, heads: Clients, following: Clients, kept: Bits
+    first: int,
+    now: int,
+    due: Ints | Floats,
+    per_date: float,
+    dates: NDArray[np.int32],
+    pages: NDArray[np.int32],
+    free: Clients,
+    kept: Bits,
 ) -> None:
+    later = np.empty(_PER_PAGE)
     for each in range(first, now + 1):
-        client = heads[each % len(heads)]
-        heads[each % len(heads)] = -1
-        while client >= 0:
-            after, due = following[client], dates[client] // per_date
-            if due >= _NEVER:
-                pass
-            elif int(due) > now:
-                following[client] = heads[int(due) % len(heads)]
-                heads[int(due) % len(heads)] = client
-            else:
-                remove(kept, client)
-            client = after
+        page, count = dates[each % len(dates)]
+        dates[each % len(dates), 0] = -1
+        while page >= 0:
+            own = pages[page]
+            for place in range(count):  # the memory of all is waited for together
+                later[place] = due[own[1 + place]]
+            for place in range(count):
+                client, date = own[1 + place], _date(later[place], per_date)
+                if date <= now:
+                    remove(kept, client)
+                elif date < _NEVER:
+                    _put_down(client, int(date), dates, pages, free)
+            after = own[0]
+            own[0], free[0] = free[0], page
+            page, count = after, _PER_PAGE

@@ -47,6 +47,7 @@ class ArrayRoster:
         self._excludes = False  # whether a cool-down has ever kept anybody out
         self._busy: Ints = np.empty(0, dtype=np.int64)
         self._busy_until_s = np.empty(0)
+        self._last_busy_s = 0.0  # when the last of them ends
         self._number = -1
         self._excluded_share = 0.0
         self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
@@ -65,6 +66,7 @@ class ArrayRoster:
         still = self._busy_until_s > now
         self._busy = np.concatenate([self._busy[still], clients])
         self._busy_until_s = np.concatenate([self._busy_until_s[still], ends_s])
+        self._last_busy_s = float(self._busy_until_s.max(initial=now))
         self._free_s[clients] = ends_s
         self._at = None
 
@@ -91,12 +93,13 @@ class ArrayRoster:
         """Go on from what `state` returned."""
         self._free_round, self._free_s, self._excludes = state["free_round"], state["free_s"], True
         self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
+        self._last_busy_s = float(self._busy_until_s.max(initial=0.0))
         self._kept_out = self._barred = None
 
     @property
     def last_end_s(self) -> float:
         """When the last session that has been started ends."""
-        return float(self._busy_until_s.max(initial=self._clock.now))
+        return max(self._last_busy_s, self._clock.now)
 
     def eligible(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is eligible."""
@@ -140,9 +143,12 @@ class ArrayRoster:
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
-        answer: Bools = self._free_s[clients] <= self._clock.now
         if not self._excludes and self._number >= 0:
+            if self._last_busy_s <= self._clock.now:
+                return np.ones(len(clients), dtype=np.bool_)
+            answer: Bools = self._free_s[clients] <= self._clock.now
             return answer
+        answer = self._free_s[clients] <= self._clock.now
         return answer & (self._free_round[clients] <= self._number)
 
     def all_eligible(self) -> Bools:
