@@ -46,31 +46,88 @@ def contributions(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> 
     clients
         N.
     """
-    count, last = np.zeros(clients, dtype=np.int64), np.full(clients, -1, dtype=np.int64)
-    least: tuple[int, int, int] | None = None  # rounds between, round, client
+    count, separations = np.zeros(clients, dtype=np.int64), Separations(clients)
     for part in slices(participations, "round", "client", "outcome", "staleness"):
-        taken = part.filter(outcome="reported").select(
-            "client", at=pl.col("round") + pl.col("staleness").fill_null(0).cast(pl.Int64)
-        )
-        client, at = _ordered(*(taken[name].to_numpy().astype(np.int64) for name in ("client", "at")))
-        count += np.bincount(client, minlength=clients)
-        again = np.concatenate([np.zeros(1, dtype=bool), client[1:] == client[:-1]])[: len(client)]
-        before = np.where(again, np.concatenate([[-1], at[:-1]])[: len(at)], last[client])
-        between = np.where(before >= 0, at - before, np.iinfo(np.int64).max)
-        if len(at):
-            place = int(between.argmin())
-            if before[place] >= 0 and (least is None or between[place] < least[0]):
-                least = int(between[place]), int(at[place]), int(client[place])
-            last[client] = at  # the last one of a client stands last
-    apart, at_round, by = least or (None, -1, -1)
+        taken = part.filter(outcome="reported")
+        client = taken["client"].to_numpy()
+        np.add.at(count, client, 1)
+        separations.add(client, taken["round"].to_numpy(), taken["staleness"].fill_null(0).cast(pl.Int64).to_numpy())
     whom = int(count.argmax())
-    return Contributions(int(count[whom]), whom, apart, by, at_round, int(last.max(initial=-1)))
+    return Contributions(
+        most=int(count[whom]),
+        most_client=whom,
+        least_separation=separations.least,
+        least_client=separations.client,
+        least_round=separations.at_round,
+        last_round=separations.last_round,
+    )
+
+
+class Separations:
+    """Finds the fewest rounds from one contribution of a client to its next.
+
+    Parameters
+    ----------
+    clients
+        N.
+
+    Attributes
+    ----------
+    least, client, at_round
+        As in `Contributions`, with the client and the round that they are of.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.least: int | None = None
+        self.client, self.at_round = -1, -1
+        self._last: Ints = np.full(clients, -1, dtype=np.int64)
+        self._prompt = True  # all so far were taken in the round of their selection
+
+    @property
+    def last_round(self) -> int:
+        """The last round with a contribution, -1 for none."""
+        return int(self._last.max(initial=-1))
+
+    def add(self, client: Ints, number: Ints, staleness: Ints) -> None:
+        """Take the next contributions, in the order of selection.
+
+        Parameters
+        ----------
+        client, number, staleness
+            Who contributed, the round of the selection, and by how many rounds it was late (negative is none).
+        """
+        if not len(client):
+            return
+        client, at = _ordered(client, number + np.maximum(staleness, 0))
+        again = np.concatenate([np.zeros(1, dtype=bool), client[1:] == client[:-1]])
+        before = np.where(again, np.concatenate([[-1], at[:-1]]), self._last[client])
+        between = np.where(before >= 0, at - before, np.iinfo(np.int64).max)
+        place = int(between.argmin())
+        if before[place] >= 0 and (self.least is None or between[place] < self.least):
+            self.least, self.at_round, self.client = int(between[place]), int(at[place]), int(client[place])
+        self._last[client] = at  # the last one of a client stands last
+
+    def within_reach(self, staleness: Ints, gap: Ints) -> bool:
+        """Say whether one of the next contributions may come sooner after another than any before.
+
+        One that is prompt, as all before it, comes no sooner than its gap since the client's last selection.
+
+        Parameters
+        ----------
+        staleness, gap
+            Of the next sessions, those that do not contribute included; negative is none.
+        """
+        self._prompt &= int(staleness.max(initial=0)) <= 0
+        sooner = gap >= 0 if self.least is None else (gap >= 0) & (gap < self.least)
+        return not self._prompt or bool(sooner.any())
+
+    def go_on(self, client: Ints, number: Ints) -> None:
+        """Take the next contributions, of which none is `within_reach`."""
+        self._last[client] = number  # the last one of a client stands last
 
 
 def _ordered(client: Ints, at: Ints) -> tuple[Ints, Ints]:
     """Return clients and rounds in the order of both: as one number each, they are sorted several times faster."""
-    if not len(client):
-        return client, at
     first = int(at.min())
     bits = np.int64(int(at.max() - first).bit_length())
     both = np.sort((client << bits) | (at - first))

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
+from fedsim.common.parquet_join import OtherLayoutError, join_groups
 from fedsim.common.row_groups import ROWS
 
 UNREADABLE: Final = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -87,10 +88,14 @@ def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataF
         raise RunError(f"{path} cannot be read: {first}; {remedy}") from None
 
 
-def join_tables(path: Path, parts: list[Path]) -> None:
+def join_tables(path: Path, parts: Sequence[Path]) -> None:
     """Write a table that lies in several files, in their order, as one: the same bytes as if it had been in memory."""
     with _whole(path) as partial:
-        pl.scan_parquet(parts, glob=False).sink_parquet(partial, compression="zstd", row_group_size=ROWS)
+        try:
+            with partial.open("wb") as file:
+                join_groups(parts, file, ROWS)
+        except OtherLayoutError:
+            pl.scan_parquet(list(parts), glob=False).sink_parquet(partial, compression="zstd", row_group_size=ROWS)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

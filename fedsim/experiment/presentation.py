@@ -6,19 +6,57 @@ A report is made from a run directory and imports nothing of this room. But whoe
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fedsim.analysis.tally import Watch
+from fedsim.population import Population
+
+if TYPE_CHECKING:
+    from fedsim.report.gathered import Gatherer
+
+
+class Watching:
+    """Gathers what the page shows of the participations of a run while they are measured.
+
+    Attributes
+    ----------
+    gatherer
+        What has gathered it; None before anything is measured.
+    """
+
+    def __init__(self, population: Population) -> None:
+        self._population = population
+        self.gatherer: Gatherer | None = None
+
+    def begin(self, transitions: pl.DataFrame | None) -> Watch:
+        """Return what is given the participations; `transitions` are of the clients whose sessions the page shows."""
+        from fedsim.report.gathered import gatherer_of
+
+        chosen = [] if transitions is None else transitions["client"].unique().to_list()
+        self.gatherer = gatherer_of(self._population, chosen)
+        return self.gatherer.add
 
 
 def write_report(
-    directory: Path, page: Path | None = None, *, plugins: bool = False, tell: Callable[[str], None] = lambda _: None
+    directory: Path,
+    page: Path | None = None,
+    *,
+    plugins: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+    watching: "Watching | None" = None,
 ) -> Path:
     """Write the report of a run directory: into it, or elsewhere; return the page.
 
     Charts of the scenario's own are drawn if `plugins` may run; `tell` is told which of them failed, and why. Errors
-    are those of `fedsim.report.write_report`.
+    are those of `fedsim.report.write_report`. What was `watching` the measurement has seen the
+    participations, which are not read again.
     """
     from fedsim import report
 
-    return report.write_report(directory, page, plugins=plugins, tell=tell)
+    gathered = None if watching is None or watching.gatherer is None else watching.gatherer.gathered()
+    return report.write_report(directory, page, plugins=plugins, tell=tell, gathered=gathered)
 
 
 def notebook_html(directory: Path) -> str:

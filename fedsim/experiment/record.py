@@ -12,7 +12,7 @@ from fedsim.common.locked import sole_writer
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, open_finished
 from fedsim.experiment.preflight import notes_of, preflight
-from fedsim.experiment.presentation import write_report
+from fedsim.experiment.presentation import Watching, write_report
 from fedsim.experiment.run import evaluate, telling
 from fedsim.experiment.run_directory import (
     Provenance,
@@ -132,10 +132,12 @@ def _record(
         ended_s = journal.ended_s
         journal.check_tables(directory)
     with _saying_how_to_go_on(again):
-        outcome = evaluate(scenario, population, stored_log(directory, ended_s), 0, report)
+        watching = Watching(population)
+        outcome = evaluate(scenario, population, stored_log(directory, ended_s), 0, report, watching.begin)
         origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
         write_run(directory, outcome, origin, there=TABLES)
-        return _report(directory, scenario, report, tell)
+        del outcome  # the page is drawn from the directory
+        return _report(directory, scenario, report, tell, watching)
 
 
 def _command_to_go_on(directory: Path, provenance: Provenance) -> str:
@@ -157,9 +159,11 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
         raise afterwards from error
 
 
-def _report(directory: Path, scenario: Scenario, report: Report, tell: Tell) -> Recording:
+def _report(
+    directory: Path, scenario: Scenario, report: Report, tell: Tell, watching: Watching | None = None
+) -> Recording:
     report("drawing the report", 0.0)
-    page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell)
+    page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell, watching=watching)
     for leftover in directory.glob(".*.partial"):
         remove(leftover)  # of a run that was killed
     remove(directory / UNFINISHED)

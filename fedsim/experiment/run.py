@@ -2,14 +2,17 @@
 
 import os
 import time
+from collections.abc import Callable
 
 import numpy as np
+import polars as pl
 
 from fedsim.analysis.available_time import available_time
-from fedsim.analysis.metrics import measure
+from fedsim.analysis.metrics import measure, tally_of
 from fedsim.analysis.metrics.own import own_metrics
 from fedsim.analysis.metrics.view import Setting
 from fedsim.analysis.participation import clients_table
+from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
@@ -101,19 +104,27 @@ def telling(scenario: Scenario, report: Report) -> Progress:
 
 
 def evaluate(
-    scenario: Scenario, population: Population, log: Recorded, replicate: int = 0, report: Report = silent
+    scenario: Scenario,
+    population: Population,
+    log: Recorded,
+    replicate: int = 0,
+    report: Report = silent,
+    watched_by: Callable[[pl.DataFrame | None], Watch] | None = None,
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
-    Parameters and errors are those of `simulate`; the participations are read some rows at a time.
+    Parameters and errors are those of `simulate`; the participations are read some rows at a time. `watched_by` is told
+    the transitions, if the scenario chooses devices whose are recorded, and returns what is given each of these parts.
     """
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
-    clients = clients_table(population, log.participations, pi, method)
-    available = available_time(scenario, population, log.ended_s, replicate)
-    metrics = measure(log, clients, setting_of(scenario, population), own_metrics(scenario), available)
     chosen = scenario.records.transitions
     transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate) if chosen else None
+    setting = setting_of(scenario, population)
+    tallies = tally_of(log, setting, None if watched_by is None else watched_by(transitions))
+    clients = clients_table(population, tallies.run.counts, pi, method)
+    available = available_time(scenario, population, log.ended_s, replicate)
+    metrics = measure(log, clients, setting, tallies, own_metrics(scenario), available)
     study = scenario.theory.convergence
     convergence = None if study is None else convergence_table(scenario, population, study)
     learning = None

@@ -2,6 +2,7 @@
 
 import hashlib
 
+import numpy as np
 import polars as pl
 
 from fedsim.common.row_groups import ROWS, slices
@@ -33,7 +34,7 @@ def _of_column(digest: "hashlib._Hash", table: pl.DataFrame | pl.LazyFrame, name
     else:
         return full
     for part in slices(table, name):
-        digest.update(part[name].is_null().to_numpy().tobytes())
+        digest.update(part[name].is_null().to_numpy().data)
     for number, part in enumerate(slices(table, name)):
         _add(digest, part[name], number)
     return digest
@@ -42,7 +43,8 @@ def _of_column(digest: "hashlib._Hash", table: pl.DataFrame | pl.LazyFrame, name
 def _add(digest: "hashlib._Hash", values: pl.Series, number: int) -> None:
     """Add the values of a slice of a column, the one of this number."""
     if values.dtype == pl.String:
-        joined: str = values.fill_null("").str.join("\0").item()
-        digest.update(("\0" * bool(number) + joined).encode())
+        joined: bytes = values.fill_null("").str.join("\0").cast(pl.Binary).item()
+        digest.update(b"\0" * bool(number))
+        digest.update(joined)
     else:
-        digest.update(values.fill_null(0).to_numpy().tobytes())
+        digest.update(np.ascontiguousarray(values.fill_null(0).to_numpy()).data)

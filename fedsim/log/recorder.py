@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Bools, Ints
+from fedsim.common.row_groups import ROWS
 from fedsim.log.columns import Arrays, Columns, part_of, within
 from fedsim.log.spool import Spool
 from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
@@ -19,7 +20,7 @@ _NAMES = pl.Series(["", *SESSION_OUTCOMES], dtype=pl.String)
 _TALLIED = {CODES[outcome]: outcome for outcome in ("reported", "dropped", "late")}
 _CODES_TALLIED = max(_TALLIED) + 1
 _NOBODY = dict.fromkeys(("selected", *_TALLIED.values()), 0)
-_SETTLE = 1 << 16  # rows that are passed on together
+_SETTLE = ROWS  # participations that are passed on together; or a quarter as many rounds, where there are fewer
 
 
 class Recorder:
@@ -36,7 +37,8 @@ class Recorder:
     counted
         What the gauges count apart: names of a group and of a time zone that its clients live in.
     spool
-        Takes the rows whose rounds are closed and whose sessions have ended.
+        Takes the rows whose rounds are closed and whose sessions have ended; participations in whole row groups, until
+        `settle` passes on the rest.
     staleness
         Of every session whose staleness is not told: 0 in synchronous rounds, None where only reports have one.
     """
@@ -53,7 +55,7 @@ class Recorder:
             usual, opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8", **counts
         )
         usual = {"ended_s": math.nan, "outcome": RUNNING, "staleness": -1 if staleness is None else staleness}
-        numbers = dict.fromkeys(("round", "client", "position", "gap", "staleness"), "i8")
+        numbers = dict.fromkeys(("round", "client", "position", "gap", "staleness"), "i4")
         self._rows = Columns(usual, selected_s="f8", ended_s="f8", outcome="i1", **numbers)
         self._gauges: list[tuple[float, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
@@ -77,7 +79,7 @@ class Recorder:
     def select(self, number: int, clients: Ints, selected_s: float, eligible: int | None = None) -> int:
         """Begin the participations' rows of a selection in the open round and return the index of the first."""
         count = len(clients)
-        last = self.last_round(clients)
+        last = self._last_round[clients]
         self._last_round[clients] = number
         if math.isnan(self._rounds.of(number, "selected_s")):
             self._rounds.put(number, "selected_s", selected_s)
@@ -134,8 +136,8 @@ class Recorder:
         self._rounds.put(self.closed, "closed_s", closed_s)
         self._rounds.put(self.closed, "outcome", outcome)
         self.closed += 1
-        if self._rows.waiting + self._rounds.waiting >= _SETTLE:
-            self.settle()
+        if self._rows.waiting >= _SETTLE or self._rounds.waiting >= _SETTLE // 4:
+            self._pass_on()
 
     def gauge(self, time_s: float, counts: Ints) -> None:
         """Note the counts (3, n) of available and eligible clients and of those in a session."""
@@ -166,10 +168,20 @@ class Recorder:
 
     def settle(self) -> None:
         """Pass on the rounds that are closed and have no session running, up to the first that is not so."""
+        self._pass_on(everything=True)
+
+    def _pass_on(self, *, everything: bool = False) -> None:
+        """Pass on what is settled: everything, or once there are enough of them, whole row groups and all rounds."""
         until = min(self._running, default=self.closed)
+        number = self._rows.get("round")
+        rows = int(np.searchsorted(number, number.dtype.type(until)))
+        if not everything:
+            rows -= rows % _SETTLE
+            if not rows and until - self._rounds.first < _SETTLE // 4:
+                return
         rounds = self._rounds.take(until)
-        rows = self._rows.take(self._rows.first + int(np.searchsorted(self._rows.get("round"), until)))
-        self._spool.add(_rounds_table(rounds, until), _participations_table(rows), self._gauges_table())
+        participations = _participations_table(self._rows.take(self._rows.first + rows))
+        self._spool.add(_rounds_table(rounds, until), participations, self._gauges_table())
         self._gauges.clear()
 
     def _gauges_table(self) -> pl.DataFrame:
@@ -201,15 +213,18 @@ def _rounds_table(rounds: Arrays, until: int) -> pl.DataFrame:
 
 
 def _participations_table(rows: Arrays) -> pl.DataFrame:
+    rounds = pl.Series(rows["round"]).cast(pl.Int64)
     columns = {
-        **{name: rows[name] for name in ("round", "client", "position", "selected_s", "ended_s")},
+        "round": rounds,
+        **{name: rows[name] for name in ("client", "position", "selected_s", "ended_s")},
         "outcome": _NAMES.gather(rows["outcome"]),
         "gap": _some(rows["gap"], rows["gap"] >= 0),
-        "version": rows["round"],  # everyone downloads the newest model
+        "version": rounds,  # everyone downloads the newest model
         "staleness": _some(rows["staleness"], rows["staleness"] >= 0),
     }
     return pl.DataFrame(columns, schema=PARTICIPATIONS)
 
 
 def _some(values: Ints, known: Bools) -> pl.Series:
-    return pl.Series(values).set(pl.Series(~known), None)
+    found = pl.Series(values)
+    return found if known.all() else found.set(pl.Series(~known), None)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -90,6 +91,11 @@ class FinishedRun:
         closed = self.rounds["closed_s"].max()
         return float(closed) if isinstance(closed, int | float) else 0.0
 
+    @cached_property
+    def groups(self) -> int:
+        """How many groups the clients are of."""
+        return self.clients["group"].n_unique()
+
     @property
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
@@ -102,8 +108,8 @@ class FinishedRun:
         return None if isinstance(server, BufferedServer) else server.wanted
 
 
-def read_run(directory: Path) -> FinishedRun:
-    """Read a run directory.
+def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
+    """Read a run directory; what was gathered of its participations already is not gathered again.
 
     Raises
     ------
@@ -125,7 +131,7 @@ def read_run(directory: Path) -> FinishedRun:
     chosen = [] if transitions is None else transitions["client"].unique().to_list()
     with _reading(participations):
         scan = _scan(participations, _PARTICIPATIONS)
-        gathered = gather(scan, clients, chosen)
+        gathered = gathered or gather(scan, clients, chosen)
     figures = read_figures(directory / "metrics.json")
     run = FinishedRun(
         name=name,

@@ -2,18 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.row_groups import slices
+from fedsim.log import PARTICIPATIONS
+from fedsim.population import Population, residence
 from fedsim.report.binning import POINTS
 
 SLOT = 900.0
 """Seconds into which the starts of sessions are gathered: the offset of every time zone is a multiple of it."""
 
+_HOME = ("group", "time_zone")
+_BITS, _MIDDLE = 40, 1 << 39
+_DENSE = 1 << 20
+"""Pairs that are counted in an array with a place for each, and that are held before they are put together."""
+_MANY = 100
 _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome", "gap")
 
 
@@ -60,61 +67,193 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
     polars.exceptions.PolarsError, OSError
         The table cannot be read.
     """
-    home = ["group", "time_zone"]
     # What is known of each client is looked up by its row: a join would go through all clients for every part.
-    homes = clients.select(home).unique().with_row_index("home")
-    of_client = clients.select("client", "separation", *home).sort("client")
-    of_client = of_client.join(homes, on=home, how="left", nulls_equal=True, maintain_order="left")
-    client, separation, number = (of_client[name].to_numpy() for name in ("client", "separation", "home"))
-    numbered = bool((client == np.arange(len(client))).all())
-    first_s = np.full(len(client), np.inf)
-    parts = slices(participations, *_NEEDED)
-    sums: list[pl.DataFrame] = []
-    # An empty part first, so that there are tables, with their types, however few participations there are.
-    for part in chain([participations.select(_NEEDED).head(0).collect()], parts):
-        row, found = _rows(client, part["client"].to_numpy(), numbered=numbered)
-        everyone = bool(found.all())
-        known = part.select("gap", "selected_s", slot=(pl.col("selected_s") / SLOT).floor().cast(pl.Int64))
-        known = known if everyone else known.filter(found)
-        known = known.with_columns(separation=separation[row], home=number[row])
-        np.minimum.at(first_s, row, known["selected_s"].fill_null(np.inf).to_numpy())
-        more = [
-            part.group_by("outcome").len(),
-            known.select("separation", "gap").drop_nulls("gap").group_by("separation", "gap").len(),
-            known.select("home", "slot").drop_nulls("slot").group_by("home", "slot").len(),
-            (part.clear() if everyone else part.filter(~found))
-            .drop_nulls("selected_s")
-            .group_by("client")
-            .agg(first_s=pl.col("selected_s").min()),
-            part.filter(pl.col("client").is_in(list(chosen))).select(_NEEDED[:-1]),
-        ]
-        both = [pl.concat(pair) for pair in zip(sums, more, strict=True)] if sums else more
-        sums = [
-            *(table.group_by(table.columns[:-1]).agg(pl.col("len").sum()) for table in both[:3]),
-            both[3].group_by("client").agg(pl.col("first_s").min()),
-            both[4],
-        ]
-    outcomes, gaps, starts, strangers, sessions = sums
-    firsts = np.concatenate([first_s[np.isfinite(first_s)], strangers["first_s"].to_numpy()])
-    return Gathered(
-        outcomes.sort("outcome"),
-        gaps.sort("separation", "gap"),
-        starts.join(homes, on="home").select(*home, "slot", "len").sort(*home, "slot"),
-        pl.DataFrame({"first_s": np.sort(firsts)}),
-        sessions.sort("client", "round"),
+    homes = clients.select(_HOME).unique()
+    of_client = clients if _numbered(clients["client"].to_numpy()) else clients.sort("client")
+    home = None
+    if len(homes) > 1:
+        numbers = homes.with_row_index("home")
+        joined = of_client.select(_HOME).join(numbers, on=_HOME, how="left", nulls_equal=True, maintain_order="left")
+        home = joined["home"].cast(pl.Int64).to_numpy()
+    empty = participations.select(_NEEDED).head(0).collect()
+    client, separation = (of_client[name].to_numpy() for name in ("client", "separation"))
+    gatherer = Gatherer(client, separation, homes, home, chosen, empty)
+    for part in slices(participations, *_NEEDED):
+        gatherer.add(part)
+    return gatherer.gathered()
+
+
+def gatherer_of(population: Population, chosen: Sequence[int]) -> "Gatherer":
+    """Return what gathers the participations of a population as they are measured, and some clients' sessions."""
+    living = residence(population)
+    names = (
+        [population.group_names[each] for each in living.group],
+        [population.zone_names[each] for each in living.zone],
+    )
+    return Gatherer(
+        np.arange(len(population)),
+        population.separation,
+        pl.DataFrame(dict(zip(_HOME, names, strict=True)), schema=dict.fromkeys(_HOME, pl.String)),
+        living.of_client if len(living.group) > 1 else None,
+        chosen,
+        pl.DataFrame(schema={name: PARTICIPATIONS[name] for name in _NEEDED}),
     )
 
 
-def _rows(clients: Ints, those: Ints, *, numbered: bool) -> tuple[Ints, Bools]:
-    """Return the rows of those clients that are in an ascending column of clients, and which of them are.
+class Gatherer:
+    """Gathers participations, part by part.
 
-    `numbered` says that the clients are numbered from 0 on without a gap, each in the row of its number.
+    Parameters
+    ----------
+    client, separation, home
+        (N,) numbers of the clients in ascending order, their separations, and which of the homes is theirs; None where
+        there is one.
+    homes
+        ``group``, ``time_zone`` of each home.
+    chosen
+        Clients whose sessions are wanted one by one.
+    empty
+        No participations, for the types of their columns.
     """
+
+    def __init__(
+        self,
+        client: Ints,
+        separation: Ints,
+        homes: pl.DataFrame,
+        home: Ints | None,
+        chosen: Sequence[int],
+        empty: pl.DataFrame,
+    ) -> None:
+        self._client, self._numbered, self._chosen = client, _numbered(client), list(chosen)
+        self._separations = np.sort(pl.Series(separation).unique().to_numpy())
+        self._kind = np.searchsorted(self._separations, separation) if len(self._separations) > 1 else None
+        self._homes, self._home = homes.with_row_index("home"), home
+        self._first_s = np.full(len(client), np.inf)
+        self._gaps, self._starts = _Pairs(len(self._separations)), _Pairs(len(homes))
+        # The tables have their types, however few participations there are.
+        self._outcomes, self._strangers = [_outcomes(empty["outcome"])], [_strangers(empty)]
+        self._sessions = [empty.select(_NEEDED[:-1])]
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the next participations."""
+        row, known = _rows(self._client, part["client"].to_numpy(), numbered=self._numbered)
+        self._outcomes.append(_outcomes(part["outcome"]))
+        if self._chosen:
+            self._sessions.append(part.filter(pl.col("client").is_in(self._chosen)).select(_NEEDED[:-1]))
+        if known is not None:
+            self._strangers.append(_strangers(part.filter(~known)))
+            part = part.filter(known)
+        slot = (part["selected_s"] / SLOT).floor().cast(pl.Int64)
+        self._gaps.add(None if self._kind is None else self._kind[row], part["gap"])
+        self._starts.add(None if self._home is None else self._home[row], slot)
+        np.minimum.at(self._first_s, row, part["selected_s"].fill_null(np.inf).to_numpy())
+        if len(self._outcomes) > _MANY:
+            self._outcomes, self._strangers = [_summed(self._outcomes)], [_earliest(self._strangers)]
+
+    def gathered(self) -> Gathered:
+        """Return what was gathered."""
+        known = self._first_s[np.isfinite(self._first_s)]
+        firsts = np.concatenate([known, _earliest(self._strangers)["first_s"].to_numpy()])
+        of_kind, gap, often = self._gaps.counts()
+        of_home, slot, begun = self._starts.counts()
+        return Gathered(
+            _summed(self._outcomes).sort("outcome"),
+            pl.DataFrame({"separation": self._separations[of_kind], "gap": gap, "len": often}),
+            pl.DataFrame({"home": of_home, "slot": slot, "len": begun}, schema_overrides={"home": pl.UInt32})
+            .join(self._homes, on="home")
+            .select(*_HOME, "slot", "len")
+            .sort(*_HOME, "slot"),
+            pl.DataFrame({"first_s": np.sort(firsts)}),
+            pl.concat(self._sessions).sort("client", "round"),
+        )
+
+
+def _numbered(client: Ints) -> bool:
+    """Say whether clients are numbered from 0 on without a gap, each in the row of its number."""
+    return bool((client == np.arange(len(client))).all())
+
+
+def _outcomes(outcome: pl.Series) -> pl.DataFrame:
+    """Count how often each text stands in a column: most are alike, so the others are few."""
+    most = outcome.eq_missing("reported")
+    others = outcome.filter(~most).alias("outcome").to_frame().group_by("outcome").len()
+    taken = pl.DataFrame({"outcome": ["reported"], "len": [most.sum()]}, schema=others.schema)
+    return pl.concat([taken.filter(pl.col("len") > 0), others])
+
+
+def _summed(outcomes: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(outcomes).group_by("outcome").agg(pl.col("len").sum())
+
+
+def _strangers(part: pl.DataFrame) -> pl.DataFrame:
+    """Return when each client of some participations took part first."""
+    return part.drop_nulls("selected_s").group_by("client").agg(first_s=pl.col("selected_s").min())
+
+
+def _earliest(strangers: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(strangers).group_by("client").agg(pl.col("first_s").min())
+
+
+class _Pairs:
+    """Counts pairs of a kind, of so many from 0 on, and a whole number; with one kind it need not be said."""
+
+    def __init__(self, kinds: int) -> None:
+        self._kinds = kinds
+        self._waiting: list[tuple[Ints, Ints]] = []  # pairs as one number each, and how often they came
+        self._held = 0
+
+    def add(self, kind: Ints | None, values: pl.Series) -> None:
+        """Take some more pairs; those whose value is null are left out."""
+        if values.null_count():
+            kind = None if kind is None else kind[values.is_not_null().to_numpy()]
+            values = values.drop_nulls()
+        value = values.to_numpy()
+        if not len(value):
+            return
+        least = int(value.min())
+        span = int(value.max()) - least + 1
+        if self._kinds * span <= _DENSE:
+            counts = np.bincount(value - least if kind is None else kind * span + (value - least))
+            places = np.flatnonzero(counts)
+            self._keep((places // span << _BITS) + (places % span + least + _MIDDLE), counts[places])
+        else:
+            pairs = value + _MIDDLE if kind is None else (kind << _BITS) + (value + _MIDDLE)
+            self._keep(*np.unique(pairs, return_counts=True))
+
+    def _keep(self, pairs: Ints, counts: Ints) -> None:
+        self._waiting.append((pairs, counts))
+        self._held += len(pairs)
+        if self._held > _DENSE:
+            self._waiting = [self._together()]
+
+    def _together(self) -> tuple[Ints, Ints]:
+        nothing = np.empty(0, dtype=np.int64)
+        pairs, counts = map(np.concatenate, zip((nothing, nothing), *self._waiting, strict=True))
+        found, place = np.unique(pairs, return_inverse=True)
+        summed = np.zeros(len(found), dtype=np.int64)
+        np.add.at(summed, place, counts)
+        self._held = 0
+        return found, summed
+
+    def counts(self) -> tuple[Ints, Ints, NDArray[np.uint32]]:
+        """Return the kinds, the numbers, and how often each pair came, in the order of both."""
+        pairs, counts = self._together()
+        return pairs >> _BITS, (pairs & ((1 << _BITS) - 1)) - _MIDDLE, counts.astype(np.uint32)
+
+
+def _rows(clients: Ints, those: Ints, *, numbered: bool) -> tuple[Ints, Bools | None]:
+    """Return the rows of those clients that are in an ascending column of clients, and which are; None if all are.
+
+    `numbered` says that the row of each client is its number.
+    """
+    if numbered and those.min(initial=0) >= 0 and those.max(initial=-1) < len(clients):
+        return those, None
     row = those if numbered else np.searchsorted(clients, those)
     found = (row >= 0) & (row < len(clients))
     if not numbered:
         found[found] = clients[row[found]] == those[found]
-    return row if found.all() else row[found], found
+    return (row, None) if found.all() else (row[found], found)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
@@ -9,11 +10,16 @@ from fedsim.experiment.finished import open_finished
 from fedsim.report.document import Document, drawn, render
 from fedsim.sweeps.store import SWEEP_FILE
 
+if TYPE_CHECKING:
+    from fedsim.report.gathered import Gathered
+
 PAGE = "report.html"
 
 
-def document_of(directory: Path, plugins: bool = False) -> Document:
+def document_of(directory: Path, plugins: bool = False, gathered: "Gathered | None" = None) -> Document:
     """Compute the report of a run or sweep directory; `plugins` lets it import code for charts of the scenario's own.
+
+    What was `gathered` of a run's participations already is not gathered again.
 
     Raises
     ------
@@ -28,7 +34,7 @@ def document_of(directory: Path, plugins: bool = False) -> Document:
     from fedsim.report.finished_run import read_run
     from fedsim.report.run_report import run_document
 
-    return run_document(read_run(directory), plugins)
+    return run_document(read_run(directory, gathered), plugins)
 
 
 def checked_document_of(directory: Path, plugins: bool = False) -> Document:
@@ -50,6 +56,7 @@ def write_report(
     *,
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
+    gathered: "Gathered | None" = None,
 ) -> Path:
     """Write `report.html` into a run or sweep directory, from nothing but what was left there.
 
@@ -63,6 +70,8 @@ def write_report(
         Import code for charts of the scenario's own; without, the page says that they were left out.
     tell
         Told which of them failed, and why.
+    gathered
+        What was gathered of a run's participations while they were measured: the page is the same without.
 
     Returns
     -------
@@ -74,7 +83,7 @@ def write_report(
     RunError
         The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
     """
-    document = document_of(directory, plugins)
+    document = document_of(directory, plugins, gathered)
     for failure in document.failures:
         tell(failure)
     return write_document(document, directory / PAGE if page is None else page)

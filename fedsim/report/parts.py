@@ -93,10 +93,10 @@ class Ends:
 
 def groups_of(run: FinishedRun) -> tuple[Part, ...]:
     """Compare groups with their size, in the order of the scenario; none where there is one, or nobody took part."""
-    groups = run.clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("participations").sum())
-    taken = int(groups["participations"].sum())
-    if not 1 < len(groups) <= MOST_GROUPS or not taken:
+    taken = int(run.clients["participations"].sum())
+    if not 1 < run.groups <= MOST_GROUPS or not taken:
         return ()
+    groups = run.clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("participations").sum())
     draws = taken / drawn_together(run.scenario)
     size = groups["len"].to_numpy() / len(run.clients)
     times = groups["participations"].to_numpy() / taken / size

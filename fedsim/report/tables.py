@@ -57,13 +57,16 @@ def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...
 
 def client_table(run: FinishedRun) -> Table:
     """Show the clients that took part most and least."""
-    ranked = run.clients.sort(["participations", "weight", "client"], descending=[True, True, False])
-    shown, note = ranked, ""
-    if len(ranked) > 2 * ENDS:
-        shown = pl.concat([ranked.head(ENDS), ranked.tail(ENDS)])
-        omitted = count(len(ranked) - 2 * ENDS)
+    order, upwards = ["participations", "weight", "client"], [False, False, True]
+    shown, note = run.clients, ""
+    if len(shown) > 2 * ENDS:
+        shown = pl.concat(
+            [shown.top_k(ENDS, by=order, reverse=upwards), shown.bottom_k(ENDS, by=order, reverse=upwards)]
+        )
+        omitted = count(len(run.clients) - 2 * ENDS)
         note = f"The {ENDS} most and the {ENDS} least frequent; the {omitted} between are in clients.parquet."
-    multiples = pl.col("frequency", "pi") * len(ranked)
+    shown = shown.sort(order, descending=[not each for each in upwards])
+    multiples = pl.col("frequency", "pi") * len(run.clients)
     rows = tuple(
         (str(client), str(group), str(separation), count(participations), *map(fixed, shares))
         for client, group, separation, participations, *shares in shown.select(
@@ -95,9 +98,9 @@ def group_shares(run: FinishedRun, column: str = "group") -> pl.DataFrame:
 
 def group_table(run: FinishedRun) -> Table | None:
     """Show what each group's clients weigh and how much they took part; None where there is but one group."""
-    groups = group_shares(run)
-    if len(groups) < 2:
+    if run.groups < 2:
         return None
+    groups = group_shares(run)
     rows = tuple(
         (str(group), count(clients), *map(percent, shares))
         for group, clients, *shares in groups.head(GROUPS).iter_rows()

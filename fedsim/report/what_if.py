@@ -66,10 +66,10 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
 
     The closed form covers always-available clients under one common separation; see `fedsim.theory.closed_form`.
     """
-    server, table = run.scenario.server, run.clients.sort("client")
-    wanted = run.wanted
-    if isinstance(server, BufferedServer) or wanted is None or not 0 < len(table) <= CLIENTS:
+    server, wanted = run.scenario.server, run.wanted
+    if isinstance(server, BufferedServer) or wanted is None or not 0 < len(run.clients) <= CLIENTS:
         return None
+    table = run.clients.sort("client")
     law, weights = server.selection.kind, table["weight"].to_numpy()
     covered = law in _LAWS and (law != "successive" or wanted == 1)
     if not covered or table["separation"].n_unique() > 1 or set(table["pi_method"].to_list()) != {"closed-form"}:

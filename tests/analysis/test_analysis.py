@@ -11,19 +11,27 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from fedsim.analysis.metrics import describe, listed, measure
-from fedsim.analysis.participation import batch_errors, by_chance, chance_spread, clients_table, gini, jain, l1
+from fedsim.analysis.batch_errors import Batches
+from fedsim.analysis.metrics import describe, listed, measure, tally_of
+from fedsim.analysis.metrics.view import Setting
+from fedsim.analysis.participation import by_chance, chance_spread, clients_table, gini, jain, l1
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.run import setting_of, simulate
-from fedsim.log import StoredLog
-from fedsim.population import build_population
+from fedsim.log import Recorded, StoredLog
+from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation import simulate_log
 from tests.conftest import Load, Write
 from tests.scenarios import buffered_scenarios, scenarios
+
+
+def measured(log: Recorded, population: Population, setting: Setting) -> dict[str, float]:
+    tallies = tally_of(log, setting)
+    return measure(log, clients_table(population, tallies.run.counts, None, None), setting, tallies)
+
 
 counts = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any).map(np.array)
 
@@ -109,7 +117,7 @@ def test_every_measured_metric_is_in_the_catalogue_and_finite(scenario: Scenario
     assume(scenario.server.selection.kind != "groups")
     population = build_population(scenario)
     log = simulate_log(scenario, population)
-    metrics = measure(log, clients_table(population, log.participations, None, None), setting_of(scenario, population))
+    metrics = measured(log, population, setting_of(scenario, population))
     assert all(describe(name) is not None and math.isfinite(value) for name, value in metrics.items())
     shares = [value for name, value in metrics.items() if name.endswith(("_share", "coverage", "gini", "jain"))]
     assert all(0.0 <= value <= 1.0 for value in shares)
@@ -129,7 +137,7 @@ def test_metrics_of_a_buffered_server(scenario: Scenario) -> None:
         log = simulate_log(scenario, population)
     except StalledError:
         assume(False)
-    metrics = measure(log, clients_table(population, log.participations, None, None), setting_of(scenario, population))
+    metrics = measured(log, population, setting_of(scenario, population))
     assert all(describe(name) is not None and math.isfinite(value) for name, value in metrics.items())
     assert not {"rounds.shortage_share", "rounds.wait.mean"} & set(metrics)
     outcomes = [metrics[f"sessions.{name}_share"] for name in ("reported", "dropped", "late", "aborted", "stale")]
@@ -172,16 +180,21 @@ def test_frequencies_add_up(small: Load) -> None:
 
 
 def test_batch_errors_need_rounds_enough() -> None:
-    few = pl.DataFrame({"round": np.arange(199), "client": np.zeros(199, dtype=np.int64)})
-    assert batch_errors(lambda: iter([few]), 1) is None
+    batches = Batches(np.arange(199), 1, 199)
+    batches.add(np.arange(199), np.zeros(199, dtype=np.int64))
+    assert batches.errors(np.array([199])) is None
 
 
 def test_batch_errors_under_independence_match_the_binomial() -> None:
     """20,000 rounds, one of 10 clients each: the expected L1 distance is known, and batch means find it within 20 %."""
     client = (10 * stream(1, 0, Purpose.CHAIN).uniforms(0, np.arange(20_000))).astype(np.int64)
-    table = pl.DataFrame({"round": np.arange(20_000), "client": client})
-    errors = batch_errors(lambda: iter([table]), 10)
-    assert batch_errors(lambda: table.iter_slices(777), 10) == errors
+    counts, rounds = np.bincount(client), np.arange(20_000)
+    whole, pieces = Batches(rounds, 10, 20_000), Batches(rounds, 10, 20_000)
+    whole.add(rounds, client)
+    for first in range(0, 20_000, 777):
+        pieces.add(rounds[first : first + 777], client[first : first + 777])
+    errors = whole.errors(counts)
+    assert pieces.errors(counts) == errors
     assert errors is not None
     expected = 10 * math.sqrt(2 / math.pi) * math.sqrt(0.1 * 0.9 / 20_000)
     assert errors[0] == pytest.approx(expected, rel=0.2)
@@ -195,13 +208,11 @@ def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(
     population = build_population(case)
     setting = setting_of(case, population)
     log = simulate_log(case, population)
-    clients = clients_table(population, log.participations, None, None)
-    metrics = measure(log, clients, setting)
+    metrics = measured(log, population, setting)
     write_table(tmp_path / "p.parquet", log.participations)
     monkeypatch.setattr("fedsim.common.row_groups.ROWS", 7)
     stored = StoredLog(log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges, log.ended_s)
-    assert clients.equals(clients_table(population, stored.participations, None, None))
-    assert measure(stored, clients, setting) == pytest.approx(metrics, rel=1e-12)
+    assert measured(stored, population, setting) == pytest.approx(metrics, rel=1e-12)
 
 
 def test_coverage_times_and_waste(small: Load) -> None:

@@ -37,6 +37,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, no_charts: None) -> None:
     monkeypatch.setattr(journal, "SOONEST_S", 0.0)
     monkeypatch.setattr(journal, "PATIENCE", 0.0)
     monkeypatch.setattr("fedsim.log.recorder._SETTLE", 40)
+    monkeypatch.setattr("fedsim.common.files.ROWS", 40)
 
 
 def files(directory: Path) -> dict[str, bytes]:

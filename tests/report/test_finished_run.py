@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.errors import RunError
+from fedsim.experiment.record import record
+from fedsim.experiment.run_directory import Provenance
 from fedsim.report import write_report
 from fedsim.report.finished_run import read_run
+from tests.conftest import Load
 
 from .runs import SCENARIO, rewrite, write_manifest, write_metrics
 
@@ -91,3 +94,10 @@ def test_a_directory_that_cannot_be_written(run_directory: Path) -> None:
 
 def test_sessions_are_counted_by_their_end(run_directory: Path) -> None:
     assert dict(read_run(run_directory).gathered.outcomes.iter_rows()) == {"reported": 300}
+
+
+def test_the_page_of_a_run_is_what_its_directory_says(small: Load, tmp_path: Path) -> None:
+    """A run draws it from what it has gathered while it measured, a report from the table."""
+    done = record(small("records.transitions=[1, 5]", "stop.rounds=20"), tmp_path / "run", Provenance())
+    again = write_report(tmp_path / "run", tmp_path / "again.html")
+    assert done.page.read_bytes() == again.read_bytes()

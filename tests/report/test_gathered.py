@@ -5,12 +5,23 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.report.gathered import SLOT, gather
+from fedsim.analysis.tally import COLUMNS
+from fedsim.common.row_groups import slices
+from fedsim.experiment.run import simulate
+from fedsim.population import build_population
+from fedsim.report.gathered import SLOT, gather, gatherer_of
+from fedsim.scenario import Scenario
+from tests.conftest import Write
 
 
 @pytest.mark.parametrize("clients", [range(40), range(39, -1, -1), range(3, 203, 5), range(20)])
-def test_what_is_gathered_is_what_a_join_finds(clients: range, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [False, True])
+def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pairs and parts are held at once, and counted in an array."""
     monkeypatch.setattr("fedsim.common.row_groups.ROWS", 7)
+    if few:
+        monkeypatch.setattr("fedsim.report.gathered._DENSE", 5)
+        monkeypatch.setattr("fedsim.report.gathered._MANY", 2)
     rng, rows = np.random.default_rng(5), 300
     table = pl.DataFrame(
         {
@@ -41,3 +52,25 @@ def test_what_is_gathered_is_what_a_join_finds(clients: range, monkeypatch: pyte
     assert_frame_equal(found.firsts, firsts.select("first_s").sort("first_s"))
     chosen = taken.filter(pl.col("client").is_in([3, 8])).drop("gap").sort("client", "round")
     assert_frame_equal(found.chosen, chosen)
+
+
+@pytest.mark.parametrize("server", ["{cohort: 3, deadline: 70s}", "{mode: buffered, buffer: 4, concurrency: 9}"])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_what_is_gathered_while_it_is_measured_is_what_the_directory_says(
+    write: Write, monkeypatch: pytest.MonkeyPatch, server: str, groups: int
+) -> None:
+    """With groups and time zones or without, separations that differ, and devices that never take part."""
+    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 50)
+    others = [
+        "{name: b, devices: 9, separation: {kind: uniform, low: 1, high: 4}, time_zone: Asia/Tokyo}",
+        "{name: c, devices: 5, availability: {kind: renewal, on: 1s, off: 1000h}, time_zone: {kind: mixture, "
+        "parts: [{share: 1, source: UTC}, {share: 1, source: Asia/Tokyo}]}}",
+    ]
+    population = ", ".join(["{name: a, devices: 12}", *others][:groups])
+    result = simulate(Scenario.load(write(f"stop: {{rounds: 90}}\npopulation: [{population}]\nserver: {server}\n")))
+    chosen, found = [2, 5], gatherer_of(build_population(result.scenario), [2, 5])
+    for part in slices(result.participations, *COLUMNS):
+        found.add(part)
+    read = gather(result.participations.lazy(), result.clients, chosen)
+    for name, table in vars(read).items():
+        assert_frame_equal(vars(found.gathered())[name], table)

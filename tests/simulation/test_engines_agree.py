@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.analysis.metrics import measure
+from fedsim.analysis.metrics import measure, tally_of
 from fedsim.analysis.participation import clients_table
 from fedsim.common.errors import StalledError
 from fedsim.experiment.run import setting_of
@@ -171,8 +171,10 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
         log = simulate_log(scenario, population)
     except StalledError as error:
         return {"error": str(error)}
-    clients = clients_table(population, log.participations, None, None)
-    metrics = measure(log, clients, setting_of(scenario, population))
+    setting = setting_of(scenario, population)
+    tallies = tally_of(log, setting)
+    clients = clients_table(population, tallies.run.counts, None, None)
+    metrics = measure(log, clients, setting, tallies)
     tables = {"rounds": log.rounds, "participations": log.participations, "clients": clients, "gauges": log.gauges}
     return {
         **{name: fingerprint(table) for name, table in tables.items()},

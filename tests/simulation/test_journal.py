@@ -46,6 +46,7 @@ def simulate_with_kills(scenario: Scenario, folder: Path, after: list[int], out:
         patch.setattr(journals, "SOONEST_S", 0.0)
         patch.setattr(journals, "PATIENCE", 0.0)
         patch.setattr("fedsim.log.recorder._SETTLE", 32)
+        patch.setattr("fedsim.common.files.ROWS", 32)
         for calls in [*after, 0]:  # with 0, never
             left, journal = calls, Journal(folder)
             try:

@@ -16,6 +16,7 @@ from fedsim.analysis.available_time import AvailableTime
 from fedsim.analysis.metrics.learning import LEARNING
 from fedsim.analysis.metrics.metric import Measurement, Metric
 from fedsim.analysis.metrics.view import LogView, Setting
+from fedsim.analysis.tally import Tallies, Watch, tally
 from fedsim.common.registry import Registry
 from fedsim.log import Recorded
 
@@ -103,10 +104,22 @@ def metric_part(group: str) -> str:
     return _NOT_IN_A_NAME.sub("-", group)
 
 
+def tally_of(log: Recorded, setting: Setting, watch: Watch | None = None) -> Tallies:
+    """Read the participations of a log once, for all that is measured of them; `watch` is given every part of them."""
+    sizes = {group: sum(zones.values()) for group, zones in setting.groups.items()}
+    own = [sizes[group] for group in _measured_groups(setting)]
+    return tally(log.participations, log.rounds, sum(sizes.values()), own, watch)
+
+
+def _measured_groups(setting: Setting) -> list[str]:
+    return list(setting.groups) if 1 < len(setting.groups) <= MOST_GROUPS else []
+
+
 def measure(
     log: Recorded,
     clients: pl.DataFrame,
     setting: Setting,
+    tallies: Tallies,
     own: Sequence[Measurement] = (),
     available: AvailableTime | None = None,
 ) -> dict[str, float]:
@@ -120,19 +133,23 @@ def measure(
         The table of clients.
     setting
         What there is to know about the scenario.
+    tallies
+        What `tally_of` found in the participations.
     own
         What is measured beside the built-in metrics.
     available
         The time for which devices were available; None where that is not known, or all of it.
     """
-    run = LogView(log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, available=available)
+    run = LogView(
+        log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, tallies.run, available=available
+    )
     measurements = [*(METRICS[kind]() for kind in BUILTIN), *own]
     metrics: dict[str, float] = {}
     for each in measurements:
         if scope(each) != "groups":
             metrics |= _named(each, run)
-    for group in setting.groups if 1 < len(setting.groups) <= MOST_GROUPS else ():
-        part = run.of_group(group)
+    for group, own_tally in zip(_measured_groups(setting), tallies.groups, strict=True):
+        part = run.of_group(group, own_tally)
         for each in measurements:
             if scope(each) != "run":
                 metrics |= {f"group.{metric_part(group)}.{name}": x for name, x in _named(each, part).items()}

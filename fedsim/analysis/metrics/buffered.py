@@ -1,12 +1,9 @@
 """What only a buffered server has: how late reports come, versions per hour, and how full its places are."""
 
-import math
-
 import numpy as np
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
-from fedsim.common.arrays import Ints
 
 _HOUR_S = 3600.0
 
@@ -29,11 +26,7 @@ class Staleness:
         """Return what is said of the staleness; nothing in synchronous rounds."""
         if run.setting.concurrency is None:
             return {}
-        counts: Ints = np.zeros(1, dtype=np.int64)
-        for part in run.participations("staleness"):
-            more = np.bincount(part["staleness"].drop_nulls().to_numpy(), minlength=len(counts))
-            more[: len(counts)] += counts
-            counts = more
+        counts = run.tally.staleness
         reports, cumulative = int(counts.sum()), np.cumsum(counts)
         if not reports:
             return {}
@@ -62,11 +55,7 @@ class Places:
         if concurrency is None or run.ended_s <= 0:
             return {}
         steps = int((run.rounds["outcome"] == "target").sum())
-        spent_s = [
-            float((part["ended_s"] - part["selected_s"]).to_numpy().sum())
-            for part in run.participations("selected_s", "ended_s")
-        ]
         return {
             "versions.per_hour": steps / (run.ended_s / _HOUR_S),
-            "concurrency.utilisation": math.fsum(spent_s) / (concurrency * run.ended_s),
+            "concurrency.utilisation": run.tally.spent_s / (concurrency * run.ended_s),
         }

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
-from fedsim.analysis.participation import batch_errors, by_chance, gini, jain, l1
+from fedsim.analysis.participation import by_chance, gini, jain, l1
 
 
 class Participation:
@@ -61,28 +61,20 @@ class Participation:
             "participation.gini": gini(counts),
             "participation.jain": jain(counts),
         }
-        seen, reported, found = [np.empty(0)], np.zeros(clients, dtype=np.int64), []
-        for part in run.participations("gap", "outcome", "selected_s"):
-            seen.append(part["selected_s"].filter(part["gap"].is_null()).to_numpy())
-            np.add.at(reported, part["client"].filter(part["outcome"] == "reported").to_numpy(), 1)
-            gap = part["gap"].drop_nulls().to_numpy()
-            if len(gap):
-                found.append((len(gap), gap.sum(), gap.min(), gap.max()))
-        firsts = np.sort(np.concatenate(seen))
+        told = run.tally
         for share in (50, 90):
             needed = -(-clients * share // 100)
-            if len(firsts) >= needed:
-                metrics[f"participation.coverage.t{share}"] = float(firsts[needed - 1])
-        if reported.any():
-            metrics["participation.reported_l1_uniform"] = l1(reported / reported.sum(), uniform)
-        errors = batch_errors(lambda: run.participations("round"), clients)
-        if errors is not None:
-            metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = errors
-        if found:
-            counted, total, least, most = np.array(found).T
-            metrics["participation.gap.min"] = float(least.min())
-            metrics["participation.gap.mean"] = int(total.sum()) / int(counted.sum())
-            metrics["participation.gap.max"] = float(most.max())
+            if len(told.firsts_s) >= needed:
+                metrics[f"participation.coverage.t{share}"] = float(told.firsts_s[needed - 1])
+        if told.reported.any():
+            metrics["participation.reported_l1_uniform"] = l1(told.reported / told.reported.sum(), uniform)
+        if told.errors is not None:
+            metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = told.errors
+        if told.gaps is not None:
+            counted, total, least, most = told.gaps
+            metrics["participation.gap.min"] = float(least)
+            metrics["participation.gap.mean"] = total / counted
+            metrics["participation.gap.max"] = float(most)
         return metrics
 
 

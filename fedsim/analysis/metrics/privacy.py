@@ -1,6 +1,5 @@
 """Privacy: what the scenario's mechanism promises, and how far apart the contributions of a client were."""
 
-from fedsim.analysis.contributions import contributions
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
 
@@ -17,7 +16,7 @@ class Separation:
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return it; nothing where nobody contributed twice."""
-        least = contributions(run.table, len(run.clients)).least_separation
+        least = run.tally.least_separation
         return {} if least is None else {"participation.separation.least": float(least)}
 
 

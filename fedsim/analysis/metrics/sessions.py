@@ -1,10 +1,7 @@
 """Sessions: how many, how they ended, and what device time was wasted."""
 
-import math
-
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
-from fedsim.log.tables import SESSION_OUTCOMES
 
 _HOUR_S = 3600.0
 
@@ -29,18 +26,10 @@ class Sessions:
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return shares of the sessions by outcome, and of device time."""
-        count, outcomes = 0, dict.fromkeys(SESSION_OUTCOMES, 0)
-        spent_s, wasted_s = [0.0], [0.0]
-        for part in run.participations("outcome", "selected_s", "ended_s"):
-            count += len(part)
-            for outcome in SESSION_OUTCOMES:
-                outcomes[outcome] += int((part["outcome"] == outcome).sum())
-            spent = (part["ended_s"] - part["selected_s"]).to_numpy()
-            spent_s.append(float(spent.sum()))
-            wasted_s.append(float(spent[(part["outcome"] != "reported").to_numpy()].sum()))
-        metrics = {"sessions.count": float(count), "sessions.device_hours": math.fsum(spent_s) / _HOUR_S}
-        if count:
-            metrics |= {f"sessions.{outcome}_share": number / count for outcome, number in outcomes.items()}
-            if math.fsum(spent_s) > 0:
-                metrics["sessions.wasted_share"] = math.fsum(wasted_s) / math.fsum(spent_s)
+        told = run.tally
+        metrics = {"sessions.count": float(told.count), "sessions.device_hours": told.spent_s / _HOUR_S}
+        if told.count:
+            metrics |= {f"sessions.{outcome}_share": number / told.count for outcome, number in told.outcomes.items()}
+            if told.spent_s > 0:
+                metrics["sessions.wasted_share"] = told.wasted_s / told.spent_s
         return metrics

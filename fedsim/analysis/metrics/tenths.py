@@ -1,6 +1,7 @@
 """Participation of groups that nobody defined: the tenths of the devices by available time and by speed, and zones."""
 
 import numpy as np
+import polars as pl
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView
@@ -35,8 +36,9 @@ class Tenths:
                 metrics |= _told("participation.by_availability", share, own / own.mean())
                 metrics |= _told("participation.availability", share, share)
         metrics |= _told("participation.by_speed", run.clients["speed"].to_numpy(), counts / counts.mean())
-        zones, of_zone = np.unique(run.clients["time_zone"].to_numpy().astype(str), return_inverse=True)
+        zones = run.clients["time_zone"].unique().sort()
         if len(zones) > 1:
+            of_zone = run.clients["time_zone"].cast(pl.Enum(zones)).to_physical().to_numpy()
             each = np.bincount(of_zone, weights=counts) / np.bincount(of_zone) / counts.mean()
             metrics |= {
                 "participation.by_zone.most": float(each.max()),

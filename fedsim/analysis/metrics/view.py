@@ -7,6 +7,7 @@ from datetime import datetime
 import polars as pl
 
 from fedsim.analysis.available_time import AvailableTime
+from fedsim.analysis.tally import Tally
 from fedsim.common.row_groups import slices
 
 
@@ -53,6 +54,8 @@ class LogView:
         Simulated seconds from start to end.
     table
         All participations; `participations` reads those that are meant.
+    tally
+        What was tallied of those that are meant.
     first
         The first client that is meant.
     whole
@@ -67,6 +70,7 @@ class LogView:
     setting: Setting
     ended_s: float
     table: pl.DataFrame | pl.LazyFrame
+    tally: Tally
     first: int = 0
     whole: "LogView | None" = None
     available: AvailableTime | None = None
@@ -81,8 +85,8 @@ class LogView:
             kept = part if own.all() else part.filter(own)
             yield kept.with_columns(pl.col("client") - self.first) if self.first else kept
 
-    def of_group(self, group: str) -> "LogView":
-        """Return the view of one group."""
+    def of_group(self, group: str, tally: Tally) -> "LogView":
+        """Return the view of one group, of which this was tallied."""
         own = self.clients.filter(group=group)
         relative = own.with_columns(frequency=pl.col("participations") / max(int(own["participations"].sum()), 1))
         return replace(
@@ -90,6 +94,7 @@ class LogView:
             gauges=self.gauges.filter(group=group),
             clients=relative,
             setting=replace(self.setting, groups={group: self.setting.groups[group]}),
+            tally=tally,
             first=int(own["client"][0]),
             whole=self,
             available=None,

@@ -67,9 +67,10 @@ def choose_separations(feasible: int, separation: int, points: int = POINTS) -> 
 
 def distance_data(run: FinishedRun) -> Distances | str:
     """Compute the chart's data, or say why there is none."""
-    table, clients, wanted = run.clients.sort("client"), len(run.clients), run.wanted
+    clients, wanted = len(run.clients), run.wanted
     if clients > CLIENTS:
         return f"Left out beyond {count(CLIENTS)} clients: the closed form would be computed once for each R."
+    table = run.clients.sort("client")
     if table["separation"].n_unique() > 1:
         return "Clients have different separations: the closed form is for one common R."
     if wanted is None:

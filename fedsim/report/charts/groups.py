@@ -22,10 +22,9 @@ def group_data(run: FinishedRun) -> pl.DataFrame | str:
 
     Besides, the columns ``frequency`` and ``predicted``: 1 is a group's share of the clients.
     """
-    groups = frequencies(run, "group")
-    if len(groups) < 2 or groups["measured"].null_count():
+    if run.groups < 2 or not run.clients["participations"].sum():
         return "There is one group only, or nobody took part."
-    return groups
+    return frequencies(run, "group")
 
 
 def frequencies(run: FinishedRun, column: str) -> pl.DataFrame:

@@ -84,29 +84,31 @@ class Participation:
 def participation_data(run: FinishedRun) -> Participation | str:
     """Compute the chart's data, or say why there is none."""
     order, column = _order(run)
-    ranked = run.clients.sort([column, "client"], descending=[True, False])
-    clients = len(ranked)
-    if clients == 0 or not ranked["participations"].sum():
+    table, clients = run.clients, len(run.clients)
+    taken, tenth = int(table["participations"].sum()), -(-clients // 10)
+    if clients == 0 or not taken:
         return "Nobody took part in this run, so there is no frequency to show."
-    weight = ranked["weight"].to_numpy()
+    if not table["client"].is_sorted():
+        table = table.sort("client")
+    ranked = np.argsort(-table[column].to_numpy(), kind="stable")  # by number where the column is the same
+    weight = table["weight"].to_numpy()[ranked]
     head = weight[: max(1, clients // 100)].sum() / weight.sum()
     steep = clients > SINGLE and bool(head > HEAVY_HEAD)
     cuts = edges(clients, clients if clients <= SINGLE else POINTS, geometric=steep)
     rank = np.arange(1, clients + 1, dtype=np.float64)
     theory = None
-    if not ranked["pi"].null_count():
-        theory = binned(rank, ranked["pi"].to_numpy() * clients, cuts)
-    methods = ranked["pi_method"].drop_nulls().unique().sort()
-    waits = ranked["separation"].to_numpy()
-    taken, tenth = int(ranked["participations"].sum()), -(-clients // 10)
-    frequency = ranked["frequency"].to_numpy() * clients
+    if not table["pi"].null_count():
+        theory = binned(rank, table["pi"].to_numpy()[ranked] * clients, cuts)
+    methods = table["pi_method"].drop_nulls().unique().sort()
+    waits = table["separation"].to_numpy()
+    frequency = table["frequency"].to_numpy()[ranked] * clients
     places = binned(rank, frequency, cuts).x
     in_lottery = (
         in_order(taken, clients, places) if order == "frequency" else around_uniform(taken, clients, np.diff(cuts))
     )
     return Participation(
         clients=clients,
-        measured=binned(rank, ranked["frequency"].to_numpy() * clients, cuts),
+        measured=binned(rank, frequency, cuts),
         theory=theory,
         method=", ".join(str(method) for method in methods),
         separations=(int(waits.min()), int(waits.max())),

@@ -91,7 +91,7 @@ class TenthsChart:
 
 def zone_data(run: FinishedRun) -> pl.DataFrame | None:
     """Return the shares of the time zones; None where there is one, or each is a group, or nobody took part."""
-    names, zones = run.clients["group"].n_unique(), run.clients["time_zone"].n_unique()
+    names, zones = run.groups, run.clients["time_zone"].n_unique()
     if zones < 2 or not run.clients["participations"].sum():
         return None
     if run.clients.select("group", "time_zone").n_unique() == names == zones:

@@ -1,0 +1,244 @@
+"""What metrics need of the participations, tallied in one pass over them for the run and for each of its groups."""
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fedsim.analysis.batch_errors import Batches
+from fedsim.analysis.contributions import Separations
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.row_groups import slices
+from fedsim.log.tables import SESSION_OUTCOMES
+
+COLUMNS = ("round", "client", "selected_s", "ended_s", "outcome", "gap", "staleness")
+"""What is read of the participations."""
+Watch: TypeAlias = Callable[[pl.DataFrame], None]
+_TAKEN, _UNKNOWN = SESSION_OUTCOMES.index("reported"), len(SESSION_OUTCOMES)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What there is to be said of some participations.
+
+    Attributes
+    ----------
+    counts
+        How often each client took part.
+    count, outcomes
+        Sessions, and how many of them ended in which way.
+    spent_s, wasted_s
+        Seconds that devices spent in sessions, and in those whose report was not taken.
+    staleness
+        Reports by how many versions they were late: none of them has more than the last.
+    reported
+        Reports that were taken of each client.
+    firsts_s
+        When each client that took part did so first, in ascending order.
+    gaps
+        Gaps between two participations of a client: how many, their sum, the least and the largest; None without any.
+    errors
+        What chance does to the frequencies, as `Batches.errors` has it.
+    least_separation
+        Fewest rounds from one contribution of a client to its next; None of a group, and where nobody has two.
+    """
+
+    counts: Ints
+    count: int
+    outcomes: Mapping[str, int]
+    spent_s: float
+    wasted_s: float
+    staleness: Ints
+    reported: Ints
+    firsts_s: Floats
+    gaps: tuple[int, int, int, int] | None
+    errors: tuple[float, float] | None
+    least_separation: int | None = None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some participations, as arrays of one length: `outcome` is a place in `SESSION_OUTCOMES`, -1 stands for null."""
+
+    number: Ints
+    client: Ints
+    selected_s: Floats
+    spent_s: Floats
+    outcome: NDArray[np.int8]
+    gap: Ints
+    staleness: Ints
+
+    def at(self, places: Ints, first: int) -> "_Rows":
+        """Return the rows at some places, with clients that count from `first`."""
+        found = {name: values[places] for name, values in vars(self).items()}
+        return _Rows(**{**found, "client": found["client"] - first})
+
+
+class _Part:
+    """What is tallied of the run or of a group: its participations, in order."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        self._outcomes = np.zeros(len(SESSION_OUTCOMES) + 1, dtype=np.int64)
+        self._spent_s, self._wasted_s = [0.0], [0.0]
+        self._staleness: Ints = np.zeros(1, dtype=np.int64)
+        self._firsts = [np.empty(0)]
+        self._gaps: tuple[int, int, int, int] | None = None
+
+    def add(self, rows: _Rows) -> None:
+        """Take the next rows."""
+        self._batches.add(rows.number, rows.client, once=not (rows.gap == 0).any())
+        self._outcomes += np.bincount(rows.outcome, minlength=len(self._outcomes))
+        self._spent_s.append(float(rows.spent_s.sum()))
+        self._wasted_s.append(float(rows.spent_s[rows.outcome != _TAKEN].sum()))
+        known = rows.staleness if rows.staleness.min(initial=0) >= 0 else rows.staleness[rows.staleness >= 0]
+        if known.any():
+            more = np.bincount(known, minlength=len(self._staleness))
+            more[: len(self._staleness)] += self._staleness
+            self._staleness = more
+        else:
+            self._staleness[0] += len(known)
+        first: Bools = rows.gap < 0
+        self._firsts.append(rows.selected_s[first])
+        if more_gaps := len(first) - len(self._firsts[-1]):
+            count, total, least, most = self._gaps or (0, 0, sys.maxsize, 0)
+            total += int(rows.gap.sum()) + len(
+                self._firsts[-1]
+            )  # each null is -1, and as an unsigned number the largest
+            least = min(least, int(rows.gap.view(np.uint64).min()))
+            self._gaps = count + more_gaps, total, least, max(most, int(rows.gap.max()))
+
+    def tally(self, counts: Ints, reported: Ints, least_separation: int | None = None) -> Tally:
+        """Return what was tallied, with what is known from elsewhere."""
+        return Tally(
+            counts,
+            int(self._outcomes.sum()),
+            dict(zip(SESSION_OUTCOMES, self._outcomes.tolist(), strict=False)),
+            math.fsum(self._spent_s),
+            math.fsum(self._wasted_s),
+            self._staleness,
+            reported,
+            np.sort(np.concatenate(self._firsts)),
+            self._gaps,
+            self._batches.errors(counts),
+            least_separation,
+        )
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """What was tallied of a run, and of each of its groups where that was asked for."""
+
+    run: Tally
+    groups: Sequence[Tally]
+
+
+def tally(
+    participations: pl.DataFrame | pl.LazyFrame,
+    rounds: pl.DataFrame,
+    clients: int,
+    sizes: Sequence[int] = (),
+    watch: Watch | None = None,
+) -> Tallies:
+    """Tally the participations of a run and of each of its groups.
+
+    Parameters
+    ----------
+    participations, rounds
+        The tables of the run; the participations are read some rows at a time.
+    clients
+        N.
+    sizes
+        Clients of each group, one group after another; none if groups are not asked for.
+    watch
+        Given every part of the participations, with the columns of `COLUMNS`, for what else is to be known of them.
+    """
+    edges, most = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), int(rounds["selected"].sum())
+    spans = [(int(first), int(last)) for first, last in pairwise(edges)]
+    whole = _Part(Batches(_chosen_in(rounds), clients, most))
+    groups = [
+        _Part(Batches(chosen, last - first, most))
+        for chosen, (first, last) in _of_groups(participations, rounds, spans)
+    ]
+    counts, reported = np.zeros((2, clients), dtype=np.int64)
+    separations = Separations(clients)
+    for part in slices(participations, *COLUMNS):
+        if watch is not None:
+            watch(part)
+        rows = _rows_of(part)
+        whole.add(rows)
+        np.add.at(counts, rows.client, 1)
+        taken: Bools = rows.outcome == _TAKEN
+        client, number = rows.client[taken], rows.number[taken]
+        np.add.at(reported, client, 1)
+        if separations.within_reach(rows.staleness, rows.gap):
+            separations.add(client, number, rows.staleness[taken])
+        else:
+            separations.go_on(client, number)
+        for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
+            group.add(rows.at(own, first))
+    return Tallies(
+        whole.tally(counts, reported, separations.least),
+        [
+            group.tally(counts[first:last], reported[first:last])
+            for group, (first, last) in zip(groups, spans, strict=True)
+        ],
+    )
+
+
+def _rows_of(part: pl.DataFrame) -> _Rows:
+    taken = part["outcome"] == SESSION_OUTCOMES[_TAKEN]
+    others = part["outcome"].filter(~taken)
+    places = np.full(len(others), _UNKNOWN, dtype=np.int8)
+    for place, name in enumerate(SESSION_OUTCOMES):
+        if place != _TAKEN:
+            places[(others == name).to_numpy()] = place
+    outcome = np.full(len(part), _TAKEN, dtype=np.int8)
+    outcome[~taken.to_numpy()] = places
+    selected_s = part["selected_s"].to_numpy()
+    return _Rows(
+        number=part["round"].to_numpy(),
+        client=part["client"].to_numpy(),
+        selected_s=selected_s,
+        spent_s=part["ended_s"].to_numpy() - selected_s,
+        outcome=outcome,
+        gap=part["gap"].fill_null(-1).to_numpy(),
+        staleness=part["staleness"].fill_null(-1).to_numpy(),
+    )
+
+
+def _places(client: Ints, spans: Sequence[tuple[int, int]]) -> list[Ints]:
+    """Return where in a column of clients those of each group stand, in their order."""
+    if not spans:
+        return []
+    group = np.searchsorted([first for first, _ in spans[1:]], client, side="right").astype(np.int16)
+    cuts = np.cumsum(np.bincount(group, minlength=len(spans)))[:-1]
+    return np.split(np.argsort(group, kind="stable"), cuts)  # numpy sorts small numbers by radix
+
+
+def _chosen_in(rounds: pl.DataFrame) -> Ints:
+    """Return the numbers of the rounds that selected anyone."""
+    return rounds["round"].filter(rounds["selected"] > 0).to_numpy()
+
+
+def _of_groups(
+    participations: pl.DataFrame | pl.LazyFrame, rounds: pl.DataFrame, spans: Sequence[tuple[int, int]]
+) -> Iterator[tuple[Ints, tuple[int, int]]]:
+    """Yield the numbers of the rounds that selected anyone of each group, with its clients; not read without groups."""
+    if not spans:
+        return
+    number = rounds["round"].to_numpy()
+    chosen = np.zeros((len(spans), -(-len(number) // 8)), dtype=np.uint8)  # a bit for each round: they may be many
+    for part in slices(participations, "round", "client"):
+        places = np.searchsorted(number, part["round"].to_numpy())
+        for bits, own in zip(chosen, _places(part["client"].to_numpy(), spans), strict=True):
+            those = np.unique(places[own])
+            np.bitwise_or.at(bits, those >> 3, np.uint8(128) >> (those & 7).astype(np.uint8))
+    for bits, span in zip(chosen, spans, strict=True):
+        yield number[np.unpackbits(bits, count=len(number)).astype(bool)], span
