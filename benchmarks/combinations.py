@@ -94,13 +94,17 @@ def targets(options: argparse.Namespace, folder: Path) -> None:
 
 
 def combinations(options: argparse.Namespace, folder: Path) -> None:
-    print("2. every combination, 2 days, one turn each beside a plain run")
+    print(f"2. every combination, 2 days, in {options.repeat} turns of three of them and a plain run")
     for law in LAWS:
         for weight, weights in WEIGHTS.items():
-            for cooldown, rests in COOLDOWNS.items():
-                plain = simulate(options, folder, 2, "", "midzuno")
-                own = simulate(options, folder, 2, weights + rests, law)
-                show(f"{law}, {weight}, {cooldown}", [own], [plain], "plain")
+            plain: list[Usage] = []
+            found: dict[str, list[Usage]] = {cooldown: [] for cooldown in COOLDOWNS}
+            for _ in range(options.repeat):
+                plain.append(simulate(options, folder, 2, "", "midzuno"))
+                for cooldown, rests in COOLDOWNS.items():
+                    found[cooldown].append(simulate(options, folder, 2, weights + rests, law))
+            for cooldown, own in found.items():
+                show(f"{law}, {weight}, {cooldown}", own, plain, "plain")
 
 
 def main() -> None:

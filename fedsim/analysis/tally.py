@@ -108,9 +108,8 @@ class _Part:
         self._firsts.append(rows.selected_s[first])
         if more_gaps := len(first) - len(self._firsts[-1]):
             count, total, least, most = self._gaps or (0, 0, sys.maxsize, 0)
-            total += int(rows.gap.sum()) + len(
-                self._firsts[-1]
-            )  # each null is -1, and as an unsigned number the largest
+            # Each null is -1, and as an unsigned number the largest.
+            total += int(rows.gap.sum()) + len(self._firsts[-1])
             least = min(least, int(rows.gap.view(np.uint64).min()))
             self._gaps = count + more_gaps, total, least, max(most, int(rows.gap.max()))
 
