@@ -10,7 +10,7 @@ from fedsim.availability.batch import Batch, Clients, Mask, Possible, Spells, to
 from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.bounds import BoundsOfDays
 from fedsim.availability.habits.bursts import drop_outs, uses
-from fedsim.availability.habits.decided import MARGIN, NO, OPEN, YES, decided
+from fedsim.availability.habits.decided import NO, OPEN, YES, decided
 from fedsim.availability.habits.people import People
 from fedsim.availability.habits.possible import PossibleDays, reaches_too_far
 from fedsim.availability.habits.sweep import meeting, meeting_at
@@ -45,7 +45,8 @@ class HabitsBatch(Batch):
     -----
     Where bounds of its times leave open whether a client is on a charger and on a network, that is worked out exactly,
     and so is the end of that time, where it may come before that of a session: until when both surely hold is
-    remembered (`_sure`) of who was found available. Around a change of the clocks everything is worked out exactly.
+    remembered (`_sure`) of who was found available. Around a change of the clocks bounds leave more open, and what they
+    do is swept over, which takes longer.
 
     Where so many are asked about in a day that it pays, it is worked out for all of them who may be available when.
     """
@@ -64,15 +65,16 @@ class HabitsBatch(Batch):
         if self._networked:
             failures = drop_outs(habits.network)
             self._troubled.append(Troubled(failures, np.array([failures.per_day]), draws))
-        too_far = self._charging and reaches_too_far(habits)
-        self._bounds = None if too_far else BoundsOfDays(habits)
-        self._days = PossibleDays(habits, members, draws, self._people) if self._charging and not too_far else None
+        self._too_far = self._charging and reaches_too_far(habits)
+        known = self._charging and not self._too_far
+        self._days = PossibleDays(habits, members, draws, self._people) if known else None
         self._begin(place, members)
 
     def _begin(self, place: Place, members: Clients) -> None:
         """Set out with some members."""
         self._place, self._members, self._today, self._asked, self._many = place, members, 0, 0, False
         self._clock: _Clock | None = None
+        self._bounds = BoundsOfDays(self._habits)
 
     def elsewhere(self, place: Place, members: Clients) -> "HabitsBatch":
         """Return a batch of other members, with no larger indices, in another place.
@@ -105,8 +107,6 @@ class HabitsBatch(Batch):
         """Decide it by bounds, and work out what they leave open."""
         self._asked += len(clients)
         clock = self._clock_at(instant)
-        if not clock.steady:
-            return meeting_at(self._habits, clients, instant, self._place, self._draws)
         self._meet(clients)
         left = np.arange(len(clients))
         if self._many:  # most who are asked about are on a charger
@@ -114,9 +114,8 @@ class HabitsBatch(Batch):
         known, surely = self.decided(clients[left], instant)
         unknown = (known == OPEN).nonzero()[0]
         if len(unknown):
-            found = self._lasting(clients[left[unknown]], instant, float(np.nextafter(instant, np.inf)))
             known[unknown], surely[unknown] = NO, instant
-            known[unknown[found.who]] = YES
+            known[unknown[self._exactly(clients[left[unknown]], instant, clock)]] = YES
         there = (known == YES).nonzero()[0]
         left = left[there]
         self._sure[clients[left]] = surely[there]
@@ -125,6 +124,15 @@ class HabitsBatch(Batch):
         answer = np.zeros(len(clients), dtype=np.bool_)
         answer[left] = True
         return answer
+
+    def _exactly(self, clients: Clients, instant: float, clock: "_Clock") -> NDArray[np.intp]:
+        """Return the places of the clients who are on a charger with a network, as far as required.
+
+        Those whom a short event troubles may be left out.
+        """
+        if clock.steady:
+            return self._lasting(clients, instant, float(np.nextafter(instant, np.inf))).who
+        return meeting_at(self._habits, clients, instant, self._place, self._draws).nonzero()[0]
 
     def _untroubled(self, clients: Clients, left: NDArray[np.intp], instant: float, clock: Civil) -> NDArray[np.intp]:
         """Return which of some places are those of clients whom no short event troubles."""
@@ -136,13 +144,14 @@ class HabitsBatch(Batch):
         """Say whether clients (n,) are on a charger with a network, and of those who are, until when they surely are.
 
         Both as far as they are required, and screen uses and failures left aside: `YES`, `NO`, or `OPEN` where bounds
-        leave it open. No clock may be changed some days before and after.
+        leave it open.
         """
         self._meet(clients)
-        if self._bounds is None:
+        clock = self._clock_at(instant).civil
+        day, now = clock.day_and_time(instant)
+        yesterday, today = (self._bounds.of(each, clock) for each in (day - 1, day))
+        if self._too_far or yesterday is None or today is None:
             return np.full(len(clients), OPEN, dtype=np.int8), np.full(len(clients), instant)
-        day, now = self._clock_at(instant).civil.day_and_time(instant)
-        yesterday, today = (self._bounds.of(each, MARGIN) for each in (day - 1, day))
         key, people = np.uint64(self._draws.key), self._people.columns
         known, until = decided(clients, key, now, yesterday, today, people, self._charging, self._networked)
         until += instant - now
@@ -156,8 +165,6 @@ class HabitsBatch(Batch):
     def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
         """Look for the first condition that ceases to hold."""
         clock = self._clock_at(instant)
-        if not clock.steady:
-            return super().ends(clients, instant, until)
         self._meet(clients)
         found = np.full(len(clients), np.inf)
         for events in self._troubled:
@@ -167,11 +174,15 @@ class HabitsBatch(Batch):
         if (surely[some] <= instant).any():
             known, surely = self.decided(clients[some], instant)
             some = some[(known != YES) | (surely <= limit[some])]
-        if len(some) and (self._charging or self._networked):
+        if not len(some) or not (self._charging or self._networked):
+            return found
+        if clock.steady:
             horizon = float(np.nextafter(limit[some].max(), np.inf))
             who, starts, ends = self._lasting(clients[some], instant, horizon)
             now = ((starts <= instant) & (ends <= limit[some[who]])).nonzero()[0]
             found[some[who[now]]] = ends[now]
+        else:
+            found[some] = np.minimum(found[some], super().ends(clients[some], instant, until[some]))
         return found
 
     def spells(self, clients: Clients, since: float, until: float) -> Spells:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from fedsim.availability.civil import DAY
+from fedsim.availability.civil import DAY, Civil
 from fedsim.availability.habits.charging import NIGHT_AT_MOST, TOP_UP_AT_MOST, TOP_UPS, evening, weekends
 from fedsim.availability.habits.draws import keys
 from fedsim.availability.habits.persons import LIMIT, TOP_UP, TOP_UP_WEEKEND, Draw
@@ -21,6 +21,11 @@ from fedsim.population.distributions import Constant, Distribution, distribution
 from fedsim.population.distributions.lengths import Exponential, Lognormal
 from fedsim.scenario.habits import Habits
 
+MARGIN = 1e-3
+"""Seconds, far more than times are ever rounded by."""
+LARGEST_CHANGE = 2 * 3600.0
+"""Changes of the clocks by more than this leave nothing to say."""
+_NEAR = 3 * DAY  # changes of the clocks so near to a day matter to it
 BINS = 4096
 _STEPS = 64
 _EDGES = np.arange(BINS * _STEPS + 1) / (BINS * _STEPS)
@@ -55,19 +60,28 @@ class DayBounds(NamedTuple):
 
 
 class BoundsOfDays:
-    """The bounds of the days around the present one, of some habits."""
+    """The bounds of the local days around the present one, of some habits in one place."""
 
     def __init__(self, habits: Habits) -> None:
         self._habits = habits
-        self._known: dict[tuple[int, float], DayBounds] = {}
+        self._known: dict[int, DayBounds | None] = {}
 
-    def of(self, day: int, slack: float) -> DayBounds:
-        """Return the bounds of a local day; parameters as in `day_bounds`."""
-        found = self._known.get((day, slack))
-        if found is None:
-            self._known = {each: kept for each, kept in self._known.items() if abs(day - each[0]) <= 1}
-            found = self._known[day, slack] = day_bounds(self._habits, day, slack)
-        return found
+    def of(self, day: int, clock: Civil) -> DayBounds | None:
+        """Return the bounds of a day, an ordinal; None where clocks are changed by so much that they are of no use."""
+        if day not in self._known:
+            slack = _slack(day, clock)
+            self._known = {each: kept for each, kept in self._known.items() if abs(day - each) <= 1}
+            self._known[day] = None if slack is None else day_bounds(self._habits, day, slack)
+        return self._known[day]
+
+
+def _slack(day: int, clock: Civil) -> float | None:
+    """Return how far clock times near a day may be wrong; None where that is too much to be of use."""
+    midnight = float(clock.instant(clock.midnight(np.array([day])))[0])
+    near = slice(*clock.changes.searchsorted((midnight - _NEAR, midnight + _NEAR)))
+    offsets = clock.offsets[near.start : near.stop + 1]
+    changed = float(offsets.max() - offsets.min())
+    return None if changed > LARGEST_CHANGE else MARGIN + changed
 
 
 def day_bounds(habits: Habits, day: int, slack: float) -> DayBounds:

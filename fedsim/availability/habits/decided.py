@@ -1,7 +1,7 @@
 """Whether devices are on a charger with a network at an instant, as far as bounds of the times decide it.
 
-They nearly always do: a table (`bounds`) bounds a time to a second or less. What they leave open is to be worked out
-exactly. It holds only where no clock is changed some days before and after.
+They nearly always do: a table (`bounds`) bounds a time to a second or less, and to the change where a clock is changed
+nearby. What they leave open is to be worked out exactly.
 """
 
 import numpy as np
@@ -49,7 +49,6 @@ from fedsim.common.keyed_loops import uniform_at
 
 NO, YES, OPEN = 0, 1, 2
 """What is known: that something does not hold, that it does, nothing."""
-MARGIN = 1e-3  # seconds, far more than times are ever rounded by
 
 
 @compiled
@@ -60,7 +59,7 @@ def _night(block: Block, now: float, day: DayBounds, midnight: float) -> None:
     """
     if not day.night_spans[0] < now < day.night_spans[1]:
         return
-    rows, (usual, by_day), (length, longer_by_day) = block.rows, day.night_start, day.night_length
+    rows, slack, (usual, by_day), (length, longer_by_day) = block.rows, day.slack, day.night_start, day.night_length
     look_up(block, day.night[1], day.scores, False)
     look_up(block, day.night[2], day.scores, True)
     draw(block, day.night[0])
@@ -68,12 +67,12 @@ def _night(block: Block, now: float, day: DayBounds, midnight: float) -> None:
         start = usual + rows[LATER * SIZE + place] + by_day * rows[MIDDLE + place]
         lasts = length + rows[LONGER * SIZE + place] + longer_by_day * rows[MIDDLE_2 + place]
         off, off_length = by_day * rows[OFF + place], longer_by_day * rows[OFF_2 + place]
-        least = min(max(lasts - off_length, 0.0), NIGHT_AT_MOST) - MARGIN
-        most = min(max(lasts + off_length, 0.0), NIGHT_AT_MOST) + MARGIN
+        least = min(max(lasts - off_length, 0.0), NIGHT_AT_MOST) - slack
+        most = min(max(lasts + off_length, 0.0), NIGHT_AT_MOST) + slack
         takes = rows[DRAW + place] < rows[NIGHT * SIZE + place]
-        goes_on = takes & (start + off + MARGIN <= now) & (now < start - off + least)
+        goes_on = takes & (start + off + slack <= now) & (now < start - off + least)
         rows[SURE + place] = max(rows[SURE + place], midnight + (start - off + least) if goes_on else -np.inf)
-        may = takes & (start - off - MARGIN <= now) & (now < start + off + most)
+        may = takes & (start - off - slack <= now) & (now < start + off + most)
         rows[MAY + place] = 1.0 if may else rows[MAY + place]
 
 
@@ -83,7 +82,7 @@ def _top_ups(block: Block, count: int, now: float, day: DayBounds, midnight: flo
     if now > day.top_ups_end:
         return
     words, rows, chances = block.words, block.rows, SIZE * day.top_up_chance
-    starts, lengths = day.top_up_starts, day.top_up_lengths
+    starts, lengths, slack = day.top_up_starts, day.top_up_lengths, day.slack
     takes, begins, lasts = day.top_up[0], day.top_up[1], day.top_up[2]
     hits[:] = 0
     for number in range(TOP_UPS):
@@ -96,19 +95,20 @@ def _top_ups(block: Block, count: int, now: float, day: DayBounds, midnight: flo
             number = first_of(left)
             left &= left - np.uint64(1)
             first, latest = bounded(starts, uniform_at(words[place] ^ begins[number]))
-            if now < first - MARGIN:
+            if now < first - slack:
                 continue
             least, most = bounded(lengths, uniform_at(words[place] ^ lasts[number]))
-            if latest + MARGIN <= now < first - MARGIN + least:
-                rows[SURE + place] = max(rows[SURE + place], midnight + (first - MARGIN + least))
-            if now < latest + MARGIN + most:
+            if latest + slack <= now < first - slack + least:
+                rows[SURE + place] = max(rows[SURE + place], midnight + (first - slack + least))
+            if now < latest + slack + most:
                 rows[MAY + place] = 1.0
 
 
 @compiled
 def _outings(block: Block, now: float, day: DayBounds) -> None:
     """Note between which bounds everyone leaves home on a day, and is back; never, where there is no outing."""
-    rows, (leave, back, by_day), far = block.rows, day.outing_times, LIMIT * day.outing_times[2] + MARGIN
+    rows, slack, (leave, back, by_day) = block.rows, day.slack, day.outing_times
+    far = LIMIT * by_day + slack
     at_home = True  # of all, since nobody has left, or everybody is back
     for place in range(SIZE):
         at_home &= now < leave + rows[LEAVES * SIZE + place] - far
@@ -121,9 +121,9 @@ def _outings(block: Block, now: float, day: DayBounds) -> None:
     draw(block, day.outing[0])
     for place in range(SIZE):
         at, off = leave + rows[LEAVES * SIZE + place] + by_day * rows[MIDDLE + place], by_day * rows[OFF + place]
-        first, latest = min(max(at - off, 0.0), DAY) - MARGIN, min(max(at + off, 0.0), DAY) + MARGIN
+        first, latest = min(max(at - off, 0.0), DAY) - slack, min(max(at + off, 0.0), DAY) + slack
         at, off = back + rows[RETURNS * SIZE + place] + by_day * rows[MIDDLE_2 + place], by_day * rows[OFF_2 + place]
-        back_first, back_latest = min(max(at - off, 0.0), DAY) - MARGIN, min(max(at + off, 0.0), DAY) + MARGIN
+        back_first, back_latest = min(max(at - off, 0.0), DAY) - slack, min(max(at + off, 0.0), DAY) + slack
         goes_out = rows[DRAW + place] < day.outing_chance
         rows[LEAVE_FIRST + place] = first if goes_out else np.inf
         rows[LEAVE_LAST + place] = latest
@@ -141,12 +141,13 @@ def _on_network(
     now: float,
     at_work: bool,
     commute: float,
+    slack: float,
 ) -> tuple[int, float]:
     """Say whether one of them has a network, but for failures, at a time of the day, and until when surely.
 
     Only numbers are passed here: arrays would cost more, once for everybody, than all that is done.
     """
-    midnight = DAY - MARGIN
+    midnight = DAY - slack
     at_home, works = networks & AT_HOME != 0, networks & AT_WORK != 0 and at_work
     if now < first:
         return (YES if at_home else NO), min(first, midnight)
@@ -203,6 +204,7 @@ def decided(
                     now,
                     today.at_work,
                     today.commute,
+                    today.slack,
                 )
                 if there == NO or known == YES:
                     known = there

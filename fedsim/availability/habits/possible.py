@@ -29,9 +29,8 @@ from fedsim.availability.habits.blocks import (
     look_up,
     new_block,
 )
-from fedsim.availability.habits.bounds import BoundsOfDays, DayBounds
+from fedsim.availability.habits.bounds import LARGEST_CHANGE, BoundsOfDays, DayBounds
 from fedsim.availability.habits.charging import NIGHT_AT_MOST, TOP_UPS, evening
-from fedsim.availability.habits.decided import MARGIN
 from fedsim.availability.habits.people import People
 from fedsim.availability.habits.persons import AT_HOME, AT_WORK, LATER, LEAVES, LIMIT, LONGER, NETWORKS, NIGHT, RETURNS
 from fedsim.common.arrays import Bits, Floats
@@ -42,8 +41,6 @@ from fedsim.scenario.habits import Habits
 
 PARTS = 64
 PART = DAY / PARTS
-_NEAR = 3 * DAY  # changes of the clocks so near to a day matter to it
-_LARGEST_CHANGE = 2 * 3600.0
 _CHUNK = 1 << 14  # of so many clients a thread works the members out at a time,
 _WORDS = words_for(_CHUNK)  # which are so many words of bits
 _ALL, _NONE = ~np.uint64(0), np.uint64(0)
@@ -102,20 +99,21 @@ class PossibleDays:
 
     def _go_to(self, day: int, clock: Civil) -> bool:
         """Work out a day, with the one before it where that has not just been done."""
-        slack = _slack(day, clock)
-        if slack is None:
+        days = [day] if day == self._day + 1 else [day - 1, day]
+        bounds = [self._bounds.of(each, clock) for each in days]
+        if any(each is None for each in bounds):
             return False
         if not len(self._own):
             self._own = with_numbers(np.zeros(self._rows.shape[1], dtype=np.uint64), self._members)
-        if day != self._day + 1:
+        if len(days) > 1:
             self._carry[self._members] = 0
-            self._work_out(day - 1, slack)
-        self._work_out(day, slack)
+        for asked in bounds:
+            if asked is not None:
+                self._work_out(asked)
         self._day = day
         return True
 
-    def _work_out(self, day: int, slack: float) -> None:
-        asked = self._bounds.of(day, slack)
+    def _work_out(self, asked: DayBounds) -> None:
         networked = "network" in self._habits.require
         columns = self._people.columns
         cuts = np.searchsorted(self._members, np.arange(0, len(self._carry) + _CHUNK, _CHUNK)).tolist()
@@ -140,16 +138,7 @@ def reaches_too_far(habits: Habits) -> bool:
     length = max(night.length, night.length_weekend)
     length += LIMIT * (night.length_between_persons + night.length_between_days)
     last = max(usual) + off + min(length, NIGHT_AT_MOST)
-    return min(usual) - off < _LARGEST_CHANGE or last > 2 * DAY - _LARGEST_CHANGE
-
-
-def _slack(day: int, clock: Civil) -> float | None:
-    """Return how far clock times near a day may be wrong; None where that is too much to be of use."""
-    midnight = float(clock.instant(clock.midnight(np.array([day])))[0])
-    near = slice(*clock.changes.searchsorted((midnight - _NEAR, midnight + _NEAR)))
-    offsets = clock.offsets[near.start : near.stop + 1]
-    changed = float(offsets.max() - offsets.min())
-    return None if changed > _LARGEST_CHANGE else MARGIN + changed
+    return min(usual) - off < LARGEST_CHANGE or last > 2 * DAY - LARGEST_CHANGE
 
 
 @compiled

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fedsim.availability.batch import Clients, Mask
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.blocks import SIZE
-from fedsim.availability.habits.bounds import bounded, lengths_by_draw
+from fedsim.availability.habits.bounds import MARGIN, bounded, lengths_by_draw
 from fedsim.availability.habits.bursts import SLOT, Bursts, Slots, slots_between
-from fedsim.availability.habits.decided import MARGIN, NO, OPEN, YES
+from fedsim.availability.habits.decided import NO, OPEN, YES
 from fedsim.availability.habits.persons import Draw
 from fedsim.common.arrays import Bits, Floats, Ints
 from fedsim.common.bits import first_of
