@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
@@ -214,4 +215,5 @@ def _die_with_parent() -> None:
 def _hold_interrupts() -> None:
     # A process inherits this from the thread that starts it: Ctrl-C would otherwise hit it before it can say no.
     if hasattr(signal, "pthread_sigmask"):
+        resource_tracker.ensure_running()  # which lets them through when it begins, as the first process makes it do
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
