@@ -161,17 +161,17 @@ def _ratio(above: Floats, below: Floats) -> tuple[float, float]:
 
 def _turns(run: FinishedRun, label: Ints, labels: int) -> Ints:
     """Count the participations by span of the run and by what the client of each row of the table is labelled with."""
-    order = np.argsort(run.clients["client"].to_numpy(), kind="stable")
-    known = run.clients["client"].to_numpy()[order]
+    clients = run.clients["client"].to_numpy()
+    label_of = np.full(int(clients.max(initial=0)) + 1, labels)  # what no row speaks of is put aside
+    label_of[clients] = label
     rounds = 1 + int(run.rounds["round"].to_numpy().max(initial=0))
-    counts = np.zeros(BATCHES * labels, dtype=np.int64)
+    counts = np.zeros(BATCHES * (labels + 1), dtype=np.int64)
     for part in slices(run.participations, "client", "round"):
         client, number = part["client"].to_numpy(), part["round"].to_numpy()
-        place = np.minimum(np.searchsorted(known, client), len(known) - 1)
-        found = known[place] == client
-        span = np.clip(number[found] * BATCHES // rounds, 0, BATCHES - 1)
-        counts += np.bincount(span * labels + label[order[place[found]]], minlength=len(counts))
-    return counts.reshape(BATCHES, labels)
+        own = np.where(client < len(label_of), label_of[np.minimum(client, len(label_of) - 1)], labels)
+        span = np.clip(number * BATCHES // rounds, 0, BATCHES - 1)
+        counts += np.bincount(span * (labels + 1) + own, minlength=len(counts))
+    return counts.reshape(BATCHES, labels + 1)[:, :labels]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bits, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.bits import has, put, remove, words_for
 from fedsim.common.compiled import compiled
 
@@ -77,10 +77,15 @@ class KeptOut:
         self._bits: Bits = np.empty_like(self._by_round.kept)
         self.add(np.arange(len(free_round)))
 
-    def add(self, clients: Ints) -> None:
-        """Take note of when clients (n,) are let in."""
+    def add(self, clients: Ints, by_clock: bool = True) -> None:
+        """Take note of when clients (n,) are let in: by their round, and by the clock too if that is worth it."""
         self._by_round.add(clients)
-        self._by_time.add(clients)
+        if by_clock:
+            self._by_time.add(clients)
+
+    def separated_long_enough(self, clients: Ints) -> Bools:
+        """Say of clients (n,) whether no separation keeps them out, in the round that was looked at last."""
+        return _not_in(self._by_round.kept, clients)
 
     def with_impossible(self, possible: Bits, number: int, now_s: float) -> Bits:
         """Return who is kept out, and who is not among those that are possible; the next call writes over it."""
@@ -94,6 +99,14 @@ class KeptOut:
 def _either(possible: Bits, one: Bits, other: Bits, bits: Bits) -> None:
     for word in range(len(bits)):
         bits[word] = ~possible[word] | one[word] | other[word]
+
+
+@compiled
+def _not_in(bits: Bits, clients: Ints) -> Bools:
+    found = np.empty(len(clients), np.bool_)
+    for place in range(len(clients)):
+        found[place] = not has(bits, clients[place])
+    return found
 
 
 @compiled

@@ -47,7 +47,8 @@ class ArrayRoster:
         self._excludes = False  # whether a cool-down has ever kept anybody out
         self._busy: Ints = np.empty(0, dtype=np.int64)
         self._busy_until_s = np.empty(0)
-        self._last_busy_s = 0.0  # when the last of them ends
+        # When the last of them ends, and from when on neither a session nor a wall-clock cool-down keeps anybody out.
+        self._last_busy_s = self._last_free_s = 0.0
         self._number = -1
         self._excluded_share = 0.0
         self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
@@ -67,6 +68,7 @@ class ArrayRoster:
         self._busy = np.concatenate([self._busy[still], clients])
         self._busy_until_s = np.concatenate([self._busy_until_s[still], ends_s])
         self._last_busy_s = float(self._busy_until_s.max(initial=now))
+        self._last_free_s = max(self._last_free_s, self._last_busy_s)
         self._free_s[clients] = ends_s
         self._at = None
 
@@ -74,9 +76,13 @@ class ArrayRoster:
         """Keep clients out for a cool-down."""
         self._excludes = True
         self._free_round[clients] = until.until_round
-        self._free_s[clients] = np.maximum(self._free_s[clients], until.until_s)
+        own_s = self._free_s[clients]
+        by_clock = bool((until.until_s > own_s).any())  # and not just until the session ends
+        if by_clock:
+            self._free_s[clients] = np.maximum(own_s, until.until_s)
+            self._last_free_s = max(self._last_free_s, float(until.until_s.max()))
         if self._kept_out is not None:
-            self._kept_out.add(clients)
+            self._kept_out.add(clients, by_clock)
             self._barred = None
         self._at = None
 
@@ -94,6 +100,7 @@ class ArrayRoster:
         self._free_round, self._free_s, self._excludes = state["free_round"], state["free_s"], True
         self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
         self._last_busy_s = float(self._busy_until_s.max(initial=0.0))
+        self._last_free_s = float(self._free_s.max(initial=0.0))
         self._kept_out = self._barred = None
 
     @property
@@ -143,13 +150,13 @@ class ArrayRoster:
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
-        if not self._excludes and self._number >= 0:
-            if self._last_busy_s <= self._clock.now:
-                return np.ones(len(clients), dtype=np.bool_)
-            answer: Bools = self._free_s[clients] <= self._clock.now
-            return answer
-        answer = self._free_s[clients] <= self._clock.now
-        return answer & (self._free_round[clients] <= self._number)
+        number, now = self._number, self._clock.now
+        if not self._excludes and number >= 0:
+            free: Bools = self._free_s[clients] <= now if self._last_free_s > now else np.ones(len(clients), np.bool_)
+            return free
+        if self._last_free_s <= now and self._kept_out is not None and self._barred_at == (number, now):
+            return self._kept_out.separated_long_enough(clients)
+        return (self._free_s[clients] <= now) & (self._free_round[clients] <= number)
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
