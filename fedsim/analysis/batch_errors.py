@@ -67,9 +67,7 @@ class Batches:
         clients, frequency = len(counts), counts / counts.sum()
         side = np.sign(frequency - 1.0 / clients)
         squares, deviation, projected = np.zeros(clients), np.empty(clients), []
-        blocks = [
-            slice(first, first + _BLOCK) for first in range(0, clients, _BLOCK)
-        ]  # small enough to stay in a cache
+        blocks = [slice(first, first + _BLOCK) for first in range(0, clients, _BLOCK)]  # each stays in a cache
         for counted in self._counted:
             total = float(counted.sum())
             for block in blocks:

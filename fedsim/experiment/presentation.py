@@ -50,8 +50,8 @@ def write_report(
     """Write the report of a run directory: into it, or elsewhere; return the page.
 
     Charts of the scenario's own are drawn if `plugins` may run; `tell` is told which of them failed, and why. Errors
-    are those of `fedsim.report.write_report`. What was `watching` the measurement has seen the
-    participations, which are not read again.
+    are those of `fedsim.report.write_report`. Where somebody was `watching` while the participations were measured,
+    they are not read again.
     """
     from fedsim import report
 

@@ -68,8 +68,7 @@ class WeightedProposals:
     def propose(self, number: int, first: int, count: int) -> Ints:
         """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
         if self._cumulative is not None and self._units > _MANY:
-            nobody = np.zeros((self._units + 63) // 64, dtype=np.uint64)
-            return self.propose_unbarred(number, first, count, nobody)
+            return self.propose_unbarred(number, first, count, self._nobody)
         draws = self._proposing.uniforms_of_run(number, first, count)
         if self._cumulative is None:
             return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
@@ -114,6 +113,10 @@ class WeightedProposals:
             limit, before, further = further * limit, limit, min(further**2, _LONGEST)
         self._limit = 1.2 * last / count if len(chosen) == count else self._limit
         return chosen
+
+    @cached_property
+    def _nobody(self) -> Bits:
+        return np.zeros((self._units + 63) // 64, dtype=np.uint64)
 
     @cached_property
     def _rates(self) -> Floats:

@@ -54,7 +54,7 @@ class HabitsBatch(Batch):
     foreseeable_s = DAY
 
     def __init__(self, habits: Habits, place: Place, members: Clients, draws: Stream) -> None:
-        self._habits, self._place, self._draws = habits, place, draws
+        self._habits, self._draws = habits, draws
         self._charging, self._networked = "charging" in habits.require, "network" in habits.require
         clients = int(members.max(initial=0)) + 1
         self._people = People(habits, clients, draws)
@@ -101,7 +101,7 @@ class HabitsBatch(Batch):
             self._today, self._asked = today, 0
         elif not self._many:
             self._many = self._asked * _WORTH > len(self._members)
-        return self._days.at(instant, clock) if self._many else None
+        return self._days.at(instant, clock, self._bounds) if self._many else None
 
     def at(self, clients: Clients, instant: float) -> Mask:
         """Decide it by bounds, and work out what they leave open."""

@@ -109,10 +109,10 @@ def _outings(block: Block, now: float, day: DayBounds) -> None:
     """Note between which bounds everyone leaves home on a day, and is back; never, where there is no outing."""
     rows, slack, (leave, back, by_day) = block.rows, day.slack, day.outing_times
     far = LIMIT * by_day + slack
-    at_home = True  # of all, since nobody has left, or everybody is back
+    nobody_left = True
     for place in range(SIZE):
-        at_home &= now < leave + rows[LEAVES * SIZE + place] - far
-    if at_home:
+        nobody_left &= now < leave + rows[LEAVES * SIZE + place] - far
+    if nobody_left:
         for place in range(SIZE):
             rows[LEAVE_FIRST + place] = leave + rows[LEAVES * SIZE + place] - far
         return
@@ -143,7 +143,7 @@ def _on_network(
     commute: float,
     slack: float,
 ) -> tuple[int, float]:
-    """Say whether one of them has a network, but for failures, at a time of the day, and until when surely.
+    """Say whether somebody has a network, but for failures, at a time of the day, and until when surely.
 
     Only numbers are passed here: arrays would cost more, once for everybody, than all that is done.
     """

@@ -79,7 +79,6 @@ class PossibleDays:
         """Set out with some members."""
         self._members, self.met_all, self._day = members, False, 0
         self._own: Bits = np.empty(0, dtype=np.uint64)  # the members, as bits
-        self._bounds = BoundsOfDays(self._habits)
 
     def beside(self, members: Clients) -> "PossibleDays":
         """Return the days of other members, who live by another clock; the arrays by client are shared."""
@@ -87,29 +86,28 @@ class PossibleDays:
         other._begin(members)
         return other
 
-    def at(self, instant: float, clock: Civil) -> Possible | None:
+    def at(self, instant: float, clock: Civil, bounds: BoundsOfDays) -> Possible | None:
         """Return who may be available from an instant on; None where nothing is known about that day."""
         day, since = clock.day_and_time(instant)
-        if day != self._day and not self._go_to(day, clock):
+        if day != self._day and not self._go_to(day, clock, bounds):
             return None
         part = min(max(int(since // PART), 0), PARTS - 1)
         until = instant + ((part + 1) * PART - since)
         changes = clock.changes[clock.changes > instant]
         return Possible(self._rows[part], min(until, float(changes.min(initial=np.inf))))
 
-    def _go_to(self, day: int, clock: Civil) -> bool:
+    def _go_to(self, day: int, clock: Civil, bounds: BoundsOfDays) -> bool:
         """Work out a day, with the one before it where that has not just been done."""
         days = [day] if day == self._day + 1 else [day - 1, day]
-        bounds = [self._bounds.of(each, clock) for each in days]
-        if any(each is None for each in bounds):
+        known = [found for each in days if (found := bounds.of(each, clock)) is not None]
+        if len(known) < len(days):
             return False
         if not len(self._own):
             self._own = with_numbers(np.zeros(self._rows.shape[1], dtype=np.uint64), self._members)
         if len(days) > 1:
             self._carry[self._members] = 0
-        for asked in bounds:
-            if asked is not None:
-                self._work_out(asked)
+        for asked in known:
+            self._work_out(asked)
         self._day = day
         return True
 

@@ -134,17 +134,14 @@ def _surely_going(asked: Asked, instant: float, after: float, lengths: Floats) -
     """
     found, slots = np.empty(len(asked.clients), np.int8), asked.slots
     words, rates, hits = np.zeros(SIZE, np.uint64), np.zeros(SIZE), np.empty(SIZE, np.uint64)
-    alike, shares, hours = len(asked.rates) == 1, asked.shares, slots.hours
+    shares, hours = asked.shares, slots.hours
     for begin in range(0, len(asked.clients), SIZE):
-        count = min(SIZE, len(asked.clients) - begin)
-        for place in range(count):
-            client = asked.clients[begin + place]
-            words[place], rates[place] = word_of(client, asked.key), asked.rates[0 if alike else client]
+        count = _fill(asked, begin, words, rates)
         found[begin : begin + count] = NO
         for last in range(asked.last, asked.first - 1, -64):  # the newest first, by words of as many slots
             hits[:] = 0
             for slot in range(last, max(last - 64, asked.first - 1), -1):
-                share = asked.shares[slots.hours[slot]]
+                share = shares[hours[slot]]
                 _hit(words, rates, slots.begin[slot], share, np.uint64(1) << np.uint64(last - slot), hits)
             for place in range(count):
                 left, known = hits[place], found[begin + place]
@@ -174,6 +171,16 @@ def _surely_going(asked: Asked, instant: float, after: float, lengths: Floats) -
 
 
 @compiled
+def _fill(asked: Asked, begin: int, words: Bits, rates: Floats) -> int:
+    """Put in the parts of the key and the rates of the clients from a place on; return how many there is room for."""
+    count, alike = min(SIZE, len(asked.clients) - begin), len(asked.rates) == 1
+    for place in range(count):
+        client = asked.clients[begin + place]
+        words[place], rates[place] = word_of(client, asked.key), asked.rates[0 if alike else client]
+    return count
+
+
+@compiled
 def _hit(words: Bits, rates: Floats, key: np.uint64, share: float, bit: np.uint64, hits: Bits) -> None:
     """Set a bit of those of whom an event may begin in a slot: the chance of one is less than its rate."""
     for place in range(SIZE):  # in a loop of its own, for many at a time
@@ -199,29 +206,23 @@ def _near(asked: Asked, since: float, until: Floats) -> _Near:
 @compiled
 def _put_near(asked: Asked, since: float, until: Floats, who: Clients, where: Ints, lots: Floats, u: Floats) -> int:
     """Put the events of `_near` into arrays as far as these reach; return how many there are."""
-    found, slots, alike = 0, asked.slots, len(asked.rates) == 1
+    found, slots, shares, hours = 0, asked.slots, asked.shares, asked.slots.hours
     words, rates, hits = np.zeros(SIZE, np.uint64), np.zeros(SIZE), np.empty(SIZE, np.uint64)
     for begin in range(0, len(asked.clients), SIZE):
-        count, latest = min(SIZE, len(asked.clients) - begin), -np.inf
-        for place in range(count):
-            client = asked.clients[begin + place]
-            words[place], rates[place] = word_of(client, asked.key), asked.rates[0 if alike else client]
-            latest = max(latest, until[begin + place])
+        count = _fill(asked, begin, words, rates)
+        latest = until[begin : begin + count].max()
         for first in range(asked.first, asked.last + 1, 64):
             hits[:] = 0
             for slot in range(first, min(first + 64, asked.last + 1)):
                 if slots.begins[slot] <= latest:
-                    share = asked.shares[slots.hours[slot]]
+                    share = shares[hours[slot]]
                     _hit(words, rates, slots.begin[slot], share, np.uint64(1) << np.uint64(slot - first), hits)
             for place in range(count):
                 left, ends = hits[place], until[begin + place]
                 while left:
                     slot = first + first_of(left)
                     left &= left - np.uint64(1)
-                    lot, most = (
-                        uniform_at(words[place] ^ slots.begin[slot]),
-                        rates[place] * asked.shares[slots.hours[slot]],
-                    )
+                    lot, most = uniform_at(words[place] ^ slots.begin[slot]), rates[place] * shares[hours[slot]]
                     start = slots.begins[slot] + SLOT * (lot / -math.expm1(-most))
                     if since - MARGIN < start < ends + MARGIN:
                         if found < len(who):
