@@ -123,3 +123,51 @@ def test_a_factory_must_return_an_executor() -> None:
     with pytest.raises(FedsimError, match=r"no concurrent\.futures\.Executor"):
         backend_of("builtins:str", 2).open()
     assert backend_of("concurrent.futures:ThreadPoolExecutor", 2).open().submit(jobs.pid).result() == os.getpid()
+
+
+SHADOWED = (
+    "signal",
+    "socket",
+    "pickle",
+    "json",
+    "random",
+    "tempfile",
+    "numpy",
+    "polars",
+    "simpy",
+    "pydantic",
+    "fedsim",
+)
+
+
+@pytest.mark.parametrize(
+    "command", [("sweep",), ("plan",), ("replay", "--update")], ids=lambda command: str(command[0])
+)
+def test_modules_in_the_working_folder_do_not_run(tmp_path: Path, command: tuple[str, ...]) -> None:
+    folder, elsewhere = tmp_path / "theirs", tmp_path / "bin"
+    folder.mkdir()
+    elsewhere.mkdir()
+    for name in SHADOWED:
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / name)!r}, 'w').close()\n", encoding="utf-8")
+    text = "stop: {rounds: 2}\npopulation: [{devices: 5, availability: always}]\nserver: {cohort: 1}\n"
+    sweeps = "sweep: {grid: {server.cohort: [1, 2]}}\n"
+    for name in ("a", "b"):
+        written = text + (sweeps if command[0] != "replay" else "drift: {figures: [participation.l1_uniform]}\n")
+        (folder / f"{name}.fedsim.yaml").write_text(written, encoding="utf-8")
+    # As the console script does: what is first on the path is the script's own folder.
+    (elsewhere / "fedsim").write_text(
+        "from fedsim.__main__ import main\nif __name__ == '__main__':\n    main()\n", encoding="utf-8"
+    )
+    files = ("a.fedsim.yaml", "b.fedsim.yaml") if command[0] == "replay" else ("a.fedsim.yaml",)
+    workers = ("--workers", "2")
+    done = subprocess.run(
+        [sys.executable, elsewhere / "fedsim", *command, *files, *workers],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert [name for name in SHADOWED if (tmp_path / name).exists()] == []

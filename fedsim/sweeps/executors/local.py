@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -36,6 +37,10 @@ ONE_THREAD = dict.fromkeys(
     "1",
 )
 
+_SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Workers, and Python's own helper process, start as `python -c`, which would put the working folder first on the path:
+a `signal.py` that lies there would run in them."""
+
 
 class WorkerLostError(Exception):
     """The process that did this task died; the executor goes on."""
@@ -56,18 +61,29 @@ def leaving_no_process(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class LocalProcesses(Executor):
-    """An executor over processes started afresh (``spawn``), one task at a time each."""
+    """An executor over processes started afresh (``spawn``), one task at a time each.
+
+    Raises
+    ------
+    SweepError
+        If Python was started so that workers would import modules from the working folder.
+    """
 
     def __init__(self, workers: int) -> None:
+        if sys.flags.ignore_environment and not sys.flags.safe_path:
+            raise SweepError(
+                "with -E workers would import modules from the working folder; start Python with -P as well"
+            )
         self._threads = ThreadPoolExecutor(workers, "fedsim-worker", initializer=_hold_interrupts)
         self._idle: deque[_Worker] = deque()
         self._at: WeakKeyDictionary[Future[Any], list[_Worker]] = WeakKeyDictionary()
         self._starting = threading.Lock()
         self._failed_starts = 0
         self._closing = False
-        # Numerical libraries read these when they are loaded, which in a worker may be before any line of ours.
-        self._set = [name for name in ONE_THREAD if name not in os.environ]
-        os.environ.update({name: ONE_THREAD[name] for name in self._set})
+        # Read before any line of ours runs in a worker: numerical libraries when they are loaded, Python at its start.
+        wanted = {name: value for name, value in ONE_THREAD.items() if name not in os.environ} | _SAFE_PATH
+        self._before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Do ``fn(*args, **kwargs)`` in a worker; the future raises `WorkerLostError` if that worker dies."""
@@ -91,9 +107,12 @@ class LocalProcesses(Executor):
         self._closing = True
         while self._idle:
             self._idle.pop().let_go(wait)
-        for name in self._set:
-            os.environ.pop(name, None)
-        self._set = []
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self._before = {}
 
     def _on_a_worker(self, at: "list[_Worker]", fn: Callable[..., T], args: Any, kwargs: Any) -> T:
         payload = pickle.dumps((fn, args, kwargs))
