@@ -7,14 +7,14 @@ import numpy as np
 from fedsim.availability.cells import cells
 from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import DAY, to_ms
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 
 _MOST = 5_000  # devices that are followed, where there are more
 _MOST_DEVICE_DAYS = 200_000.0
 _FEWEST = 200
-_LONGEST_S = 1_000 * 86_400.0
-_WINDOW_S = 7 * 86_400.0
+_LONGEST, _WINDOW = 1_000 * DAY, 7 * DAY
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,15 @@ def available_time(
     -------
     None where every device was always available, or no time passed.
     """
-    longest_s = min(ended_s, _LONGEST_S)
-    if scenario.always_available or not longest_s > 0.0:
+    longest = min(to_ms(ended_s), _LONGEST)
+    if scenario.always_available or longest <= 0:
         return None
-    days = longest_s / 86_400.0
     size = len(population)
-    taken = min(size, _MOST, max(_FEWEST, int(_MOST_DEVICE_DAYS / days)))
+    taken = min(size, _MOST, max(_FEWEST, int(_MOST_DEVICE_DAYS * DAY / longest)))
     clients = (2 * np.arange(taken) + 1) * size // (2 * taken)
     availability = availability_of(scenario, cells(scenario, population), replicate)
     total = np.zeros(taken)
-    for since in np.arange(0.0, longest_s, _WINDOW_S).tolist():
-        spells = availability.spells(clients, since, min(since + _WINDOW_S, longest_s))
+    for since in range(0, longest, _WINDOW):
+        spells = availability.spells(clients, since, min(since + _WINDOW, longest))
         total += np.bincount(spells.who, weights=spells.ends - spells.starts, minlength=taken)
-    return AvailableTime(clients, np.minimum(total / longest_s, 1.0))
+    return AvailableTime(clients, total / longest)

@@ -1,22 +1,23 @@
 """Devices that are available at every instant."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from fedsim.availability.batch import Batch, Clients, Mask, Spells
+from fedsim.availability.model import ExactModel, Pieces
 from fedsim.availability.place import Place
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Ints
+from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
 
 
-class AlwaysAvailable:
+class AlwaysAvailable(ExactModel):
     """One interval, from 0 for ever."""
 
-    def intervals(self, client: int, place: Place, draws: Stream) -> Iterator[tuple[float, float]]:  # noqa: ARG002
-        """Return the intervals of one device."""
-        yield 0.0, math.inf
+    def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:  # noqa: ARG002
+        """Return that interval."""
+        yield 0, FOREVER
 
     def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> list["AlwaysBatch"]:  # noqa: ARG002
         """Return one batch for all."""
@@ -26,17 +27,17 @@ class AlwaysAvailable:
 class AlwaysBatch(Batch):
     """Many of them at once."""
 
-    foreseeable_s = math.inf
+    foreseeable = FOREVER
 
-    def at(self, clients: Clients, instant: float) -> Mask:  # noqa: ARG002
-        """All of them."""
+    def at(self, clients: Clients, instant: int) -> Mask:  # noqa: ARG002
+        """Return True for every client."""
         return np.ones(len(clients), dtype=np.bool_)
 
-    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:  # noqa: ARG002
-        """Never."""
-        return np.full(len(clients), np.inf)
+    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:  # noqa: ARG002
+        """Return `FOREVER` for every client: availability never ends."""
+        return np.full(len(clients), FOREVER)
 
-    def spells(self, clients: Clients, since: float, until: float) -> Spells:
-        """One for each."""
+    def spells(self, clients: Clients, since: int, until: int) -> Spells:
+        """Return the whole window for each client."""
         count = len(clients)
         return Spells(np.arange(count), np.full(count, since), np.full(count, until))

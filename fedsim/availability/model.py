@@ -1,11 +1,13 @@
 """What an availability model is: for each device the intervals [start, end) in which it is free to take part.
 
-A model needs one method, `intervals`. What else the engines ask is worked out from it, and a model that knows a faster
-or a finer answer says so by one of the methods of `Conditional`, `LookedUp` and `Batched`.
+A model needs one method, `intervals`, in seconds. What else the engines ask is worked out from it. The built-in models
+know their times in whole milliseconds (`ExactModel`), tell conditions apart, and answer for many devices at once
+(`Batched`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf, isnan, nextafter
+from math import inf, isnan
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -14,9 +16,13 @@ from fedsim.availability.batch import Batch, Clients
 from fedsim.availability.place import Place
 from fedsim.common.arrays import Bools
 from fedsim.common.errors import PluginError
+from fedsim.common.instants import to_ms, to_seconds
 from fedsim.common.keyed import Stream
 
 Intervals: TypeAlias = Iterator[tuple[float, float]]
+"""Pairs (start, end) in seconds."""
+Pieces: TypeAlias = Iterator[tuple[int, int]]
+"""The same in whole milliseconds; `FOREVER` for an end that never comes."""
 _STANDSTILL = 10_000  # pieces without progress, after which there will be none
 
 
@@ -38,30 +44,28 @@ class AvailabilityModel(Protocol):
         Returns
         -------
         Pairs (start, end) in seconds of simulated time, half-open, disjoint and in order; what is before 0 does not
-        count, and an end of infinity is the last. The iterator may be endless; one that ends says that the device never
-        comes back. It depends on nothing but the arguments. So that nobody searches further ahead than they need, an
-        interval may come in pieces, each starting where the one before ended, and a pair with start == end may say that
-        nothing starts before it.
+        count, and an end of infinity is the last. They are rounded to milliseconds. The iterator may be endless; one
+        that ends says that the device never comes back. It depends on nothing but the arguments. So that nobody
+        searches further ahead than they need, an interval may come in pieces, each starting where the one before
+        ended, and a pair with start == end may say that nothing starts before it.
         """
         ...
 
 
-@runtime_checkable
-class Conditional(Protocol):
-    """A model in which several conditions must hold together."""
+class ExactModel(ABC):
+    """A model that knows its times in whole milliseconds."""
 
-    def conditions(self, client: int, place: Place, draws: Stream) -> Mapping[str, Intervals]:
-        """Return the intervals of each condition of one device, by name; `intervals` is where all hold."""
-        ...
+    @abstractmethod
+    def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
+        """Return the intervals in which all conditions hold, in pieces as told in `AvailabilityModel.intervals`."""
 
+    def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:  # noqa: ARG002
+        """Return when each condition of one device holds, by name, from an instant on; by default there is one."""
+        return {"available": self.pieces(client, place, draws)}
 
-@runtime_checkable
-class LookedUp(Protocol):
-    """A model that tells about many devices at one instant without going through their intervals."""
-
-    def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> Bools:
-        """Say of each device (n,) whether it is available: exactly where its `intervals` say so."""
-        ...
+    def intervals(self, client: int, place: Place, draws: Stream) -> Intervals:
+        """Return the same in seconds."""
+        return in_seconds(self.pieces(client, place, draws))
 
 
 @runtime_checkable
@@ -73,7 +77,12 @@ class Batched(Protocol):
         ...
 
 
-def intervals(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Intervals:
+def in_seconds(pieces: Pieces) -> Intervals:
+    """Return pieces with their times in seconds."""
+    return ((to_seconds(start), to_seconds(end)) for start, end in pieces)
+
+
+def pieces(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Pieces:
     """Return the intervals in which one device is available, from time 0 on: checked, in pieces as the model has them.
 
     Raises
@@ -81,28 +90,30 @@ def intervals(model: AvailabilityModel, client: int, place: Place, draws: Stream
     PluginError
         Where the model fails, or yields what cannot be; it names the model and the client.
     """
-    reached, still = -inf, 0
-    for start, end in _told(model, client, place, draws):
-        wrong = _wrong(start, end, reached)
-        still = still + 1 if end <= reached else 0
-        if still > _STANDSTILL:
-            wrong = f"yields empty intervals at {reached:g} s for ever; it must go on in time, or end"
-        if wrong:
-            raise PluginError(f"{_named(model, client)} {wrong}")
-        reached = end
-        if end > 0.0:
-            yield max(start, 0.0), end
+    yield from ((max(start, 0), end) for start, end in _told(model, client, place, draws) if end > 0)
+
+
+def condition_pieces(
+    model: AvailabilityModel, client: int, place: Place, draws: Stream, since: int = 0
+) -> Mapping[str, Pieces]:
+    """Return when each condition that one device must meet holds, by name; it is available where all do.
+
+    Habits have those of charging, network and idle that the scenario requires, a trace those of its file; a model
+    without conditions has a single one, called available. What ends before `since` may be left out.
+    """
+    if isinstance(model, ExactModel):
+        return model.conditions(client, place, draws, since)
+    return {"available": pieces(model, client, place, draws)}
+
+
+def intervals(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Intervals:
+    """Return `pieces` in seconds."""
+    return in_seconds(pieces(model, client, place, draws))
 
 
 def conditions(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Mapping[str, Intervals]:
-    """Return the intervals of each condition that one device must meet, by name; `intervals` is where all hold.
-
-    Parameters and intervals as in `intervals`. Habits have those of charging, network and idle that the scenario
-    requires, a trace those of its file; a model without conditions has a single one, called available.
-    """
-    if isinstance(model, Conditional):
-        return model.conditions(client, place, draws)
-    return {"available": intervals(model, client, place, draws)}
+    """Return `condition_pieces` from time 0 on, in seconds."""
+    return {name: in_seconds(found) for name, found in condition_pieces(model, client, place, draws).items()}
 
 
 def available_at(model: AvailabilityModel, clients: Clients, instant: float, place: Place, draws: Stream) -> Bools:
@@ -122,25 +133,26 @@ def available_at(model: AvailabilityModel, clients: Clients, instant: float, pla
     Mask (n,). Habits and traces are looked up, at a cost that does not depend on the instant; any other process is
     followed from time 0.
     """
-    if isinstance(model, LookedUp):
-        return model.available_at(clients, instant, place, draws)
-    until = nextafter(instant, inf)
-    found = (between(intervals(model, client, place, draws), instant, until) for client in clients.tolist())
+    at = to_ms(instant)
+    if isinstance(model, Batched) and len(clients):
+        (batch,) = model.batches([(place, np.unique(clients))], draws)
+        return batch.at(np.asarray(clients), at)
+    found = (between(pieces(model, client, place, draws), at, at + 1) for client in clients.tolist())
     return np.array([bool(whole) for whole in found], dtype=np.bool_)
 
 
-def between(pieces: Intervals, since: float, until: float) -> list[tuple[float, float]]:
+def between(found: Iterator[tuple[float, float]], since: float, until: float) -> list[tuple[float, float]]:
     """Return the part of some intervals in [since, until), in whole intervals.
 
     Parameters
     ----------
-    pieces
-        As returned by `intervals` or `conditions`; read no further than `until`.
+    found
+        As returned by `intervals` or `conditions`, or by `pieces`; read no further than `until`.
     since, until
-        Seconds of simulated time.
+        Simulated time, in the same unit.
     """
     whole: list[tuple[float, float]] = []
-    for start, end in pieces:
+    for start, end in found:
         if start >= until:
             break
         first, last = max(start, since), min(end, until)
@@ -153,15 +165,27 @@ def between(pieces: Intervals, since: float, until: float) -> list[tuple[float, 
     return whole
 
 
-def _told(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Intervals:
-    """Yield what a model says; where it fails, say so."""
+def _told(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Pieces:
+    """Yield what a model says in milliseconds; where it fails, or says what cannot be, say so."""
+    if isinstance(model, ExactModel):
+        yield from model.pieces(client, place, draws)
+        return
+    named = f"availability model '{type(model).__module__}:{type(model).__qualname__}', client {client}:"
+    reached, still = -inf, 0
     try:
         for start, end in model.intervals(client, place, draws):
-            yield float(start), float(end)
+            wrong = _wrong(float(start), float(end), reached)
+            still = still + 1 if end <= reached else 0
+            if still > _STANDSTILL:
+                wrong = f"yields empty intervals at {reached:g} s for ever; it must go on in time, or end"
+            if wrong:
+                raise PluginError(f"{named} {wrong}")  # noqa: TRY301
+            reached = float(end)
+            yield to_ms(float(start)), to_ms(reached)
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError(f"{_named(model, client)} fails: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{named} fails: {type(error).__name__}: {error}") from error
 
 
 def _wrong(start: float, end: float, reached: float) -> str:
@@ -176,7 +200,3 @@ def _wrong(start: float, end: float, reached: float) -> str:
     if start < reached:
         return f"{shown} after one that ends at {reached:g}: intervals must be disjoint and in order"
     return ""
-
-
-def _named(model: AvailabilityModel, client: int) -> str:
-    return f"availability model '{type(model).__module__}:{type(model).__qualname__}', client {client}:"

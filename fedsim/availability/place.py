@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fedsim.availability.civil import Civil, civil
+from fedsim.common.instants import each_to_seconds, to_ms
 
 _YEARS = 200  # of local days: more than anybody simulates, and few enough to look through in vain
 _LAST_YEAR = 9996  # `datetime` ends soon after
@@ -59,8 +60,8 @@ class Place:
         """
         return (local.replace(tzinfo=self.zone).astimezone(UTC) - self.start.astimezone(UTC)).total_seconds()
 
-    def clock(self, instant: float) -> Civil:
-        """Return the local clock, right for at least 360 days before and after an instant of simulated time."""
+    def clock(self, instant: int) -> Civil:
+        """Return the local clock, right for at least 360 days before and after an instant in milliseconds."""
         return civil(self.start, self.zone, instant)
 
 
@@ -68,9 +69,8 @@ class Place:
 def _days(place: Place, year: int) -> tuple[Day, ...]:
     """Return the local days of a year, without one that the calendar skips."""
     first, last = date(year, 1, 1).toordinal(), date(year + 1, 1, 1).toordinal()
-    middle = place.seconds(datetime(year, 7, 1))
-    clock = place.clock(middle)
-    midnights = clock.instant(clock.midnight(np.arange(first, last + 1))).tolist()
+    clock = place.clock(to_ms(place.seconds(datetime(year, 7, 1))))
+    midnights = each_to_seconds(clock.instant(clock.midnight(np.arange(first, last + 1)))).tolist()
     return tuple(
         Day(date.fromordinal(first + number), midnights[number], midnights[number + 1])
         for number in range(last - first)

@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
+from fedsim.availability.batch import Batch, Clients, Mask, Possible, Reasons, Spells, together
 from fedsim.availability.model import AvailabilityModel, Batched
 from fedsim.availability.place import Place
-from fedsim.availability.possible import PossibleClients
 from fedsim.availability.walked import WalkedBatch
-from fedsim.common.arrays import Bits, Floats, Ints
+from fedsim.common.arrays import Bits, Ints
 from fedsim.common.keyed import Stream
 
-_FEW = 16  # batches among which clients are dealt out by comparing
 
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PopulationAvailability:
     """The availability of all devices; answers as a `Batch` does.
 
@@ -31,23 +28,20 @@ class PopulationAvailability:
         Batch of each cell.
     cell
         (N,) cell of each device.
-    members
-        The devices of each batch, in ascending order.
     """
 
     batches: Sequence[Batch]
     of_cell: Ints
     cell: Ints
-    members: Sequence[Clients]
+
+    def __post_init__(self) -> None:
+        self._told: list[Possible | None] = [None] * len(self.batches)
+        self._possible: Bits | None = None
 
     @cached_property
-    def _possible(self) -> PossibleClients:
-        return PossibleClients(self.batches, self.members, len(self.cell))
-
-    @cached_property
-    def _of_client(self) -> NDArray[np.int32]:
-        """(N,) batch of each device."""
-        return self.of_cell[self.cell].astype(np.int32)
+    def _of_client(self) -> NDArray[np.unsignedinteger[Any]]:
+        """(N,) batch of each device; small numbers are sorted faster."""
+        return self.of_cell[self.cell].astype(np.min_scalar_type(len(self.batches)))
 
     @property
     def followed(self) -> Mask:
@@ -55,42 +49,69 @@ class PopulationAvailability:
         return np.array([batch.follows for batch in self.batches])[self.of_cell[self.cell]]
 
     @property
-    def foreseeable_s(self) -> float:
-        """For how many seconds it pays to work out everyone's spells, beside asking about everyone some times."""
-        return min(batch.foreseeable_s for batch in self.batches)
+    def may_leave(self) -> Mask:
+        """(N,) whose device may become unavailable for good."""
+        return np.array([batch.may_leave for batch in self.batches])[self.of_cell[self.cell]]
 
-    def possible(self, instant: float) -> Bits | None:
+    @property
+    def foreseeable(self) -> int:
+        """Longest window, in milliseconds, that is worth working out for all devices ahead of time; 0: none."""
+        return min(batch.foreseeable for batch in self.batches)
+
+    def possible(self, instant: int) -> Bits | None:
         """Return the devices that may be available at an instant, as bits; None where that is not known at a glance."""
-        return self._possible.at(instant)
+        told = [
+            last if last is not None and instant < last.until else batch.possible(instant)
+            for batch, last in zip(self.batches, self._told, strict=True)
+        ]
+        if any(now is not last for now, last in zip(told, self._told, strict=True)):
+            self._told, self._possible = told, self._put_together(told)
+        return self._possible
 
-    def at(self, clients: Clients, instant: float) -> Mask:
+    def _put_together(self, told: Sequence[Possible | None]) -> Bits | None:
+        known = [each.bits for each in told if each is not None]
+        if len(known) == len(told) == 1 or not known:
+            return known[0] if known else None
+        from fedsim.common.bits import with_numbers, words_for  # compiled: only who needs it shall load that
+
+        bits = np.zeros(words_for(len(self.cell)), dtype=np.uint64)
+        for own in known:
+            bits[: len(own)] |= own
+        unknown = np.array([each is None for each in told])
+        return with_numbers(bits, np.flatnonzero(unknown[self._of_client]))
+
+    def at(self, clients: Clients, instant: int) -> Mask:
         """Say of each client whether it is available."""
         possible = self.possible(instant)
         if possible is None:
             return self._at(clients, instant)
-        from fedsim.common.bits import places_in  # as in `PossibleClients`
+        from fedsim.common.bits import places_in  # as above
 
         answer, left = np.zeros(len(clients), dtype=np.bool_), places_in(possible, clients)
         answer[left] = self._at(clients[left], instant)
         return answer
 
-    def _at(self, clients: Clients, instant: float) -> Mask:
+    def _at(self, clients: Clients, instant: int) -> Mask:
         return self._dealt(clients, np.bool_, lambda batch, some, _: batch.at(some, instant))
 
-    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
-        """Return for each of some clients that are available the end of that time, if it is not after `until`."""
-        return self._dealt(clients, np.float64, lambda batch, some, own: batch.ends(some, instant, until[own]))
+    def reasons(self, clients: Clients, instant: int) -> Reasons:
+        """Return what keeps each client from being available."""
+        return self._dealt(clients, np.uint16, lambda batch, some, _: batch.reasons(some, instant))
 
-    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:
+        """Return for each of some clients that are available the end of that time, if it is not after `until`."""
+        return self._dealt(clients, np.int64, lambda batch, some, own: batch.ends(some, instant, until[own]))
+
+    def spells(self, clients: Clients, since: int, until: int) -> Spells:
         """Return when the clients are available within [since, until)."""
         if len(self.batches) == 1:
             return self.batches[0].spells(clients, since, until)
         parts = ((own, batch.spells(clients[own], since, until)) for batch, own in self._deal(clients))
         return together(part._replace(who=own[part.who]) for own, part in parts)
 
-    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
-        """Return from when each client is never available again, infinite after `until`."""
-        return self._dealt(clients, np.float64, lambda batch, some, _: batch.leaves(some, since, until))
+    def leaves(self, clients: Clients, since: int, until: int) -> Ints:
+        """Return from when each client is never available again, `FOREVER` after `until`."""
+        return self._dealt(clients, np.int64, lambda batch, some, _: batch.leaves(some, since, until))
 
     def _dealt(
         self,
@@ -107,12 +128,9 @@ class PopulationAvailability:
 
     def _deal(self, clients: Clients) -> list[tuple[Batch, NDArray[np.intp]]]:
         number = self._of_client[clients]
-        if len(self.batches) <= _FEW:
-            some = [(batch, (number == index).nonzero()[0]) for index, batch in enumerate(self.batches)]
-            return [(batch, own) for batch, own in some if len(own)]
         order = np.argsort(number, kind="stable")
-        cuts = np.searchsorted(number[order], np.arange(len(self.batches) + 1))
-        parts = ((batch, order[cuts[index] : cuts[index + 1]]) for index, batch in enumerate(self.batches))
+        cuts = np.searchsorted(number[order], np.arange(1, len(self.batches)))
+        parts = zip(self.batches, np.split(order, cuts), strict=True)
         return [(batch, own) for batch, own in parts if len(own)]
 
 
@@ -134,24 +152,18 @@ def population_availability(
     for index, (model, place) in enumerate(zip(models, places, strict=True)):
         homes.setdefault(id(model), {}).setdefault(place, []).append(index)
     order = np.argsort(cell, kind="stable")
-    cuts = np.searchsorted(cell[order], np.arange(len(models) + 1))
+    of_each = np.split(order, np.searchsorted(cell[order], np.arange(1, len(models))))
     batches: list[Batch] = []
-    of_batch: list[list[Clients]] = []
     of_cell = np.empty(len(models), dtype=np.int64)
     for by_place in homes.values():
         model = models[next(iter(by_place.values()))[0]]
-        members = [
-            np.sort(np.concatenate([order[cuts[each] : cuts[each + 1]] for each in own])) for own in by_place.values()
-        ]
+        members = [np.sort(np.concatenate([of_each[each] for each in own])) for own in by_place.values()]
         if isinstance(model, Batched):
             found = model.batches(list(zip(by_place, members, strict=True)), draws)
         else:
             found = [WalkedBatch(model, place, draws) for place in by_place]
-        for batch, own, clients in zip(found, by_place.values(), members, strict=True):
+        for batch, own in zip(found, by_place.values(), strict=True):
             if not (batches and batches[-1] is batch):
                 batches.append(batch)
-                of_batch.append([])
             of_cell[own] = len(batches) - 1
-            of_batch[-1].append(clients)
-    members_of = [each[0] if len(each) == 1 else np.sort(np.concatenate(each)) for each in of_batch]
-    return PopulationAvailability(batches, of_cell, cell, members_of)
+    return PopulationAvailability(batches, of_cell, cell)

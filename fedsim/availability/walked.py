@@ -5,9 +5,10 @@ from collections import deque
 import numpy as np
 
 from fedsim.availability.batch import Batch, Clients, Mask, Spells
-from fedsim.availability.model import AvailabilityModel, Intervals, intervals
+from fedsim.availability.model import AvailabilityModel, Pieces, pieces
 from fedsim.availability.place import Place
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Ints
+from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
 
 
@@ -19,23 +20,23 @@ class _Walk:
     known
         Pairs (start, end).
     reached
-        What begins before this instant is known; infinite where the last interval is.
+        What begins before this instant is known; `FOREVER` where the last interval is.
     last
         The end of the last interval of those that are known.
     """
 
     __slots__ = ("_pieces", "known", "last", "reached")
 
-    def __init__(self, pieces: Intervals) -> None:
-        self._pieces, self.known = pieces, deque[tuple[float, float]]()
-        self.reached = self.last = -np.inf
+    def __init__(self, found: Pieces) -> None:
+        self._pieces, self.known = found, deque[tuple[int, int]]()
+        self.reached = self.last = -1
 
-    def to(self, instant: float) -> deque[tuple[float, float]]:
+    def to(self, instant: int) -> deque[tuple[int, int]]:
         """Go on until all that begins up to an instant is known, and return what is."""
         while self.reached <= instant:
             piece = next(self._pieces, None)
             if piece is None:
-                self.reached = np.inf
+                self.reached = FOREVER
                 break
             start, end = piece
             if start < end:
@@ -45,11 +46,6 @@ class _Walk:
                 self.last = end
             self.reached = end
         return self.known
-
-    def forget(self, instant: float) -> None:
-        """Leave behind what is over at an instant."""
-        while self.known and self.known[0][1] <= instant:
-            self.known.popleft()
 
 
 class WalkedBatch(Batch):
@@ -65,17 +61,23 @@ class WalkedBatch(Batch):
         The stream for availability.
     """
 
-    follows = True
+    follows = may_leave = True
 
     def __init__(self, model: AvailabilityModel, place: Place, draws: Stream) -> None:
         self._model, self._place, self._draws = model, place, draws
         self._walks: dict[int, _Walk] = {}
 
-    def at(self, clients: Clients, instant: float) -> Mask:
-        """Follow each device up to the instant."""
-        return np.array([self._available(client, instant) for client in clients.tolist()], dtype=np.bool_)
+    def at(self, clients: Clients, instant: int) -> Mask:
+        """Follow each device up to the instant, and leave behind what is over."""
+        answer = np.zeros(len(clients), dtype=np.bool_)
+        for place, client in enumerate(clients.tolist()):
+            known = self._walk(client).to(instant)
+            while known and known[0][1] <= instant:
+                known.popleft()
+            answer[place] = bool(known) and known[0][0] <= instant
+        return answer
 
-    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+    def spells(self, clients: Clients, since: int, until: int) -> Spells:
         """Go through the window device by device."""
         found = [
             (who, max(start, since), min(end, until))
@@ -84,27 +86,20 @@ class WalkedBatch(Batch):
             if start < until and end > since
         ]
         columns = zip(*found, strict=True) if found else ((), (), ())
-        who, starts, ends = (np.array(column, dtype=np.float64) for column in columns)
-        return Spells(who.astype(np.intp), starts, ends)
+        return Spells(*(np.array(column, dtype=np.int64) for column in columns))
 
-    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+    def leaves(self, clients: Clients, since: int, until: int) -> Ints:
         """Find those whose intervals end."""
-        gone = np.full(len(clients), np.inf)
+        gone = np.full(len(clients), FOREVER)
         for place, client in enumerate(clients.tolist()):
             walk = self._walk(client)
             walk.to(until)
-            if walk.reached == np.inf and max(walk.last, since) <= until:
+            if walk.reached == FOREVER and max(walk.last, since) <= until:
                 gone[place] = max(walk.last, since)
         return gone
-
-    def _available(self, client: int, instant: float) -> bool:
-        walk = self._walk(client)
-        known = walk.to(instant)
-        walk.forget(instant)
-        return bool(known) and known[0][0] <= instant
 
     def _walk(self, client: int) -> _Walk:
         walk = self._walks.get(client)
         if walk is None:
-            walk = self._walks[client] = _Walk(intervals(self._model, client, self._place, self._draws))
+            walk = self._walks[client] = _Walk(pieces(self._model, client, self._place, self._draws))
         return walk

@@ -69,11 +69,11 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Convert tables, JSON with each device's intervals, or lines of timestamp<TAB>event, to a trace for scenarios."""
-    from fedsim.availability.trace import write_trace
     from fedsim.availability.trace.faults import Policy
     from fedsim.scenario.units import format_instant
     from fedsim.traces.cleaning import Cleaning
     from fedsim.traces.imports import Form, import_trace
+    from fedsim.traces.writing import write_trace
 
     chosen: Form = _one_of(form, Form, "--format")
     rule: Policy = _one_of(policy, Policy, "--policy")

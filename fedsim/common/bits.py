@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedsim.common.arrays import Bits, Ints
-from fedsim.common.compiled import compiled
+from fedsim.common.compiled import compiled, inlined
 
 _1, _6, _63 = np.uint64(1), np.uint64(6), np.uint64(63)
 _DE_BRUIJN, _58 = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
@@ -63,7 +63,7 @@ def places_in(bits: Bits, numbers: Ints) -> Ints:
     return places[:found]
 
 
-@compiled
+@inlined
 def transpose(square: Bits) -> None:
     """Turn 64 words into those whose word i holds the bits i of all: bit j of word i becomes bit i of word j.
 
@@ -79,3 +79,14 @@ def transpose(square: Bits) -> None:
             row = (row + size + 1) & ~size
         size >>= 1
         mask ^= mask << np.uint64(size)
+
+
+@compiled
+def transpose_all(words: Bits) -> Bits:
+    """Return (64, m) rows of bits, of which row i holds the bits i of all 64 m words."""
+    rows, square = np.empty((64, len(words) // 64), np.uint64), np.empty(64, np.uint64)
+    for column in range(rows.shape[1]):
+        square[:] = words[64 * column : 64 * (column + 1)]
+        transpose(square)
+        rows[:, column] = square
+    return rows

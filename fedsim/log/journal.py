@@ -164,7 +164,7 @@ def _read(path: Path) -> Arrays | None:
             state = dict(arrays)
         if not np.array_equal(state.pop(_CHECKSUM), _of_arrays(state)):
             raise ValueError("its checksum is another")  # noqa: TRY301
-        for name in ("wall_s", "ended_s") if "ended_s" in state else ("wall_s", "number", "now_s"):
+        for name in ("wall_s", "ended_s") if "ended_s" in state else ("wall_s", "number", "now"):
             float(state[name])
         hashes = state[_HASHES]
         if hashes.ndim != 2 or hashes.shape[1] != _HASH_BYTES or len(hashes) % len(TABLES) or hashes.dtype != np.uint8:

@@ -1,17 +1,17 @@
 """Collects the log while the simulation runs, and passes on what is settled, some rounds at a time."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from fedsim.common.arrays import Bools, Ints
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.instants import each_to_seconds
 from fedsim.common.row_groups import ROWS
 from fedsim.log.columns import Arrays, Columns, part_of, within
 from fedsim.log.spool import Spool
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
+from fedsim.log.tables import GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
 
 RUNNING = 0
 """Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""
@@ -24,7 +24,7 @@ _SETTLE = ROWS  # participations that are passed on together; or a quarter as ma
 
 
 class Recorder:
-    """Rows of the log as they come about.
+    """Rows of the log as they come about; times are milliseconds here, and seconds in the tables.
 
     A participation gets its row when it is selected and its end when the session ends, so rows stand in the order of
     round and position whatever the order of the ends. A buffered server's versions are rounds that select repeatedly
@@ -50,14 +50,14 @@ class Recorder:
         self._counted = counted
         self._last_round = np.full(clients, -1, dtype=np.int32)
         counts = dict.fromkeys(_NOBODY, "i8")
-        usual = {"selected_s": math.nan, "closed_s": math.nan, "outcome": "", "eligible": -1, **_NOBODY}
+        usual = {"selected_at": -1, "closed_at": -1, "outcome": "", "eligible": -1, **_NOBODY}
         self._rounds = Columns(
-            usual, opened_s="f8", selected_s="f8", closed_s="f8", outcome="U9", eligible="i8", **counts
+            usual, opened_at="i8", selected_at="i8", closed_at="i8", outcome="U9", eligible="i8", **counts
         )
-        usual = {"ended_s": math.nan, "outcome": RUNNING, "staleness": -1 if staleness is None else staleness}
+        usual = {"ended_at": -1, "outcome": RUNNING, "staleness": -1 if staleness is None else staleness}
         numbers = dict.fromkeys(("round", "client", "position", "gap", "staleness"), "i4")
-        self._rows = Columns(usual, selected_s="f8", ended_s="f8", outcome="i1", **numbers)
-        self._gauges: list[tuple[float, Ints]] = []
+        self._rows = Columns(usual, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
+        self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
         self.closed = 0
         self.ticks = 0
@@ -72,17 +72,17 @@ class Recorder:
         """Return the round in which each of the clients was last selected, -1 for never."""
         return self._last_round[clients].astype(np.int64)
 
-    def open_round(self, opened_s: float) -> None:
+    def open_round(self, instant: int) -> None:
         """Begin the next round's row."""
-        self._rounds.add(1, opened_s=opened_s)
+        self._rounds.add(1, opened_at=instant)
 
-    def select(self, number: int, clients: Ints, selected_s: float, eligible: int | None = None) -> int:
+    def select(self, number: int, clients: Ints, instant: int, eligible: int | None = None) -> int:
         """Begin the participations' rows of a selection in the open round and return the index of the first."""
         count = len(clients)
         last = self._last_round[clients]
         self._last_round[clients] = number
-        if math.isnan(self._rounds.of(number, "selected_s")):
-            self._rounds.put(number, "selected_s", selected_s)
+        if self._rounds.of(number, "selected_at") < 0:
+            self._rounds.put(number, "selected_at", instant)
             self._rounds.put(number, "eligible", -1 if eligible is None else eligible)
         already = int(self._rounds.of(number, "selected"))
         self._rounds.count(number, "selected", count)
@@ -93,13 +93,13 @@ class Recorder:
             round=number,
             client=clients,
             position=np.arange(already, already + count),
-            selected_s=selected_s,
+            selected_at=instant,
             gap=np.where(last >= 0, number - last, -1),
         )
 
-    def end(self, number: int, rows: int | range | Ints, ended_s: ArrayLike, outcome: ArrayLike) -> None:
+    def end(self, number: int, rows: int | range | Ints, instants: ArrayLike, outcome: ArrayLike) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
-        self._rows.put(rows, "ended_s", ended_s)
+        self._rows.put(rows, "ended_at", instants)
         self._rows.put(rows, "outcome", outcome)
         if isinstance(rows, int) and isinstance(outcome, int):  # one session, as the processes end them
             self._no_longer_running(number, 1)
@@ -114,11 +114,9 @@ class Recorder:
             if counts[code]:
                 self._rounds.count(number, name, counts[code])
 
-    def end_in_version(
-        self, version: int, row: int, ended_s: float, outcome: int, staleness: int | None = None
-    ) -> None:
+    def end_in_version(self, version: int, row: int, instant: int, outcome: int, staleness: int | None = None) -> None:
         """Complete a row, whatever its round, of a session that ended while the server was at a version."""
-        self._rows.put(row, "ended_s", ended_s)
+        self._rows.put(row, "ended_at", instant)
         self._rows.put(row, "outcome", outcome)
         if staleness is not None:
             self._rows.put(row, "staleness", staleness)
@@ -131,17 +129,17 @@ class Recorder:
         if not self._running[number]:
             del self._running[number]
 
-    def close_round(self, closed_s: float, outcome: str) -> None:
+    def close_round(self, instant: int, outcome: str) -> None:
         """Complete the open round's row."""
-        self._rounds.put(self.closed, "closed_s", closed_s)
+        self._rounds.put(self.closed, "closed_at", instant)
         self._rounds.put(self.closed, "outcome", outcome)
         self.closed += 1
         if self._rows.waiting >= _SETTLE or self._rounds.waiting >= _SETTLE // 4:
             self._pass_on()
 
-    def gauge(self, time_s: float, counts: Ints) -> None:
-        """Note the counts (3, n) of available and eligible clients and of those in a session."""
-        self._gauges.append((time_s, counts))
+    def gauge(self, instant: int, counts: Ints) -> None:
+        """Note counts of clients: a row for each of `GAUGE_COUNTS`, and a column for each of `counted`."""
+        self._gauges.append((instant, counts))
         self.ticks += 1
 
     def state(self) -> Arrays:
@@ -151,7 +149,7 @@ class Recorder:
             "running": np.array(list(self._running.items()), dtype=np.int64).reshape(-1, 2),
             "closed": np.array(self.closed),
             "ticks": np.array(self.ticks),
-            "gauges.time_s": np.array([time_s for time_s, _ in self._gauges], dtype=np.float64),
+            "gauges.instant": np.array([instant for instant, _ in self._gauges], dtype=np.int64),
             "gauges.counts": np.array([counts for _, counts in self._gauges], dtype=np.int64),
             **within("rounds", self._rounds.state()),
             **within("rows", self._rows.state()),
@@ -162,7 +160,7 @@ class Recorder:
         self._last_round = state["last_round"]
         self._running = {int(number): int(count) for number, count in state["running"]}
         self.closed, self.ticks = int(state["closed"]), int(state["ticks"])
-        self._gauges = list(zip(state["gauges.time_s"].tolist(), state["gauges.counts"], strict=True))
+        self._gauges = list(zip(state["gauges.instant"].tolist(), state["gauges.counts"], strict=True))
         self._rounds.restore(part_of("rounds", state))
         self._rows.restore(part_of("rows", state))
 
@@ -186,24 +184,23 @@ class Recorder:
 
     def _gauges_table(self) -> pl.DataFrame:
         groups = len(self._counted)
-        counts = np.asarray([counts for _, counts in self._gauges], dtype=np.int64).reshape(-1, 3, groups)
+        counts = np.asarray([counts for _, counts in self._gauges], dtype=np.int64)
+        counts = counts.reshape(-1, len(GAUGE_COUNTS), groups)
         columns = {
-            "time_s": np.repeat([time_s for time_s, _ in self._gauges], groups).astype(np.float64),
+            "time_s": each_to_seconds(np.repeat([instant for instant, _ in self._gauges], groups)),
             "group": [name for name, _ in self._counted] * len(self._gauges),
             "time_zone": [zone for _, zone in self._counted] * len(self._gauges),
-            "available": counts[:, 0].ravel(),
-            "eligible": counts[:, 1].ravel(),
-            "in_session": counts[:, 2].ravel(),
+            **{name: counts[:, place].ravel() for place, name in enumerate(GAUGE_COUNTS)},
         }
         return pl.DataFrame(columns, schema=GAUGES)
 
 
 def _rounds_table(rounds: Arrays, until: int) -> pl.DataFrame:
     columns = {
-        "round": np.arange(until - len(rounds["opened_s"]), until),
-        "opened_s": rounds["opened_s"],
-        "selected_s": pl.Series(rounds["selected_s"]).fill_nan(None),
-        "closed_s": rounds["closed_s"],
+        "round": np.arange(until - len(rounds["opened_at"]), until),
+        "opened_s": each_to_seconds(rounds["opened_at"]),
+        "selected_s": _some(each_to_seconds(rounds["selected_at"]), rounds["selected_at"] >= 0),
+        "closed_s": each_to_seconds(rounds["closed_at"]),
         "selected": rounds["selected"],
         **{name: rounds[name] for name in _TALLIED.values()},
         "outcome": rounds["outcome"].tolist(),
@@ -216,7 +213,9 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     rounds = pl.Series(rows["round"]).cast(pl.Int64)
     columns = {
         "round": rounds,
-        **{name: rows[name] for name in ("client", "position", "selected_s", "ended_s")},
+        **{name: rows[name] for name in ("client", "position")},
+        "selected_s": each_to_seconds(rows["selected_at"]),
+        "ended_s": each_to_seconds(rows["ended_at"]),
         "outcome": _NAMES.gather(rows["outcome"]),
         "gap": _some(rows["gap"], rows["gap"] >= 0),
         "version": rounds,  # everyone downloads the newest model
@@ -225,6 +224,6 @@ def _participations_table(rows: Arrays) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=PARTICIPATIONS)
 
 
-def _some(values: Ints, known: Bools) -> pl.Series:
+def _some(values: Ints | Floats, known: Bools) -> pl.Series:
     found = pl.Series(values)
     return found if known.all() else found.set(pl.Series(~known), None)

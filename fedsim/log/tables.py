@@ -54,14 +54,20 @@ CLIENTS = pl.Schema(
         "time_zone": pl.String,
     }
 )
+GAUGE_COUNTS = (
+    *("available", "eligible", "in_session"),
+    *("no_charger", "no_network", "in_use", "unavailable", "shock", "cooling_down", "spent"),
+)
+"""What the gauges count, beside those who are available, eligible or in a session: the clients against whom a reason
+stands (`fedsim.common.reasons`), one client under each of its reasons. Cooling down are those whom their separation or
+their wall-clock cool-down keeps out."""
+
 GAUGES = pl.Schema(
     {
         "time_s": pl.Float64,
         "group": pl.String,
         "time_zone": pl.String,
-        "available": pl.Int64,
-        "eligible": pl.Int64,
-        "in_session": pl.Int64,
+        **dict.fromkeys(GAUGE_COUNTS, pl.Int64),
     }
 )
 TRANSITIONS = pl.Schema({"time_s": pl.Float64, "client": pl.Int64, "condition": pl.String, "on": pl.Boolean})

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
+from fedsim.common.instants import each_to_ms, each_to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
 from fedsim.population.members import Members
@@ -42,7 +43,7 @@ class Population:
     separation
         R_i in rounds.
     cooldown_s
-        Wall-clock cool-down in seconds.
+        Wall-clock cool-down in seconds, whole milliseconds.
     speed
         How fast the device is; a session takes the scenario's lengths divided by it.
     zone
@@ -159,7 +160,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         group_names=tuple(group.name for group in scenario.population),
         weight=_normalised(np.concatenate(columns[WEIGHT]), scenario),
         separation=np.concatenate(columns[SEPARATION]),
-        cooldown_s=np.concatenate(columns[COOLDOWN]),
+        cooldown_s=each_to_seconds(each_to_ms(np.concatenate(columns[COOLDOWN]))),
         speed=np.concatenate(columns[SPEED]),
         zone=np.concatenate(columns[TIME_ZONE]),
         zone_names=tuple(codes),

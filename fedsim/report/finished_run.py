@@ -141,7 +141,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
         clients=clients,
         participations=scan,
         gathered=gathered,
-        gauges=_read_optional(directory / "gauges.parquet", _GAUGES),
+        gauges=_read_optional(directory / "gauges.parquet", _GAUGES, every=True),  # those before 0.3 tell no reasons
         transitions=transitions,
         # What else a problem measures, such as the distance from its optimum, stands beside the columns that all have.
         learning=_read_optional(directory / "learning.parquet", _LEARNING, every=True),

@@ -1,4 +1,7 @@
-"""Quantities as people write them: durations with a unit, instants with a zone."""
+"""Quantities as people write them: durations with a unit, instants with a zone.
+
+Those of a scenario are rounded to whole milliseconds, the unit of simulated time.
+"""
 
 import math
 import re
@@ -9,6 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from fedsim.common.arguments import IN_A_FILE, shown
+from fedsim.common.instants import to_ms, to_seconds
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _SHORT = re.compile(
@@ -47,7 +51,9 @@ def parse_duration(value: object) -> float:
 
 
 def duration_of(value: object, info: ValidationInfo) -> float:
-    """Return the seconds in a duration of a scenario; one made in Python may be a number of seconds or a `timedelta`.
+    """Return the seconds in a duration of a scenario, rounded to whole milliseconds.
+
+    In a scenario made in Python it may also be a number of seconds or a `timedelta`.
 
     Raises
     ------
@@ -57,10 +63,18 @@ def duration_of(value: object, info: ValidationInfo) -> float:
     if isinstance(value, timedelta):
         value = value.total_seconds()
     elif isinstance(value, bool) or not isinstance(value, int | float) or info.context == IN_A_FILE:
-        return parse_duration(value)
-    if abs(value) > _LONGEST:
+        value = parse_duration(value)
+    if not abs(value) <= _LONGEST:  # neither is it a number
         raise ValueError(f"is longer than 1000 years: {value}s")
-    return float(value)
+    return to_seconds(to_ms(value))
+
+
+def positive_duration_of(value: object, info: ValidationInfo) -> float:
+    """Return the seconds as `duration_of` does, of a duration that is above 0 in whole milliseconds."""
+    seconds = duration_of(value, info)
+    if seconds == 0.0:
+        raise ValueError(f"must be above 0 in whole milliseconds, not {shown(value)}")
+    return seconds
 
 
 def format_duration(seconds: float) -> str:
@@ -72,7 +86,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_instant(value: object) -> datetime:
-    """Return the instant written as ISO 8601 with an offset, such as ``2026-01-05T00:00:00Z``."""
+    """Return the instant written as ISO 8601 with an offset, such as ``2026-01-05T00:00:00Z``, to the millisecond."""
     example = "an instant with a zone such as 2026-01-05T00:00:00Z"
     if isinstance(value, datetime):
         instant = value
@@ -87,7 +101,7 @@ def parse_instant(value: object) -> datetime:
         raise ValueError(f"must be {example}: {value!r} does not say in which zone")
     if not _FIRST_YEAR <= instant.year < _END_YEAR:
         raise ValueError(f"must lie between {_FIRST_YEAR} and {_END_YEAR}, not {shown(value)}")
-    return instant
+    return instant.replace(microsecond=0) + timedelta(milliseconds=round(instant.microsecond / 1000))
 
 
 def format_instant(instant: datetime) -> str:
@@ -105,7 +119,7 @@ _DURATION_SCHEMA = WithJsonSchema(
 _WRITTEN = PlainSerializer(format_duration, return_type=str)
 
 Duration = Annotated[float, Field(ge=0), BeforeValidator(duration_of), _WRITTEN, _DURATION_SCHEMA]
-PositiveDuration = Annotated[float, Field(gt=0), BeforeValidator(duration_of), _WRITTEN, _DURATION_SCHEMA]
+PositiveDuration = Annotated[float, Field(gt=0), BeforeValidator(positive_duration_of), _WRITTEN, _DURATION_SCHEMA]
 Instant = Annotated[
     datetime,
     BeforeValidator(parse_instant),

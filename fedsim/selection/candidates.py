@@ -49,22 +49,22 @@ class Candidates:
     def __init__(
         self, now: Eligibility, population: Population, last_round: Callable[[Ints], Ints], *, checked: bool = True
     ) -> None:
-        self._now, self._population, self._last_round, self._checked = now, population, last_round, checked
+        self._eligibility, self._population, self._last_round, self._checked = now, population, last_round, checked
 
     def __len__(self) -> int:
         return len(self._population)
 
     def eligible(self, clients: Ints) -> Bools:
         """Say of each of some clients whether it is eligible: (n,). Costs O(n)."""
-        return self._now.eligible(self._known(clients))
+        return self._eligibility.eligible(self._known(clients))
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients; costs O(N)."""
-        return self._now.all_eligible()
+        return self._eligibility.all_eligible()
 
     def barred(self) -> Bits | None:
         """Return clients who are surely not eligible, as `Eligibility` has it."""
-        return self._now.barred()
+        return self._eligibility.barred()
 
     def weight(self, clients: Ints) -> Floats:
         """Return p_i (n,): positive; of all clients they sum to 1."""

@@ -28,14 +28,14 @@ class _Blocks:
     """Which blocks of `size` consecutive clients are wholly eligible."""
 
     def __init__(self, now: Eligibility, size: int) -> None:
-        self._now, self._members = now, np.arange(size)
+        self._eligibility, self._members = now, np.arange(size)
 
     def eligible(self, blocks: Ints) -> Bools:
         clients = blocks[:, np.newaxis] * len(self._members) + self._members
-        return np.asarray(self._now.eligible(clients.ravel()).reshape(clients.shape).all(axis=1))
+        return np.asarray(self._eligibility.eligible(clients.ravel()).reshape(clients.shape).all(axis=1))
 
     def all_eligible(self) -> Bools:
-        return np.asarray(self._now.all_eligible().reshape(-1, len(self._members)).all(axis=1))
+        return np.asarray(self._eligibility.all_eligible().reshape(-1, len(self._members)).all(axis=1))
 
     def barred(self) -> None:
         """Blocks are asked about one by one."""

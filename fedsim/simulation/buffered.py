@@ -5,12 +5,13 @@ import math
 import numpy as np
 
 from fedsim.common.errors import StalledError
+from fedsim.common.instants import to_ms
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation.clock import Turn, in_words
 from fedsim.simulation.federation import Federation
-from fedsim.simulation.processes.session import EndedSession
 from fedsim.simulation.server import Steps
+from fedsim.simulation.sessions import EndedSession
 
 
 class BufferedRun:
@@ -32,12 +33,12 @@ class BufferedRun:
 
     def __init__(self, world: Federation, server: BufferedServer) -> None:
         self._world, self._server, self._sessions = world, server, world.buffered_sessions()
-        self._version, self._taken, self._began_s = 0, 0, 0.0
+        self._version, self._taken, self._began = 0, 0, 0
         self._selections = 0  # the key of the next selection's draws
         self._selected_at = -1  # the last version at which somebody was selected
         rounds, duration = world.scenario.stop.rounds, world.scenario.stop.duration
         self._last = math.inf if rounds is None else rounds
-        self._stop_s = math.inf if duration is None else duration
+        self._stop, self._patience = to_ms(duration or math.inf), to_ms(server.patience)
 
     def serve(self) -> Steps:
         """Take reports and fill places until the scenario's stop.
@@ -48,14 +49,14 @@ class BufferedRun:
             If no report can ever come again, or a version lasts longer than the server's patience.
         """
         clock, sessions = self._world.clock, self._sessions
-        yield clock.at(0.0, Turn.SERVER)  # after the devices that are available from the start
+        yield clock.at(0, Turn.SERVER)  # after the devices that are available from the start
         self._world.roster.open_round(0)
         while True:
             # 1. Take what has ended: every `buffer` reports make a step, and a version.
             # What ended without a report goes first: it ended before the server's turn, at the version of then.
             for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == "reported"):
                 self._take(session)
-            if self._version >= self._last or clock.now >= self._stop_s:
+            if self._version >= self._last or clock.now >= self._stop:
                 break
             # 2. Fill the free places, all at once, as far as somebody is eligible.
             self._open_version()
@@ -64,9 +65,10 @@ class BufferedRun:
                 free -= self._fill(free)
             # 3. Wait until a session ends or, with places free, somebody becomes eligible.
             self._check_progress()
-            yield sessions.wait(free=free > 0, until_s=self._began_s + self._server.patience)
+            yield sessions.wait(free=free > 0, until=self._began + self._patience)
+            yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
         # 4. Whoever is still at work is no longer needed.
-        if clock.now < self._stop_s:
+        if clock.now < self._stop:
             self._abort()
 
     def stop_now(self) -> None:
@@ -98,13 +100,13 @@ class BufferedRun:
         """Step to the next version: whoever has waited R_i versions is free again."""
         world = self._world
         world.recorder.close_round(world.clock.now, "target")
-        self._version, self._taken, self._began_s = self._version + 1, 0, world.clock.now
+        self._version, self._taken, self._began = self._version + 1, 0, world.clock.now
         world.roster.open_round(self._version)
 
     def _open_version(self) -> None:
         """Begin the version's row, if that has not been done."""
         if not self._world.recorder.open:
-            self._world.recorder.open_round(self._began_s)
+            self._world.recorder.open_round(self._began)
 
     def _fill(self, places: int) -> int:
         """Select clients for the free places, as many as are eligible, and return their number."""
@@ -129,9 +131,9 @@ class BufferedRun:
 
     def _check_progress(self) -> None:
         clock, roster = self._world.clock, self._world.roster
-        lasted_s = clock.now - self._began_s
-        if clock.now >= self._began_s + self._server.patience:
-            why = f"and has lasted {in_words(lasted_s)}, which is the server's patience"
+        lasted = clock.now - self._began
+        if clock.now >= self._began + self._patience:
+            why = f"and has lasted {in_words(lasted)}, which is the server's patience"
             remedy = "lower the buffer or the separation, or raise server.patience"
         elif not self._sessions.count and not roster.attainable():
             why = "but no session runs and nobody can become eligible while it lasts, so it would last for ever"
@@ -143,7 +145,7 @@ class BufferedRun:
         if self._world.population.most is not None:
             remedy += ", or raise participations.most"
         raise StalledError(
-            f"version {self._version:,} (begun at {in_words(self._began_s)}) has {self._taken:,} of the "
+            f"version {self._version:,} (begun at {in_words(self._began)}) has {self._taken:,} of the "
             f"{self._server.buffer:,} reports of its step, {why}; {roster.explain('version')}. What helps: {remedy}"
         )
 

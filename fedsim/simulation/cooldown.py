@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Ints
+from fedsim.common.instants import each_to_ms
 from fedsim.population import Population
 from fedsim.scenario.server import BufferedServer, Server
 
@@ -16,15 +17,15 @@ class Cooldown(NamedTuple):
     ----------
     until_round
         The first round, of a buffered server the first version, in which their separation lets them in.
-    until_s
+    until
         The instant from which their wall-clock cool-down lets them in.
     """
 
     until_round: Ints
-    until_s: Floats
+    until: Ints
 
 
-def cooldown(server: Server, population: Population, clients: Ints, number: int, since_s: Floats | float) -> Cooldown:
+def cooldown(server: Server, population: Population, clients: Ints, number: int, since: Ints | int) -> Cooldown:
     """Return the cool-down of clients.
 
     Parameters
@@ -35,7 +36,7 @@ def cooldown(server: Server, population: Population, clients: Ints, number: int,
         (n,) who has taken part.
     number
         The round in which they were selected; the version at which the cool-down begins.
-    since_s
+    since
         (n,) instants at which it begins, or one for all.
 
     Notes
@@ -43,7 +44,7 @@ def cooldown(server: Server, population: Population, clients: Ints, number: int,
     `free_round` tells the rule of separation.
     """
     until_round = free_round(server, population.separation[clients], number)
-    return Cooldown(until_round, since_s + population.cooldown_s[clients])
+    return Cooldown(until_round, since + each_to_ms(population.cooldown_s[clients]))
 
 
 def cools(server: Server, population: Population) -> bool:

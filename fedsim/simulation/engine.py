@@ -1,5 +1,6 @@
 """Runs a simulation: one server process on one SimPy clock, with the devices as one of the engines keeps them."""
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -7,6 +8,7 @@ import numpy as np
 import simpy
 
 from fedsim.availability.cells import cells
+from fedsim.common.instants import FOREVER, to_ms, to_seconds
 from fedsim.log import Log
 from fedsim.log.columns import part_of, within
 from fedsim.log.journal import Journal, damaged
@@ -64,14 +66,14 @@ def simulate_log(
 def simulate_into(
     spool: Spool, scenario: Scenario, population: Population, replicate: int = 0, progress: Progress | None = None
 ) -> float:
-    """Simulate a scenario into a spool, into a journal from where it stands, and return when it ended.
+    """Simulate a scenario into a spool, into a journal from where it stands, and return when it ended, in seconds.
 
     With a journal, the memory that this takes does not grow with the number of rounds. Parameters and errors are those
     of `simulate_log`, and so are the tables.
     """
     journal = spool if isinstance(spool, Journal) else None
     state = None if journal is None else journal.state
-    clock = Clock(0.0 if state is None else float(state["now_s"]))
+    clock = Clock(0 if state is None else int(state["now"]))
     devices = cells(scenario, population)
     server = scenario.server
     staleness = None if isinstance(server, BufferedServer) else 0
@@ -89,24 +91,27 @@ def simulate_into(
         # All that a run needs to go on from here: the draws are functions of their keys, availability is one of time.
         if journal is not None and journal.due():
             parts = within("log", recorder.state()) | within("world", world.state())
-            journal.keep({**parts, "number": np.array(number), "now_s": np.array(clock.now)})
+            journal.keep({**parts, "number": np.array(number), "now": np.array(clock.now)})
         if progress is not None:
-            progress(number, clock.now)
+            progress(number, to_seconds(clock.now))
 
     run = BufferedRun(world, server) if isinstance(server, BufferedServer) else None
     number = 0 if state is None else int(state["number"])
     steps = serve(world, opening, number) if run is None else run.serve()
     serving = clock.process(steps)
     records = scenario.records
+    generators = [steps]
     if records.gauges is not None:
-        clock.process(gauge(world, devices.of_client, records.gauges, records.gauge_sample))
-    stopping = None if scenario.stop.duration is None else clock.at(scenario.stop.duration, Turn.STOP)
+        generators.append(gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample))
+        clock.process(generators[-1])
+    stop = to_ms(scenario.stop.duration or math.inf)
+    stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
     try:
         _run_until(world, serving if stopping is None else serving | stopping, progress)
     except Enough:
         stop_now(world) if run is None else run.stop_now()
     else:
-        if stopping is not None and clock.now >= (scenario.stop.duration or 0.0):
+        if stopping is not None and clock.now >= stop:
             # The last round may have closed at the very instant of the stop: let that instant run its course.
             while not stopping.processed:
                 clock.step()
@@ -114,14 +119,14 @@ def simulate_into(
         elif run is None:
             # Sessions that are late may still be on their way: let them end.
             world.finish()
-    # What still waits holds the world, which holds the clock: without this they would keep each other in memory.
-    steps.close()
-    clock.forget()
+    # Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once.
+    for each in generators:
+        each.close()
     recorder.settle()
     if progress is not None:
         with suppress(Enough):
-            progress(recorder.closed, clock.now)
-    return clock.now
+            progress(recorder.closed, to_seconds(clock.now))
+    return to_seconds(clock.now)
 
 
 def engine_of(scenario: Scenario) -> str:
@@ -133,6 +138,9 @@ def engine_of(scenario: Scenario) -> str:
 
 def _run_until(world: Federation, event: simpy.Event, progress: Progress | None) -> None:
     while not event.processed:
-        world.clock.steps(event, 256)
+        for _ in range(256):
+            world.clock.step()
+            if event.processed:
+                break
         if progress is not None:
-            progress(world.recorder.closed, world.clock.now)
+            progress(world.recorder.closed, to_seconds(world.clock.now))

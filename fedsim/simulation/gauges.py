@@ -56,10 +56,10 @@ def sample(cell: Ints, most: int | None) -> Sample:
     return Sample(np.sort(order[np.repeat(firsts, taken) + spaced]), sizes, taken)
 
 
-def gauge(world: Federation, cell: Ints, every_s: float, most: int | None) -> Generator[simpy.Event, None, None]:
-    """Count the population at a steady cadence; parameters as in `sample`."""
+def gauge(world: Federation, cell: Ints, every: int, most: int | None) -> Generator[simpy.Event, None, None]:
+    """Count the population every so many milliseconds; the other parameters are those of `sample`."""
     counted = sample(cell, most)
     while True:
-        yield world.clock.at(world.recorder.ticks * every_s, Turn.GAUGE)
-        *ready, in_session = world.roster.counts(counted.clients)
-        world.recorder.gauge(world.clock.now, np.array([*counted.scaled(np.array(ready)), in_session]))
+        yield world.clock.at(world.recorder.ticks * every, Turn.GAUGE)
+        available, eligible, *against = counted.scaled(world.roster.counts(counted.clients))
+        world.recorder.gauge(world.clock.now, np.array([available, eligible, world.roster.in_session(), *against]))

@@ -1,51 +1,53 @@
 """Why clients are not eligible, counted and in words."""
 
-from collections.abc import Iterable
-from enum import IntEnum
-
 import numpy as np
-from numpy.typing import NDArray
 
+from fedsim.availability.batch import Reasons
 from fedsim.common.arrays import Ints
+from fedsim.common.reasons import OF_DEVICES, Reason
 
-
-class Reason(IntEnum):
-    """Why a client is not eligible, as bits of a mask; a client without any is eligible."""
-
-    OFFLINE = 1
-    IN_SESSION = 2
-    SEPARATION = 4
-    COOLDOWN = 8
-    GONE = 16
-    SPENT = 32
-
-
-_WORDS: Iterable[tuple[Reason, str]] = (
+_WORDS = (
     (Reason.SPENT, "out for good, having taken part as often as they may"),
     (Reason.SEPARATION, "kept out by their separation"),
     (Reason.GONE, "never available again"),
     (Reason.IN_SESSION, "in a session"),
     (Reason.COOLDOWN, "in their wall-clock cool-down"),
-    (Reason.OFFLINE, "not available"),
+    (Reason.SHOCK, "out in a shock"),
+    (Reason.NO_CHARGER, "on no charger"),
+    (Reason.NO_NETWORK, "with no network"),
+    (Reason.IN_USE, "in use"),
+    (Reason.UNAVAILABLE, "not available"),
 )
+_COUNTED = (
+    Reason.NO_CHARGER,
+    Reason.NO_NETWORK,
+    Reason.IN_USE,
+    Reason.UNAVAILABLE,
+    Reason.SHOCK,
+    Reason.SEPARATION | Reason.COOLDOWN,
+    Reason.SPENT,
+)
+"""Reasons in the order of their columns in the gauges."""
+KINDS = 2 + len(_COUNTED)
 
 
-def count_by_group(reasons: NDArray[np.uint8], group: Ints, groups: int) -> Ints:
-    """Count (2, groups) available and eligible clients.
+def count_by_group(reasons: Reasons, group: Ints, groups: int) -> Ints:
+    """Count (`KINDS`, groups) clients by group: available ones, eligible ones, and those against whom a reason stands.
 
     Parameters
     ----------
     reasons, group
-        (n,) mask of reasons, and group, of each client.
+        (n,) mask of `Reason`, and group, of each client.
     groups
         How many groups there are.
     """
-    masks = ((reasons & Reason.OFFLINE) == 0, reasons == 0)
-    return np.asarray([np.bincount(group[mask], minlength=groups) for mask in masks])
+    against = [(reasons & np.uint16(some)) != 0 for some in _COUNTED]
+    masks = [(reasons & np.uint16(OF_DEVICES)) == 0, reasons == 0, *against]
+    return np.array([np.bincount(group[mask], minlength=groups) for mask in masks])
 
 
-def explain(reasons: NDArray[np.uint8], due: int, turn: str) -> str:
-    """Say in words what everyone is waiting for.
+def explain(reasons: Reasons, due: int, turn: str) -> str:
+    """Say in words what everyone is waiting for; who waits for several things is counted once.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ def explain(reasons: NDArray[np.uint8], due: int, turn: str) -> str:
     """
     parts, rest = [], reasons
     for reason, words in _WORDS:
-        against = (rest & reason) != 0
+        against = (rest & np.uint16(reason)) != 0
         count, rest = int(against.sum()), rest[~against]
         until = f" (the first of them until {turn} {due:,})" if reason == Reason.SEPARATION else ""
         if count:

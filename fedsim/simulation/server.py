@@ -1,10 +1,12 @@
 """The server: a process that runs the rounds one after the other."""
 
+import math
 from collections.abc import Callable, Generator
 
 import simpy
 
 from fedsim.common.errors import StalledError
+from fedsim.common.instants import to_ms
 from fedsim.simulation.clock import Turn, in_words
 from fedsim.simulation.federation import Federation, OpenRound
 from fedsim.simulation.selector import Trial
@@ -30,12 +32,13 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
         If a round waits for clients that can never be eligible, or longer than the server's patience.
     """
     clock, server, stop = world.clock, world.scenario.sync_server, world.scenario.stop
-    wanted, least = server.wanted, server.least
+    wanted, least, pause = server.wanted, server.least, to_ms(server.pause)
+    stops = to_ms(stop.duration or math.inf)
     yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
-    while (stop.rounds is None or number < stop.rounds) and (stop.duration is None or clock.now < stop.duration):
+    while (stop.rounds is None or number < stop.rounds) and clock.now < stops:
         # 0. A server that is down opens no round.
-        if (up_s := world.outages.up_s(clock.now)) > clock.now:
-            yield clock.at(up_s, Turn.SERVER)
+        if (up := world.outages.up(clock.now)) > clock.now:
+            yield clock.at(up, Turn.SERVER)
             continue
         opening(number)
         # 1. Open the round: whoever has waited R_i rounds is free again.
@@ -52,14 +55,15 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
             round_ = _start(world, number, trial)
             # 4. Wait for reports until the target, the deadline, or until nobody is left.
             if server.deadline is not None and round_.running:
-                yield round_.may_close | clock.at(clock.now + server.deadline, Turn.SERVER)
+                yield round_.may_close | clock.at(clock.now + to_ms(server.deadline), Turn.SERVER)
             else:
                 yield round_.may_close
+            yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
             # 5. Close the round; at the target those still at work are no longer needed.
             _close(world, round_, round_.outcome)
         # 6. Pause.
-        if server.pause:
-            yield clock.at(clock.now + server.pause, Turn.SERVER)
+        if pause:
+            yield clock.at(clock.now + pause, Turn.SERVER)
         number += 1
 
 
@@ -75,29 +79,30 @@ def stop_now(world: Federation) -> None:
 def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Trial]:
     """Wait until enough clients are ready."""
     clock, roster, server = world.clock, world.roster, world.scenario.sync_server
-    opened_s, until_s = clock.now, clock.now + server.patience
+    opened, until = clock.now, clock.now + to_ms(server.patience)
     while True:
         attainable = roster.attainable()
-        if attainable < server.least or clock.now >= until_s:
-            raise StalledError(_stalled(world, number, attainable, opened_s))
-        yield roster.wait_for(server.least, until_s)
+        if attainable < server.least or clock.now >= until:
+            raise StalledError(_stalled(world, number, attainable, opened))
+        yield roster.wait_for(server.least, until)
+        yield clock.at(clock.now, Turn.SERVER)
         trial = world.selector.try_select(number, number, server.wanted)
         if trial.ready >= server.least:
             return trial
 
 
-def _stalled(world: Federation, number: int, attainable: int, opened_s: float) -> str:
-    server, waited_s = world.scenario.sync_server, world.clock.now - opened_s
+def _stalled(world: Federation, number: int, attainable: int, opened: int) -> str:
+    server, waited = world.scenario.sync_server, world.clock.now - opened
     least = server.least
     wanted = "a whole group" if server.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
-    head = f"round {number:,} (opened at {in_words(opened_s)}) wants {wanted}"
+    head = f"round {number:,} (opened at {in_words(opened)}) wants {wanted}"
     remedy = "lower the separation or the cohort, or set server.shortage to skip"
     if world.population.most is not None:
         remedy += ", or raise participations.most"
     if attainable < least:
         why = f"but at most {attainable:,} can become eligible while it waits, so it would wait for ever"
     else:
-        why = f"and has waited {in_words(waited_s)}, which is the server's patience"
+        why = f"and has waited {in_words(waited)}, which is the server's patience"
         remedy += ", or raise server.patience"
     return f"{head}, {why}; {world.roster.explain()}. What helps: {remedy}"
 

@@ -1,12 +1,12 @@
 """The life of chosen devices, condition by condition: when each began and ended to hold."""
 
-import numpy as np
 import polars as pl
 
-from fedsim.availability import between, conditions
-from fedsim.availability.batch import Spells
+from fedsim.availability import between
 from fedsim.availability.cells import cells
-from fedsim.availability.shocks import Outages, outages_of, without
+from fedsim.availability.model import condition_pieces
+from fedsim.availability.shocks import outages_of
+from fedsim.common.instants import each_to_seconds, to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log import TRANSITIONS
 from fedsim.population import Population
@@ -36,22 +36,17 @@ def transitions_table(
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
     devices = cells(scenario, population)
     outages = outages_of(scenario, devices, replicate)
+    until = to_ms(until_s)
     rows: list[tuple[float, int, str, bool]] = []
     for client in clients:
         cell = int(devices.of_client[client])
-        held = dict(conditions(devices.models[cell], client, devices.places[cell], draws))
+        held = dict(condition_pieces(devices.models[cell], client, devices.places[cell], draws))
         if outages is not None:
-            held["reachable"] = iter(_reachable(outages, client, until_s))
-        for condition, intervals in held.items():
-            for start, end in between(intervals, 0.0, until_s):
+            held["reachable"] = outages.reachable(client, 0)
+        for condition, found in held.items():
+            for start, end in between(found, 0, until):
                 rows.append((start, client, condition, True))
-                if end < until_s:
+                if end < until:
                     rows.append((end, client, condition, False))
-    return pl.DataFrame(sorted(rows), schema=TRANSITIONS, orient="row")
-
-
-def _reachable(outages: Outages, client: int, until_s: float) -> list[tuple[float, float]]:
-    """Return when no shock has a device out, in order."""
-    always = Spells(np.zeros(1, dtype=np.intp), np.zeros(1), np.full(1, until_s))
-    _, starts, ends = without(always, outages.spells(np.array([client]), 0.0, until_s), 1)
-    return sorted(zip(starts.tolist(), ends.tolist(), strict=True))
+    instants, *columns = zip(*sorted(rows), strict=True) if rows else ((), (), (), ())
+    return pl.DataFrame([each_to_seconds(instants), *columns], schema=TRANSITIONS)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from fedsim.availability.cells import cells
 from fedsim.availability.shocks import availability_of
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
+from fedsim.common.instants import FOREVER, each_to_ms, to_ms
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer, SyncServer
@@ -64,7 +65,7 @@ def available_participation(
     if not server.fixed_size:
         sizes = np.full(len(sizes), server.wanted)
     instants = began["selected_s"].to_numpy().astype(np.float64)
-    codes = _codes(scenario, server, population, instants, replicate)
+    codes = _codes(scenario, server, population, each_to_ms(instants), replicate)
 
     def reporting(place: int) -> tuple[NDArray[np.intp], Floats]:
         who = np.flatnonzero(codes[place])
@@ -95,29 +96,29 @@ def why_not(scenario: Scenario, population: Population) -> str | None:
 
 
 def _codes(
-    scenario: Scenario, server: SyncServer, population: Population, instants: Floats, replicate: int
+    scenario: Scenario, server: SyncServer, population: Population, instants: Ints, replicate: int
 ) -> NDArray[np.uint8]:
     """Return for each instant and device 0 where it is not available, else 1 + 254 times the chance that it reports."""
     size, rounds = len(population), len(instants)
     codes = np.zeros((rounds, size), dtype=np.uint8)
     lengths = _lengths(scenario)[population.group]
-    limit_s = np.inf if server.deadline is None else server.deadline
+    limit = FOREVER if server.deadline is None else to_ms(server.deadline)
     place = cells(scenario, population)
     step = max(1, _AT_ONCE // (rounds + 1))
     for first in range(0, size if rounds else 0, step):
         clients = np.arange(first, min(first + step, size))
-        taken_s = lengths[clients] / population.speed[clients, None]
-        until = float(instants[-1] + min(float(taken_s.max()), limit_s) + 1.0)
-        spells = availability_of(scenario, place, replicate).spells(clients, float(instants[0]), until)
+        taken = each_to_ms(lengths[clients] / population.speed[clients, None])
+        until = int(instants[-1]) + min(int(taken.max()), limit) + 1
+        spells = availability_of(scenario, place, replicate).spells(clients, int(instants[0]), until)
         begins, ends = (np.searchsorted(instants, each, side="left") for each in (spells.starts, spells.ends))
         there = _covered(spells.who, begins, ends, len(clients), rounds)
         reports = np.zeros(there.shape)
-        for number in range(taken_s.shape[1]):
-            session = taken_s[spells.who, number]
+        for number in range(taken.shape[1]):
+            session = taken[spells.who, number]
             last = np.searchsorted(instants, spells.ends - session, side="right")
-            stays = np.where(session <= limit_s, np.clip(last, begins, ends), begins)
+            stays = np.where(session <= limit, np.clip(last, begins, ends), begins)
             reports += _covered(spells.who, begins, stays, len(clients), rounds)
-        share = np.rint((_SURE - 1) * reports / taken_s.shape[1])
+        share = np.rint((_SURE - 1) * reports / taken.shape[1])
         codes[:, clients] = np.where(there > 0, 1 + share, 0).astype(np.uint8).T
     return codes
 

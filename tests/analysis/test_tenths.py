@@ -9,6 +9,7 @@ from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics.tenths import tenths
 from fedsim.availability.cells import cells
 from fedsim.availability.shocks import availability_of
+from fedsim.common.instants import DAY
 from fedsim.experiment.run import simulate
 from fedsim.limits.names import UnknownMetricError, find_metric
 from fedsim.population import build_population
@@ -49,8 +50,8 @@ def test_available_time_is_what_a_fine_grid_of_instants_sees() -> None:
     assert found is not None
     assert found.clients.tolist() == list(range(300))
     asked = availability_of(scenario, cells(scenario, population), 0)
-    grid = np.arange(150.0, 9 * 86_400.0, 300.0)
-    seen = np.mean([asked.at(found.clients, float(instant)) for instant in grid], axis=0)
+    grid = range(150_000, 9 * DAY, 300_000)
+    seen = np.mean([asked.at(found.clients, instant) for instant in grid], axis=0)
     assert np.abs(seen - found.share).max() < 0.01
 
 

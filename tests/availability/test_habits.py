@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedsim.availability import AvailabilityModel, Place, available_at, between, conditions, intervals
 from fedsim.availability.habits.model import HabitsAvailability
-from fedsim.availability.habits.sweep import meeting
+from fedsim.common.instants import each_to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.members import propensity
 from fedsim.scenario.habits import Habits
@@ -53,27 +53,29 @@ def test_intervals_are_disjoint_and_in_order(kind: AvailabilityModel, where: Pla
     assert whole(kind, client, 0.0, 40 * DAY, where) == found
 
 
-@given(kinds, places, clients, st.floats(0, 60 * DAY), st.floats(0, 10 * DAY))
+@given(kinds, places, clients, st.integers(0, 60 * 86_400_000), st.integers(1, 40 * 86_400_000))
 def test_what_happens_does_not_depend_on_when_one_looks(
-    kind: AvailabilityModel, where: Place, client: int, since: float, length: float
+    kind: AvailabilityModel, where: Place, client: int, since: int, length: int
 ) -> None:
     until = since + length
-    from_the_start = whole(kind, client, since, until, where)
+    from_the_start = whole(kind, client, since / 1000, until / 1000, where)
     assert isinstance(kind, HabitsAvailability)
-    spells = meeting(kind.habits, kind.habits.require, np.array([client]), since, until, where, DRAWS)
-    assert list(zip(spells.starts.tolist(), spells.ends.tolist(), strict=True)) == from_the_start
+    (batch,) = kind.batches([(where, np.array([client]))], DRAWS)
+    _, *times = batch.spells(np.array([client]), since, until)
+    starts, ends = (each_to_seconds(each).tolist() for each in times)
+    assert list(zip(starts, ends, strict=True)) == from_the_start
 
 
-@given(kinds, places, clients, st.integers(0, 400), st.booleans(), st.floats(0, 100 * DAY))
+@given(kinds, places, clients, st.integers(0, 400), st.booleans(), st.integers(0, 100 * 86_400_000))
 def test_one_lookup_for_many_devices_agrees_with_their_intervals(
-    kind: AvailabilityModel, where: Place, client: int, edge: int, end: bool, instant: float
+    kind: AvailabilityModel, where: Place, client: int, edge: int, end: bool, instant: int
 ) -> None:
     """At any instant, and at the very start (available) and end (not available) of an interval."""
     some = np.array([client + 1, client, client + 2, client + 3])
     found = whole(kind, client, 0.0, 30 * DAY, where)
-    moments = [instant, *(found[edge % len(found)][end : end + 1] if found else ())]
+    moments = [instant / 1000, *(found[edge % len(found)][end : end + 1] if found else ())]
     for moment in moments:
-        expected = [bool(whole(kind, int(each), moment, math.nextafter(moment, math.inf), where)) for each in some]
+        expected = [bool(whole(kind, int(each), moment, moment + 0.001, where)) for each in some]
         assert available_at(kind, some, moment, where, DRAWS).tolist() == expected
     if found:
         start, last = found[edge % len(found)]

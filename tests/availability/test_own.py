@@ -1,6 +1,5 @@
 """People's own availability models and laws: one method each, the same bytes in both engines, mistakes with a place."""
 
-import math
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,12 @@ from hypothesis import strategies as st
 
 from fedsim.availability import MODELS, Intervals, Place, available_at, between, conditions, intervals
 from fedsim.availability.cells import cells
+from fedsim.availability.model import pieces
 from fedsim.availability.population import population_availability
 from fedsim.common.errors import PluginError, ScenarioError
+from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
+from fedsim.common.reasons import Reason
 from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
 from fedsim.population.distributions import DISTRIBUTIONS
@@ -177,8 +179,8 @@ def test_days_are_those_of_the_calendar(start: datetime, zone: str) -> None:
         assert day.date == local
         local += timedelta(days=1)
         begin, end = (datetime.combine(each, time()) for each in (day.date, local))
-        assert day.start == pytest.approx(where.seconds(begin), abs=1e-6)
-        assert day.end == pytest.approx(where.seconds(end), abs=1e-6)
+        assert day.start == pytest.approx(where.seconds(begin), abs=6e-4)
+        assert day.end == pytest.approx(where.seconds(end), abs=6e-4)
 
 
 class Only:
@@ -209,13 +211,28 @@ def test_who_leaves_for_good() -> None:
     model = model_of({"kind": "my_world:Says", "pieces": [[-5, 3], [3, 8], [10, 20]]})
     devices = population_availability([model], [place()], np.zeros(2, dtype=np.int64), DRAWS)
     some = np.arange(2)
-    assert devices.leaves(some, 0.0, 19.0).tolist() == [math.inf, math.inf]
-    assert devices.leaves(some, 0.0, 20.0).tolist() == [20.0, 20.0]
-    assert devices.at(some, 8.0).tolist() == [False, False]
-    assert devices.leaves(some, 30.0, 40.0).tolist() == [30.0, 30.0]
+    assert devices.may_leave.all()
+    assert devices.leaves(some, 0, 19_999).tolist() == [FOREVER, FOREVER]
+    assert devices.leaves(some, 0, 20_000).tolist() == [20_000, 20_000]
+    assert devices.at(some, 7_999).tolist() == [True, True]
+    assert devices.at(some, 8_000).tolist() == [False, False]
+    assert devices.reasons(some, 8_000).tolist() == [Reason.UNAVAILABLE] * 2
+    assert devices.leaves(some, 30_000, 40_000).tolist() == [30_000, 30_000]
     assert between(intervals(model, 0, place(), DRAWS), 0.0, 15.0) == [(0.0, 8.0), (10.0, 15.0)]
     stalled = scenario(availability={"kind": "my_world:Says", "pieces": [[0, 60]]})
     assert len(simulate_log(stalled, build_population(stalled)).rounds) > 1  # the others go on
+
+
+def test_times_are_rounded_to_milliseconds() -> None:
+    """Each by itself, so that what is disjoint stays so; a gap, or an interval, of less than one may be gone."""
+    pairs = [[0.0104, 1.0004], [1.0004, 2.00049], [2.0006, 3], [4.0001, 4.0004], [7, 1e300]]
+    model = model_of({"kind": "my_world:Says", "pieces": pairs})
+    expected = [(10, 2_000), (2_001, 3_000), (7_000, FOREVER)]
+    assert between(pieces(model, 0, place(), DRAWS), 0, FOREVER) == expected
+    devices = population_availability([model], [place()], np.zeros(1, dtype=np.int64), DRAWS)
+    _, starts, ends = devices.spells(np.arange(1), 0, FOREVER)
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == expected
+    assert between(intervals(model, 0, place(), DRAWS), 0.0, 2.5) == [(0.01, 2.0), (2.001, 2.5)]
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from scipy import stats
 
-from fedsim.availability import AvailabilityModel, available_at, intervals
+from fedsim.availability import AvailabilityModel, available_at, between, intervals
+from fedsim.availability.model import Pieces, in_seconds
+from fedsim.availability.model import pieces as pieces_of
 from fedsim.availability.renewal.model import RenewalAvailability
 from fedsim.common.arrays import Floats
-from fedsim.population.distributions import Distribution, distribution
+from fedsim.common.instants import FOREVER, to_seconds
+from fedsim.common.registry import OptionError
+from fedsim.population.distributions import DISTRIBUTIONS, Distribution, distribution
 from fedsim.scenario.availability import Length
 from tests.availability.cases import DRAWS, model_of, pieces, place, renewal, whole
 
@@ -33,6 +37,10 @@ KINDS = [renewal(on, off) for on, off in zip(LAWS, OFF, strict=True)]
 laws = st.sampled_from(LAWS) | seconds
 
 
+def exact(model: AvailabilityModel, client: int) -> Pieces:
+    return pieces_of(model, client, place(), DRAWS)
+
+
 def means(model: AvailabilityModel) -> tuple[float, float]:
     assert isinstance(model, RenewalAvailability)
     return model.process.on.mean, model.process.off.mean
@@ -40,37 +48,86 @@ def means(model: AvailabilityModel) -> tuple[float, float]:
 
 @given(client=st.integers(0, 10**9), on=laws, off=laws)
 def test_intervals_are_disjoint_and_in_order(client: int, on: Any, off: Any) -> None:
-    first = list(islice(pieces(renewal(on, off), client), 200))
-    assert first[0][0] >= 0.0
+    """Two touch where a length off between them is rounded to 0."""
+    first = list(islice(exact(renewal(on, off), client), 200))
+    assert first[0][0] >= 0
+    assert all(isinstance(time, int) for pair in first for time in pair)
     assert all(start < end for start, end in first)
-    assert all(before[1] < after[0] for before, after in pairwise(first))
-    assert list(islice(pieces(renewal(on, off), client), 200)) == first
+    assert all(before[1] <= after[0] for before, after in pairwise(first))
+    assert list(islice(pieces(renewal(on, off), client), 200)) == list(in_seconds(iter(first)))
 
 
-def test_exponential_intervals_stay_as_they_are() -> None:
-    """Logs that were written before other laws were known can be written again."""
-    first = list(islice(pieces(renewal("60s", "140s"), 0), 41))
-    assert first[0] == (94.00244840938899, 179.81294156746108)
-    assert first[40] == (6914.607732964303, 6980.184449526648)
+def test_exponential_intervals_are_those_that_were_drawn() -> None:
+    """Each length is rounded by itself, so that the 40th end is off by less than 41 half milliseconds."""
+    first = list(islice(exact(renewal("60s", "140s"), 0), 41))
+    assert first[0] == (94_002, 94_002 + 85_810)
+    assert first[40][1] == pytest.approx(6_980_184.449526648, abs=41)
+
+
+@pytest.mark.parametrize(
+    ("on", "off"),
+    [
+        ("1ms", "2ms"),
+        ("3ms", {"kind": "weibull", "mean": "2ms", "shape": 0.1}),
+        ({"kind": "pareto", "mean": "1ms", "shape": 1.1}, {"kind": "pareto", "mean": "1ms", "shape": 1.3}),
+        ({"kind": "weibull", "mean": "1h", "shape": 0.1}, {"kind": "weibull", "mean": "5s", "shape": 0.1}),
+        ({"kind": "lognormal", "median": "1ms", "sigma": 0}, "1ms"),
+        ({"kind": "lognormal", "median": "1ms", "sigma": 9}, {"kind": "lognormal", "median": "1ms", "sigma": 9}),
+    ],
+)
+def test_lengths_of_a_few_milliseconds(on: Any, off: Any) -> None:
+    """Many of them are 0, and still a batch that follows the devices says what each of them says."""
+    model, clients, until = renewal(on, off), np.arange(8), 3_000
+    assert isinstance(model, RenewalAvailability)
+    (batch,) = model.batches([(place(), clients)], DRAWS)
+    for since in (0, 1, 2, 700):
+        true = [between(exact(model, client), since, until) for client in clients.tolist()]
+        assert batch.at(clients, since).tolist() == [own[:1] != [] and own[0][0] == since for own in true]
+        spells = batch.spells(clients, since, until)
+        found = sorted(zip(*(column.tolist() for column in spells), strict=True))
+        assert found == [(client, *span) for client, own in enumerate(true) for span in own]
+        there = np.flatnonzero(batch.at(clients, since))
+        ends = [true[client][0][1] if true[client][0][1] < until else FOREVER for client in there.tolist()]
+        assert batch.ends(there, since, np.full(len(there), until - 1)).tolist() == ends
+
+
+@DISTRIBUTIONS.register("a_length_of_mine")
+class Short:
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def quantile(self, p: Floats) -> Floats:
+        return np.full(p.shape, self.seconds)
+
+
+@pytest.mark.parametrize("ms", [0.001, 0.499, 0.5])
+def test_a_cycle_that_would_never_advance_is_refused(ms: float) -> None:
+    """Every length would be rounded to 0; with a little more it goes on."""
+    mine = {"kind": "a_length_of_mine", "seconds": ms / 1000}
+    with pytest.raises(OptionError, match="must last longer than a millisecond on average") as error:
+        renewal(mine, mine)
+    assert error.value.option == "on"
+    longer = renewal({"kind": "a_length_of_mine", "seconds": 0.0011}, mine)
+    assert between(exact(longer, 3), 1, 50) == [(1, 50)]
 
 
 @given(
     client=st.integers(0, 10**6),
     on=st.sampled_from(LAWS),
     off=st.sampled_from(LAWS),
-    instant=st.floats(0, 3e4),
+    instant=st.integers(0, 30_000_000),
     edge=st.integers(0, 60),
     end=st.booleans(),
 )
 def test_one_lookup_for_many_devices_agrees_with_their_intervals(
-    client: int, on: Any, off: Any, instant: float, edge: int, end: bool
+    client: int, on: Any, off: Any, instant: int, edge: int, end: bool
 ) -> None:
     """At any instant, and at the very start (available) and end (not available) of an interval."""
     kind = renewal(on, off)
     clients = np.array([client + 3, client, client + 1])
-    for moment in (instant, list(islice(pieces(kind, client), 61))[edge][end]):
-        expected = [bool(whole(kind, int(each), moment, math.nextafter(moment, math.inf))) for each in clients]
-        assert available_at(kind, clients, moment, place(), DRAWS).tolist() == expected
+    for moment in (instant, list(islice(exact(kind, client), 61))[edge][end]):
+        expected = [bool(between(exact(kind, each), moment, moment + 1)) for each in clients.tolist()]
+        assert available_at(kind, clients, to_seconds(moment), place(), DRAWS).tolist() == expected
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=range(len(KINDS)))

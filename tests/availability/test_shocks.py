@@ -1,7 +1,9 @@
 """Shocks: what takes devices out together, against their specified rates, and against a plain way to find them."""
 
 import math
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -10,11 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.availability import between
 from fedsim.availability.batch import Spells
 from fedsim.availability.cells import cells
+from fedsim.availability.model import condition_pieces
 from fedsim.availability.population import PopulationAvailability
 from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_outages, without
 from fedsim.common.errors import ScenarioError, StalledError
+from fedsim.common.instants import DAY, FOREVER, HOUR, to_seconds
+from fedsim.common.keyed import Purpose, stream
+from fedsim.common.reasons import REASON_OF
 from fedsim.experiment.preflight import notes_of, preflight
 from fedsim.population import build_population
 from fedsim.report.playground import write_playground
@@ -28,7 +35,7 @@ from tests.simulation.test_engines_agree import shocks
 ALARM = 4.9
 """Standard errors that are allowed: normal draws exceed them once in 10^6 (two-sided), so these tests do not alarm
 falsely more than once in 10^5 of their seeds."""
-HOUR, DAY = 3_600.0, 86_400.0
+HOUR_S, DAY_S = 3_600.0, 86_400.0
 
 
 def scenario(befall: list[dict[str, Any]], **changes: Any) -> Scenario:
@@ -90,15 +97,15 @@ def test_the_same_shock_for_all_groups_makes_them_correlated() -> None:
 
 @given(down=st.floats(0.001, 0.99), correlation=st.floats(0.02, 1))
 def test_rates_give_what_was_asked_for(down: float, correlation: float) -> None:
-    found = rates(Shock(down=down, correlation=correlation, length="1h"), HOUR)  # type: ignore[arg-type]
+    found = rates(Shock(down=down, correlation=correlation, length="1h"), HOUR_S)  # type: ignore[arg-type]
     assert found.down == pytest.approx(down)
     assert found.correlation == pytest.approx(correlation)
 
 
 @settings(max_examples=40)
-@given(befall=shocks(), seed=st.integers(0, 10**6), since=st.floats(0, 3 * HOUR), length=st.floats(1, HOUR))
-def test_all_that_is_asked_has_one_answer(befall: list[dict[str, Any]], seed: int, since: float, length: float) -> None:
-    """Spells, the mask at an instant and the end of an available time, each as the others say."""
+@given(befall=shocks(), seed=st.integers(0, 10**6), since=st.integers(0, 3 * HOUR), length=st.integers(1, HOUR))
+def test_all_that_is_asked_has_one_answer(befall: list[dict[str, Any]], seed: int, since: int, length: int) -> None:
+    """Spells, the mask and the reasons at an instant, and the end of an available time, each as the others say."""
     population = [
         {"name": "first", "devices": 9, "availability": {"kind": "renewal", "on": "20m", "off": "5m"}},
         {"name": "second", "devices": 7, "time_zone": ["Asia/Kolkata", "UTC", "UTC", "UTC", "UTC", "UTC", "UTC"]},
@@ -116,16 +123,99 @@ def test_all_that_is_asked_has_one_answer(befall: list[dict[str, Any]], seed: in
     assert (starts[order][1:][same] > ends[order][:-1][same]).all()  # whole, and disjoint
     asked, calendar = of(case), outages_of(case, devices, 0)
     assert calendar is not None
-    for instant in np.sort(np.concatenate([np.linspace(since, until, 17)[:-1], starts, np.nextafter(ends, 0)])):
+    grid = np.linspace(since, until - 1, 17).astype(np.int64)
+    for instant in np.sort(np.concatenate([grid, starts, ends - 1])).tolist():
         expected = np.zeros(16, dtype=np.bool_)
         expected[who[(starts <= instant) & (instant < ends)]] = True
-        found = asked.at(everyone, float(instant))
+        found = asked.at(everyone, instant)
         assert (found == expected).all()
+        reasons = asked.reasons(everyone, instant)
+        assert ((reasons == 0) == found).all()
+        assert ((reasons & REASON_OF["reachable"] > 0) == calendar.at(everyone, instant)).all()
         there = np.flatnonzero(found)
-        told = asked.ends(there, float(instant), np.full(len(there), np.nextafter(until, 0)))
+        told = asked.ends(there, instant, np.full(len(there), until - 1))
         for client, end in zip(there.tolist(), told.tolist(), strict=True):
             own = ends[(who == client) & (starts <= instant) & (instant < ends)]
-            assert end == (own[0] if own[0] < until else math.inf)
+            assert end == (own[0] if own[0] < until else FOREVER)
+
+
+@settings(max_examples=30)
+@given(befall=shocks(), seed=st.integers(0, 10**6), since=st.integers(0, 60 * DAY), client=st.integers(0, 11))
+def test_when_no_shock_has_a_client_out(befall: list[dict[str, Any]], seed: int, since: int, client: int) -> None:
+    """The intervals are in order, as long as can be, and what is asked at their edges and elsewhere agrees."""
+    zones = ["Asia/Kolkata", *["UTC"] * 5]
+    population = [{"name": "first", "devices": 6}, {"name": "second", "devices": 6, "time_zone": zones}]
+    case = scenario(befall, seed=seed, population=population, start="2026-01-05T00:00:00Z")
+    outages = outages_of(case, cells(case, build_population(case)), 0)
+    if outages is None:
+        return
+    found = list(islice(outages.reachable(client, since), 50))
+    assert all(since <= start < end for start, end in found)
+    assert all(before[1] < after[0] for before, after in pairwise(found))
+    known = found[-1][0] if len(found) == 50 else since + 40 * DAY
+    edges = [edge + step for pair in found for edge in pair for step in (-1, 0, 1)]
+    for instant in [*np.linspace(since, known, 40).astype(np.int64).tolist(), *edges]:
+        if since <= instant <= known:
+            expected = not any(start <= instant < end for start, end in found)
+            assert outages.at(np.array([client]), instant).tolist() == [expected]
+    if len(found) < 50 and found:
+        gone = outages.for_good(np.array([client]), FOREVER - 1)[0]
+        assert gone == found[-1][1]  # of which one, without end, is for ever
+
+
+@pytest.mark.parametrize("begin", ["2026-01-05T00:00:00Z", "2026-02-05T00:00:00Z"])
+@pytest.mark.parametrize("end", [None, "2026-03-05T00:00:00Z"])
+def test_a_long_shock_is_known_from_its_middle_on(begin: str, end: str | None) -> None:
+    case = scenario([{"windows": [{"begin": begin, "end": end}]}])
+    outages = outages_of(case, cells(case, build_population(case)), 0)
+    assert outages is not None
+    over = [] if end is None else [(59 * DAY, FOREVER)]
+    assert list(outages.reachable(0, 45 * DAY)) == over
+    assert list(outages.reachable(0, 80 * DAY)) == ([] if end is None else [(80 * DAY, FOREVER)])
+    before = [] if begin < "2026-02" else [(0, 31 * DAY)]
+    assert list(outages.reachable(0, 0)) == before + over
+
+
+def test_who_is_always_out_is_searched_for_no_further_than_some_days() -> None:
+    case = scenario([{"every": "1m", "length": "90m"}])
+    outages = outages_of(case, cells(case, build_population(case)), 0)
+    assert outages is not None
+    reached = list(islice(outages.reachable(3, 0), 4))
+    assert all(before[1] <= start == end for before, (start, end) in pairwise(reached))
+    assert reached[0][1] < 8 * DAY
+
+
+def test_all_reasons_that_are_held_at_once_are_told(tmp_path: Path) -> None:
+    """Each bit is set exactly where its condition does not hold, whatever the others do."""
+    rng = np.random.default_rng(2)
+    rows = ["device,start_s,end_s,condition"]
+    for device in range(6):
+        for condition in ("charging", "network", "idle"):
+            times = np.cumsum(rng.uniform(1, 90_000, 16)).reshape(-1, 2)
+            rows += [f"d{device},{start:.4f},{end:.4f},{condition}" for start, end in times.tolist()]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    trace = {"kind": "trace", "file": str(tmp_path / "t.csv"), "base": "2025-12-30T00:00:00Z", "repeat": "none"}
+    population = [
+        {"name": "a", "devices": 20, "availability": {**trace, "without_intervals": "keep"}},
+        {"name": "b", "devices": 12, "availability": {"kind": "renewal", "on": "5h", "off": "3h"}},
+    ]
+    befall: list[dict[str, Any]] = [
+        {"every": "9h", "length": "4h", "share": 0.6},
+        {"days": ["2026-01-07"], "groups": ["b"]},
+    ]
+    case = scenario(befall, population=population)
+    devices, draws, asked = cells(case, build_population(case)), stream(5, 0, Purpose.AVAILABILITY), of(case)
+    seen = set[int]()
+    for instant in np.sort(rng.integers(0, 9 * DAY, 25)).tolist():
+        reasons = asked.reasons(np.arange(32), instant).tolist()
+        for client, cell in enumerate(devices.of_client.tolist()):
+            model, where = devices.models[cell], devices.places[cell]
+            held = {**condition_pieces(model, client, where, draws, instant)}
+            held["reachable"] = asked.outages.reachable(client, instant)
+            lacking = [name for name, found in held.items() if not between(found, instant, instant + 1)]
+            assert reasons[client] == sum(REASON_OF[name] for name in lacking)
+        seen |= set(reasons)
+    assert len(seen) > 12
 
 
 intervals = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 9)), max_size=8)
@@ -137,16 +227,16 @@ def test_outages_are_taken_out_of_spells(out: list[tuple[int, int, int]], there:
     grid = np.array(there).reshape(3, 31)
     edges = np.diff(np.pad(grid.astype(int), ((0, 0), (1, 1))))
     who, starts = np.nonzero(edges == 1)
-    spells = Spells(who, starts.astype(float), np.nonzero(edges == -1)[1].astype(float))
-    columns = [np.array(column, dtype=float) for column in zip(*out, strict=True)] or [np.empty(0)] * 3
-    outages = Spells(columns[0].astype(np.intp), columns[1], columns[1] + columns[2])
+    spells = Spells(who, starts, np.nonzero(edges == -1)[1])
+    columns = [np.array(column) for column in zip(*out, strict=True)] or [np.empty(0, dtype=np.int64)] * 3
+    outages = Spells(columns[0], columns[1], columns[1] + columns[2])
     for client, start, length in out:
         grid[client, start : start + length] = False
     found = np.zeros_like(grid)
     for client, start, end in zip(*without(spells, outages, 3), strict=True):
         assert start < end
-        assert not found[client, int(start) : int(end)].any()
-        found[client, int(start) : int(end)] = True
+        assert not found[client, start:end].any()
+        found[client, start:end] = True
     assert (found == grid).all()
 
 
@@ -156,10 +246,10 @@ def test_local_days_and_windows_go_by_the_clock_of_each_device() -> None:
         [{"days": ["2026-01-07"]}, {"windows": [{"begin": "2026-01-08T18:00", "end": "2026-01-08T20:00"}]}],
         population=[{"devices": 2, "time_zone": zones}],
     )
-    who, starts, ends = of(case).outages.spells(np.arange(2), 0.0, 90 * DAY)
+    who, starts, ends = of(case).outages.spells(np.arange(2), 0, 90 * DAY)
     for client, zone in enumerate(zones):
         expected = [
-            (datetime(2026, 1, day, hour, tzinfo=ZoneInfo(zone)) - case.start).total_seconds()
+            (datetime(2026, 1, day, hour, tzinfo=ZoneInfo(zone)) - case.start) // timedelta(milliseconds=1)
             for day, hour in ((7, 0), (8, 0), (8, 18), (8, 20))
         ]
         own = who == client
@@ -179,12 +269,14 @@ def test_a_rollout_takes_devices_out_until_each_has_updated() -> None:
         assert back[4_000:].all()
         expected = 1 - math.exp(-days / 2)
         assert abs(back[:4_000].mean() - expected) < ALARM * math.sqrt(expected * (1 - expected) / 4_000)
-    assert (found.leaves(everyone, 0.0, 900 * DAY) == np.inf).all()
+    assert (found.leaves(everyone, 0, 900 * DAY) == FOREVER).all()
+    assert not found.may_leave.any()
     ever = of(scenario([{**week, "share": 0.25}], population=population))
-    gone = ever.leaves(everyone, 0.0, 2 * DAY)
-    assert set(np.unique(gone)) == {DAY, np.inf}
+    assert ever.may_leave.tolist() == [True] * 4_000 + [False] * 10
+    gone = ever.leaves(everyone, 0, 2 * DAY)
+    assert set(np.unique(gone)) == {DAY, FOREVER}
     assert abs((gone == DAY)[:4_000].mean() - 0.25) < ALARM * math.sqrt(0.25 * 0.75 / 4_000)
-    assert (ever.leaves(everyone, 0.0, DAY - 1) == np.inf).all()
+    assert (ever.leaves(everyone, 0, DAY - 1) == FOREVER).all()
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
@@ -197,9 +289,9 @@ def test_a_server_waits_in_vain_for_devices_that_a_rollout_has_taken_out(engine:
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_a_server_that_is_down_opens_no_round_and_takes_no_report(engine: str) -> None:
-    down = [(9 * HOUR, 12 * HOUR), (12 * HOUR, 13 * HOUR)]
+    down = [(9 * HOUR_S, 12 * HOUR_S), (12 * HOUR_S, 13 * HOUR_S)]
     windows = [
-        {"begin": f"2026-01-05T{int(begin / HOUR):02}:00:00Z", "end": f"2026-01-05T{int(end / HOUR):02}:00:00Z"}
+        {"begin": f"2026-01-05T{int(begin / HOUR_S):02}:00:00Z", "end": f"2026-01-05T{int(end / HOUR_S):02}:00:00Z"}
         for begin, end in down
     ]
     case = scenario(
@@ -211,39 +303,39 @@ def test_a_server_that_is_down_opens_no_round_and_takes_no_report(engine: str) -
     )
     log = simulate_log(case, build_population(case))
     opened, closed = log.rounds["opened_s"].to_numpy(), log.rounds["closed_s"].to_numpy()
-    assert not ((opened >= 9 * HOUR) & (opened < 13 * HOUR)).any()
-    assert 13 * HOUR in opened
-    (cut,) = log.rounds.filter(opened_s=float(opened[opened < 9 * HOUR].max()))["outcome"].to_list()
+    assert not ((opened >= 9 * HOUR_S) & (opened < 13 * HOUR_S)).any()
+    assert 13 * HOUR_S in opened
+    (cut,) = log.rounds.filter(opened_s=float(opened[opened < 9 * HOUR_S].max()))["outcome"].to_list()
     assert cut == "exhausted"
-    assert 9 * HOUR in closed
-    assert (log.gauges.filter(time_s=12 * HOUR)["available"] == 0).all()
-    assert server_outages(case, 0).up_s(10 * HOUR) == 13 * HOUR
-    assert server_outages(case, 0).up_s(13 * HOUR) == 13 * HOUR
+    assert 9 * HOUR_S in closed
+    assert (log.gauges.filter(time_s=12 * HOUR_S)["available"] == 0).all()
+    assert server_outages(case, 0).up(10 * HOUR) == 13 * HOUR
+    assert server_outages(case, 0).up(13 * HOUR) == 13 * HOUR
 
 
 def test_transitions_tell_when_no_shock_has_a_device_out() -> None:
     case = scenario([{"of": "zone", "every": "1d", "length": "5h", "share": 0.6}], records={"gauges": "3h"})
     population = build_population(case)
-    table = transitions_table(case, population, [0, 3], 40 * DAY)
+    table = transitions_table(case, population, [0, 3], 40 * DAY_S)
     assert set(table["condition"]) == {"available", "reachable"}
     asked = of(case)
-    for instant in np.arange(0, 40 * DAY, 5_000.0):
-        past = table.filter((table["time_s"] <= instant) & (table["condition"] == "reachable"))
+    for instant in range(0, 40 * DAY, 5_000_000):
+        past = table.filter((table["time_s"] <= to_seconds(instant)) & (table["condition"] == "reachable"))
         told = [past.filter(client=client)["on"].to_list()[-1:] == [True] for client in (0, 3)]
-        assert told == asked.at(np.array([0, 3]), float(instant)).tolist()
+        assert told == asked.at(np.array([0, 3]), instant).tolist()
 
 
 def test_shocks_are_drawn_by_their_name_and_place_alone() -> None:
     """Another shock, another group or another order leaves the shocks of a group as they are."""
     cut = {"name": "cut", "of": "group", "every": "1d", "length": "1h", "share": 0.5}
     more = {"name": "more", "every": "2d", "length": "1h"}
-    alone = of(scenario([cut])).outages.spells(np.arange(20), 0.0, 90 * DAY)
+    alone = of(scenario([cut])).outages.spells(np.arange(20), 0, 90 * DAY)
     case = scenario([more, cut], population=[{"name": "a", "devices": 20}])
     outages = of(case).outages
     beside = type(outages)(outages.layers[1:], outages.cell, outages.hits, outages.recoveries)
-    found = beside.spells(np.arange(20), 0.0, 90 * DAY)
+    found = beside.spells(np.arange(20), 0, 90 * DAY)
     assert all((one == other).all() for one, other in zip(alone, found, strict=True))
-    other = of(scenario([cut]), replicate=1).outages.spells(np.arange(20), 0.0, 90 * DAY)
+    other = of(scenario([cut]), replicate=1).outages.spells(np.arange(20), 0, 90 * DAY)
     assert len(other.who) != len(alone.who) or (other.starts != alone.starts).any()
 
 
@@ -266,6 +358,7 @@ BASE = "stop: {rounds: 5}\npopulation: [{name: a, devices: 4}]\nserver: {cohort:
         ("  - {groups: [b], every: 1d, length: 1h}\n", "shocks[0].groups[0]: no device is in the group 'b'"),
         ("  - {zones: [Europe/Berlin], every: 1d, length: 1h}\n", "no device lives in 'Europe/Berlin'"),
         ("  - {every: 1s, length: 1d}\n", "of these shocks would run at once"),
+        ("  - {down: 0.5, share: 0.01, length: 2ms}\n", "must come less often than once in a millisecond"),
         ("  - {name: x, days: [2026-01-01]}\n  - {name: x, days: [2026-01-02]}\n", "two shocks are called 'x'"),
     ],
 )

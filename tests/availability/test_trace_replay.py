@@ -12,9 +12,12 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fedsim.availability import Place, available_at, between, conditions, intervals
+from fedsim.availability.model import in_seconds
 from fedsim.availability.trace import CONDITIONS, Pattern, RecordedAvailability, Rows, TraceError, build_pattern, clean
 from fedsim.availability.trace.pattern import Repeat
+from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.reasons import REASON_OF
 
 DAY, WEEK = 86_400, 604_800
 EPOCH = datetime(1970, 1, 1)
@@ -109,24 +112,75 @@ def test_lookups_equal_a_brute_force_scan(
 
 
 floats = st.floats(0, 30 * DAY)
+fractions = st.integers(0, 60_000).map(lambda number: number / 10_000)  # tenths of a millisecond
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), floats, floats), min_size=1, max_size=20), zones, repeats)
+def exact(replay: RecordedAvailability, client: int, place: Place, until: int) -> list[tuple[float, float]]:
+    """Return the whole intervals of a client in milliseconds."""
+    return between(replay.pieces(client, place, DRAWS), 0, until)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), floats | fractions, floats | fractions), min_size=1, max_size=20),
+    zones,
+    repeats,
+)
 @example([(0, 1e-7, float(DAY))], "UTC", "day")
 @example([(0, 0.0, DAY - 1e-6), (1, 0.0, 9e-6)], "Europe/Berlin", "day")
+@example([(0, 12.3456, 12.3461), (0, 12.3462, 12.3467)], "UTC", "none")
+@example([(0, 5.0001, 5.0004), (1, 0.0, 5.0)], "UTC", "week")
 def test_intervals_are_disjoint_in_order_and_agree_with_the_mask(written: list[Row], zone: str, repeat: Repeat) -> None:
-    """With times of any digits: the two lookups agree to the last bit, laps later too."""
+    """With times of any digits, laps later too."""
     place = Place(datetime(2026, 3, 1, 4, 5, 6, 789, tzinfo=UTC), ZoneInfo(zone))
     replay = replayed(written, datetime(2020, 1, 31, tzinfo=UTC), repeat, 2)
     for client in range(2):
-        own = list(islice(intervals(replay, client, place, DRAWS), 60))
-        assert all(0 <= start < end for start, end in own)
+        raw = list(islice(replay.pieces(client, place, DRAWS), 60))
+        assert all(isinstance(time, int) and time >= 0 for pair in raw for time in pair)
+        assert all(before[1] <= after[0] for before, after in pairwise(raw))
+        assert list(islice(intervals(replay, client, place, DRAWS), 60)) == list(in_seconds(iter(raw)))
+        last = raw[-1][0] if raw else 0
+        own = exact(replay, client, place, last)
         assert all(before[1] < after[0] for before, after in pairwise(own))
-        for start, end in own:
-            for instant in (start, math.nextafter(end, 0), end, math.nextafter(start, 0)):
-                if 0 <= instant < 1e10:
+        for start, end in own[:20]:
+            for instant in (start, end - 1, end, start - 1):
+                if 0 <= instant < last:
                     expected = any(s <= instant < e for s, e in own)
-                    assert available_at(replay, np.array([client]), instant, place, DRAWS).tolist() == [expected]
+                    found = available_at(replay, np.array([client]), instant / 1000, place, DRAWS)
+                    assert found.tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ([(12.3456, 20.0)], [(12_346, 20_000)]),
+        ([(0.0002, 12.3456), (12.3457, 20.0)], [(0, 20_000)]),  # a gap of a tenth of a millisecond
+        ([(1.0, 2.0), (2.0006, 3.0004)], [(1000, 2000), (2001, 3000)]),
+        ([(1.0, 2.0), (5.0001, 5.0004)], [(1000, 2000)]),
+        ([(0.0, 86_399.9998), (86_400.0, 86_410.0)], [(0, 86_410_000)]),
+    ],
+)
+def test_times_are_rounded_to_milliseconds_once(
+    written: list[tuple[float, float]], expected: list[tuple[int, int]]
+) -> None:
+    place = Place(MONDAY, ZoneInfo("UTC"))
+    replay = replayed([(0, *each) for each in written], MONDAY, "none", 1)
+    assert exact(replay, 0, place, 2 * 1000 * DAY) == expected
+    weekly = replayed([(0, *each) for each in written], MONDAY, "week", 1)
+    later = [(start + 3 * 1000 * WEEK, end + 3 * 1000 * WEEK) for start, end in expected]
+    assert between(weekly.pieces(0, place, DRAWS), 3 * 1000 * WEEK, 4 * 1000 * WEEK) == later
+
+
+def test_a_day_without_a_gap_goes_on_over_its_seam() -> None:
+    replay = replayed([(0, 0.0002, DAY - 0.0003)], MONDAY, "day", 1)
+    assert list(replay.pieces(0, Place(MONDAY, ZoneInfo("Asia/Kolkata")), DRAWS)) == [(0, FOREVER)]
+
+
+@pytest.mark.parametrize("micros", [0, 500, 400_600, 999_999])
+def test_a_run_may_begin_between_two_milliseconds(micros: int) -> None:
+    place = Place(MONDAY + timedelta(microseconds=micros), ZoneInfo("America/New_York"))
+    replay = replayed([(0, 3600.0, 7200.0)], MONDAY, "day", 1)
+    (start, end), *_ = exact(replay, 0, place, 1000 * DAY)
+    assert (start, end) == (6 * 3_600_000 - round(micros / 1000), 7 * 3_600_000 - round(micros / 1000))
 
 
 def test_a_device_that_is_always_there_has_one_interval_without_end() -> None:
@@ -135,14 +189,14 @@ def test_a_device_that_is_always_there_has_one_interval_without_end() -> None:
     replay = replayed(written, MONDAY, "week", 2)
     place = Place(MONDAY, ZoneInfo("Europe/Berlin"))
     assert list(intervals(replay, 0, place, DRAWS)) == [(0.0, math.inf)]
-    first, second = islice(intervals(replay, 1, place, DRAWS), 2)
+    first, second = between(intervals(replay, 1, place, DRAWS), 0.0, 14.0 * DAY)[:2]
     assert (first, second) == ((0.0, 6 * DAY - 3600.0), (7 * DAY - 3600.0, 13 * DAY - 3600.0))
 
 
 def night(place: Place, count: int, repeat: Repeat = "day") -> list[tuple[float, float]]:
     """22:00 to 06:00 of every day, from a trace of one night."""
     replay = replayed([(0, 22 * 3600.0, 30 * 3600.0)], MONDAY, repeat, 1)
-    return list(islice(intervals(replay, 0, place, DRAWS), count))
+    return between(intervals(replay, 0, place, DRAWS), 0.0, 60.0 * DAY)[:count]
 
 
 @pytest.mark.parametrize(
@@ -222,13 +276,16 @@ def test_required_conditions_hold_together(written: list[Row], data: st.DataObje
     replay, place = RecordedAvailability(pattern, "in_order"), Place(MONDAY, ZoneInfo("UTC"))
     needed = {CONDITIONS[code] for (_, start, end), code in zip(written, codes, strict=True) if end > start}
     assert set(pattern.conditions) == needed
+    (batch,) = replay.batches([(place, np.arange(2))], DRAWS)
     for client in range(2):
         parts = {
             name: between(part, 0.0, 14.0 * DAY) for name, part in conditions(replay, client, place, DRAWS).items()
         }
         for instant in np.arange(0.0, 14.0 * DAY, DAY / 8):
-            together = all(any(s <= instant < e for s, e in part) for part in parts.values())
-            assert available_at(replay, np.array([client]), instant, place, DRAWS)[0] == together
+            holding = {name: any(s <= instant < e for s, e in part) for name, part in parts.items()}
+            assert batch.at(np.array([client]), int(instant * 1000)).tolist() == [all(holding.values())]
+            lacking = sum(int(REASON_OF[name]) for name, holds in holding.items() if not holds)
+            assert batch.reasons(np.array([client]), int(instant * 1000)).tolist() == [lacking]
 
 
 def pattern_of(devices: int) -> Pattern:

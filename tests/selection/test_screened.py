@@ -33,7 +33,7 @@ class Barring(Among):
 
 def among(roster: Among) -> Candidates:
     candidates = shown(roster.mask)
-    candidates._now = roster
+    candidates._eligibility = roster
     return candidates
 
 

@@ -20,9 +20,9 @@ def test_whole_rounds_are_waited_and_versions_seen_once(server: dict[str, Any], 
     """R = 2 after round 7: out in 8 and 9, back in 10. R = 0 is over with the round, and lasts for the version."""
     group = {"devices": 3, "separation": [2, 0, 1], "cooldown": ["0s", "5m", "1s"]}
     case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
-    kept = cooldown(case.server, build_population(case), np.array([1, 0]), 7, np.array([100.0, 200.0]))
+    kept = cooldown(case.server, build_population(case), np.array([1, 0]), 7, np.array([100_000, 200_000]))
     assert kept.until_round.tolist() == [none_left, 10]
-    assert kept.until_s.tolist() == [400.0, 200.0]
+    assert kept.until.tolist() == [400_000, 200_000]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_client_takes_part_at_most_once_in_r_plus_1_rounds(
     server = BUFFERED if buffered else SYNC
     case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
     clients = np.arange(len(separations))
-    first = cooldown(case.server, build_population(case), clients, number, 0.0).until_round
+    first = cooldown(case.server, build_population(case), clients, number, 0).until_round
     next_selection = np.maximum(first, number + 1)  # no round or, with this rule, version selects a client twice
     np.testing.assert_array_equal(next_selection - number, np.array(separations) + 1)
     assert (first > number).all() == (buffered or min(separations) > 0)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,19 @@ from hypothesis import strategies as st
 
 from fedsim.analysis.metrics import measure, tally_of
 from fedsim.analysis.participation import clients_table
+from fedsim.availability import MODELS, Intervals, Place
 from fedsim.common.errors import StalledError
+from fedsim.common.keyed import Stream
 from fedsim.experiment.run import setting_of
 from fedsim.log import fingerprint
+from fedsim.log.tables import GAUGE_COUNTS
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.arrays import foreseen
-from fedsim.simulation.engine import engine_of
+from fedsim.simulation.arrays.roster import ArrayRoster
+from fedsim.simulation.engine import FEW_DEVICES, engine_of
+from fedsim.simulation.processes.roster import Roster
 from tests.scenarios import buffered_scenarios, scenarios
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
@@ -29,6 +35,18 @@ STARTS = ["2026-01-05T00:00:00Z", "2026-03-28T20:30:00Z", "2026-10-24T17:00:00Z"
 
 MANY = int(os.environ.get("FEDSIM_MANY", "120"))
 """Examples of each long test that compares the engines: `FEDSIM_MANY=450 pytest tests/simulation -m long` runs more."""
+
+
+@MODELS.register("every_few_minutes")
+class EveryFewMinutes:
+    """Somebody's own model, on whole minutes; a third of its devices leave for good."""
+
+    def intervals(self, client: int, place: Place, draws: Stream) -> Intervals:  # noqa: ARG002
+        for lap in range(40 if client % 3 == 0 else 100_000):
+            on, off = (int(60 * (1 + 6 * draws.uniforms(client, 2 * lap + each)[0] // 1)) for each in (0, 1))
+            start = lap * 840.0 + off
+            yield start, start + on
+            yield start + on, start + on + 60.0 * (lap % 2)  # a piece that touches, or an empty one
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +63,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
             rows.append((f"d{device}", float(start), now))
     rows.append(("d1", 0.0, 9 * 86_400.0))
     pl.DataFrame(rows, schema=["device", "start_s", "end_s"], orient="row").write_csv(folder / "trace.csv")
+    minutes = []
+    for device in range(30):
+        steps = np.cumsum(rng.integers(1, 25, 60)) * 60.0
+        minutes += [(f"d{device}", start, end) for start, end in steps.reshape(-1, 2).tolist()]
+    pl.DataFrame(minutes, schema=["device", "start_s", "end_s"], orient="row").write_csv(folder / "minutes.csv")
     return folder
 
 
@@ -64,20 +87,20 @@ def lengths(draw: st.DrawFn) -> Any:
 @st.composite
 def availabilities(draw: st.DrawFn) -> Any:
     """Every kind of availability, with settings that make coincidences likely."""
-    match draw(st.sampled_from(["always", "renewal", "habits", "habits", "trace"])):
+    match draw(st.sampled_from(["always", "renewal", "habits", "habits", "trace", "own"])):
         case "always":
             return "always"
         case "renewal":
             return {"kind": "renewal", "on": draw(lengths()), "off": draw(lengths())}
         case "habits":
-            required = draw(
-                st.sampled_from([["charging", "network", "idle"], ["idle"], ["network"], ["charging", "idle"]])
-            )
+            required = draw(st.lists(st.sampled_from(["charging", "network", "idle"]), min_size=1, unique=True))
             use = draw(st.sampled_from(["0s", "30s", {"kind": "lognormal", "median": "40s", "sigma": 1.5}]))
             idle = {"uses_per_day": draw(st.sampled_from([0, 57, 200])), "use": use}
             idle["settle"] = draw(st.sampled_from(["0s", "17m"]))
             drop_outs = {"per_hour": draw(st.sampled_from([0, 0.1, 10]))}
             return {"kind": "habits", "require": required, "idle": idle, "network": {"drop_outs": drop_outs}}
+        case "own":
+            return {"kind": "every_few_minutes"}
     return {
         "kind": "trace",
         "file": "trace.csv",
@@ -142,6 +165,8 @@ def worlds(draw: st.DrawFn, of: st.SearchStrategy[Scenario] | None = None) -> di
             group["cooldown"] = draw(rests(group["devices"]))
         if not draw(st.integers(0, 5)):
             group["cooldown"] = "2h"  # longer than a waiting server looks ahead at first
+        if not draw(st.integers(0, 3)):
+            group["participations"] = {"most": draw(st.sampled_from([2, {"kind": "uniform", "low": 1, "high": 6}]))}
         if draw(st.booleans()):
             group["session"]["speed"] = {"kind": "uniform", "low": 0.5, "high": 2}
     if any(
@@ -260,6 +285,123 @@ def test_coincidences_many_times(scenario: Scenario, traces: Path) -> None:
     check(scenario.model_dump(mode="json"), traces)
 
 
+@st.composite
+def minutes(draw: st.DrawFn) -> dict[str, Any]:
+    """Scenarios in which everything lasts whole minutes, so that most instants have several events."""
+    of = st.sampled_from
+    groups = []
+    for number in range(draw(st.integers(1, 3))):
+        trace = {"kind": "trace", "file": "minutes.csv", "base": "2026-01-05T00:00:00Z", "assign": "with_replacement"}
+        group = {
+            "name": ["first", "second", "third"][number],
+            "devices": draw(st.integers(6, 12)),
+            "availability": draw(
+                of(["always", {"kind": "every_few_minutes"}, {**trace, "repeat": draw(of(["day", "none"]))}])
+            ),
+            "separation": draw(st.integers(0, 2)),
+            "cooldown": draw(of(["0s", "1m", "3m", "20m"])),
+            "session": {name: draw(of(["0s", "1m", "2m", "4m"])) for name in ("download", "train", "upload")},
+        }
+        group |= {"participations": {"most": draw(st.integers(1, 9))}} if draw(st.booleans()) else {}
+        groups.append(group)
+    cooldown_from, patience = draw(of(["selected", "reported"])), draw(of(["30m", "5h"]))
+    if draw(st.booleans()):
+        server = {
+            "cohort": draw(st.integers(1, 4)),
+            "over_select": draw(of([1, 1.5])),
+            "deadline": draw(of([None, "2m", "3m", "5m"])),
+            "pause": draw(of(["1m", "2m", "10m"])),
+            "selection": draw(of(["midzuno", "uniform", "cyclic", "bernoulli"])),
+            "shortage": draw(of(["wait", "proceed", "skip"])),
+        }
+    else:
+        server = {
+            "mode": "buffered",
+            "concurrency": draw(st.integers(1, 6)),
+            "buffer": draw(st.integers(1, 3)),
+            "deadline": draw(of([None, "3m", "5m"])),
+            "max_staleness": draw(of([None, 1, 3])),
+        }
+    return {
+        "seed": draw(st.integers(0, 2**32)),
+        "stop": draw(of([{"rounds": 30}, {"rounds": 60, "duration": "3h"}, {"duration": "5h"}])),
+        "population": groups,
+        "server": {**server, "cooldown_from": cooldown_from, "patience": patience},
+        "shocks": draw(st.one_of(st.just([]), shocks())),
+        "records": {"gauges": draw(of(["1m", "7m"])), "gauge_sample": draw(of([None, 7])), "eligible": True},
+    }
+
+
+@settings(max_examples=25)
+@given(data=minutes())
+def test_everything_on_whole_minutes(data: dict[str, Any], traces: Path) -> None:
+    """Device transitions, session ends, cool-downs, deadlines, gauges and the stop fall on one instant."""
+    check(data, traces)
+
+
+@pytest.mark.long
+@settings(max_examples=3 * MANY)
+@given(data=minutes())
+def test_everything_on_whole_minutes_many_times(data: dict[str, Any], traces: Path) -> None:
+    check(data, traces)
+
+
+def reasons_seen(data: dict[str, Any], folder: Path, engine: str) -> list[tuple[int, list[int]]]:
+    """Return the masks of all clients at all instants of the gauges, as far as the run goes."""
+    seen: list[tuple[int, list[int]]] = []
+
+    def look(roster: Any, count: Any, among: Any) -> Any:
+        everyone = np.arange(sum(each["devices"] for each in data["population"]))
+        masks = roster.masks if isinstance(roster, Roster) else roster.reasons(everyone)
+        seen.append((roster._clock.now, masks.tolist()))
+        return count(roster, among)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (Roster, ArrayRoster):
+            patch.setattr(kind, "counts", partialmethod(look, kind.counts))
+        outcome(data, folder, engine)
+    return seen
+
+
+@settings(max_examples=12)
+@given(
+    data=st.one_of(worlds(), worlds(buffered_scenarios()), minutes()),
+    every=st.one_of(st.just("1m"), st.integers(20_000, 3_000_000).map(lambda ms: f"{ms}ms")),
+)
+def test_both_engines_tell_the_same_reasons(data: dict[str, Any], every: str, traces: Path) -> None:
+    """Of each client, whatever its kind of availability: on whole minutes and at odd instants."""
+    data["stop"] = {"rounds": 25, "duration": "5h"}
+    data["records"] = {"gauges": every}
+    assert reasons_seen(data, traces, "process") == reasons_seen(data, traces, "vectorized")
+
+
+def test_every_reason_is_counted(traces: Path) -> None:
+    """Each column of the gauges counts somebody, and a shortage is explained by reasons, each client once."""
+    trace = {"kind": "trace", "file": "minutes.csv", "base": "2026-01-05T00:00:00Z", "assign": "with_replacement"}
+    session = {"train": "10m"}
+    data = {
+        "stop": {"duration": "2d"},
+        "population": [
+            {"name": "phones", "devices": 40, "availability": "habits", "session": session},
+            {"name": "recorded", "devices": 10, "availability": trace, "session": session, "separation": 2},
+            {"name": "there", "devices": 10, "cooldown": "2h", "participations": {"most": 9}, "session": session},
+        ],
+        "server": {"cohort": 4, "pause": "5m"},
+        "shocks": [{"every": "6h", "length": "2h", "share": 0.5}],
+        "records": {"gauges": "10m"},
+    }
+    check(data, traces)
+    scenario = Scenario.load(traces / "case.fedsim.yaml")
+    gauges = simulate_log(scenario, build_population(scenario)).gauges
+    assert all(gauges[name].sum() > 0 for name in GAUGE_COUNTS)
+    data["server"] = {"cohort": 60, "patience": "1m", "pause": "3h"}
+    told = outcome(data, traces, "process")["error"]
+    assert told == outcome(data, traces, "vectorized")["error"]
+    parts = told.split("of 60 clients: ")[1].split(". What helps")[0].split(", ")
+    assert sum(int(part.split()[0]) for part in parts) == 60
+    assert {"on no charger", "in use"} & {part.split(" ", 1)[1] for part in parts}
+
+
 LAWS = ["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]
 
 
@@ -320,8 +462,8 @@ def test_patience_ends_at_the_very_instant(engine: str) -> None:
 
 
 def test_auto_goes_by_the_number_of_devices() -> None:
-    data = {"stop": {"rounds": 1}, "population": [{"devices": 2000}], "server": {"cohort": 1}}
+    data = {"stop": {"rounds": 1}, "population": [{"devices": FEW_DEVICES}], "server": {"cohort": 1}}
     assert engine_of(Scenario.model_validate(data)) == "process"
-    data["population"] = [{"devices": 2001}]
+    data["population"] = [{"devices": FEW_DEVICES + 1}]
     assert engine_of(Scenario.model_validate(data)) == "vectorized"
     assert engine_of(Scenario.model_validate({**data, "engine": "process"})) == "process"

@@ -110,11 +110,11 @@ def check_rounds(scenario: Scenario, log: Log) -> None:
         if row["outcome"] in {"target", "exhausted"}:
             assert (last if row["selected"] else row["selected_s"]) == row["closed_s"]
         if row["outcome"] == "deadline":
-            assert row["closed_s"] == row["selected_s"] + server.deadline
+            assert row["closed_s"] == pytest.approx(row["selected_s"] + server.deadline, abs=1e-6)
         late = members.filter(pl.col("outcome") == "late")["ended_s"].to_numpy()
         assert (late > row["closed_s"]).all() or row["outcome"] == "deadline"
     for before, after in pairwise(rows):
-        assert after["opened_s"] == before["closed_s"] + server.pause
+        assert after["opened_s"] == pytest.approx(before["closed_s"] + server.pause, abs=1e-6)
 
 
 @settings(max_examples=60)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.bits import words_for
+from fedsim.common.instants import FOREVER
 from fedsim.simulation.arrays import kept_out
 from fedsim.simulation.arrays.kept_out import KeptOut
 from fedsim.simulation.caps import NEVER
@@ -23,21 +24,21 @@ def test_nobody_who_is_free_is_kept_out(seed: int, dates: int) -> None:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_out, "_DATES", dates)
-        rng, number, now_s = np.random.default_rng(seed), 0, 0.0
-        free_round, free_s = np.zeros(N, dtype=np.int64), np.zeros(N)
-        known = KeptOut(free_round, free_s, number, now_s)
+        rng, number, now = np.random.default_rng(seed), 0, 0
+        free_round, free = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=np.int64)
+        known = KeptOut(free_round, free, number, now)
         everyone = np.full(words_for(N), ~np.uint64(0))
         for _ in range(30):
             number += int(rng.choice([1, 1, 1, 3, 60]))
-            now_s += float(rng.choice([0.5, 100.0, 900.0, 5_000.0]))
-            bits = known.with_impossible(everyone, number, now_s)
+            now += int(rng.choice([500, 100_000, 900_000, 5_000_000]))
+            bits = known.with_impossible(everyone, number, now)
             kept = np.unpackbits(bits.view(np.uint8), bitorder="little")[:N].astype(bool)
-            by_round, by_time = free_round > number, free_s > now_s
+            by_round, by_time = free_round > number, free > now
             assert not (kept & ~(by_round | by_time)).any()
             assert not (by_round & ~kept).any()
-            assert not ((free_s >= now_s + 900.0) & ~kept).any()
-            free = np.flatnonzero(~(by_round | by_time))
-            chosen = rng.choice(free, min(10, len(free)), replace=False)
+            assert not ((free >= now + 900_000) & ~kept).any()
+            let_in = np.flatnonzero(~(by_round | by_time))
+            chosen = rng.choice(let_in, min(10, len(let_in)), replace=False)
             free_round[chosen] = number + rng.choice(LONG, len(chosen))
-            free_s[chosen] = now_s + rng.choice([0.0, 30.0, 899.0, 900.0, 8_000.0], len(chosen))
+            free[chosen] = now + rng.choice([0, 30_000, 899_999, 900_000, 8_000_000, FOREVER], len(chosen))
             known.add(chosen)

@@ -16,7 +16,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, group: dict[str, Any], law: str) 
     """Return devices that are looked up a round, among 10^5 for half a day in rounds of 100."""
     counted, at = [0], HabitsBatch.at
 
-    def counting(batch: HabitsBatch, clients: Ints, instant: float) -> Bools:
+    def counting(batch: HabitsBatch, clients: Ints, instant: int) -> Bools:
         counted[0] += len(clients)
         return at(batch, clients, instant)
 

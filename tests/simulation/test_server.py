@@ -1,21 +1,25 @@
 """The round loop: shortages, deadlines, over-selection, simultaneous events, and federations that are stuck."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from simpy.events import EventPriority
 
+from fedsim.availability.always import AlwaysBatch
+from fedsim.common.arrays import Ints
 from fedsim.common.errors import StalledError
+from fedsim.common.instants import FOREVER
+from fedsim.common.reasons import Reason
 from fedsim.log import Log
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.processes.devices import departures
 from fedsim.simulation.processes.roster import Roster
-from fedsim.simulation.reasons import Reason
 
 NO_TIME = {"download": "0s", "train": "0s", "upload": "0s"}
 
@@ -140,15 +144,24 @@ def test_patience_ends_a_wait_that_would_take_for_ever() -> None:
         simulate_log(case, build_population(case))
 
 
+class Leaving(AlwaysBatch):
+    """Devices that leave for good at their index times 5 ms."""
+
+    def leaves(self, clients: Ints, since: int, until: int) -> Ints:  # noqa: ARG002
+        return 5 * clients
+
+
 def test_a_server_that_waits_for_devices_that_left_for_good_is_woken() -> None:
     clock = Clock()
     roster = Roster(clock, np.zeros(3, dtype=np.int64))
-    roster.readmit(0, Reason.OFFLINE)
-    enough = roster.wait_for(2, math.inf)
-    roster.leave_for_good(1)
-    clock.step()
-    assert enough.processed
-    roster.leave_for_good(2)
+    for client in range(3):
+        roster.hold(client, int(Reason.UNAVAILABLE))
+    roster.lift(0, int(Reason.UNAVAILABLE))
+    enough = roster.wait_for(2, FOREVER)
+    clock.process(departures(clock, roster, Leaving(), np.arange(1, 3), FOREVER))
+    clock.run(until=enough)
+    assert (clock.now, roster.attainable()) == (5, 2)
+    clock.run(until=11)
     assert roster.attainable() == 1
     assert roster.explain() == "of 3 clients: 2 never available again, 1 eligible"
 
@@ -156,18 +169,18 @@ def test_a_server_that_waits_for_devices_that_left_for_good_is_woken() -> None:
 def test_events_of_one_instant_take_turns() -> None:
     """Whatever the order in which they were planned, devices come before sessions, and sessions before the server."""
     clock = Clock()
-    seen: list[tuple[float, Turn]] = []
+    seen: list[tuple[int, EventPriority]] = []
 
-    def note(turn: Turn) -> Callable[[object], None]:
+    def note(turn: EventPriority) -> Callable[[object], None]:
         return lambda _: seen.append((clock.now, turn))
 
     turns = [Turn.STOP, Turn.SERVER, Turn.DEVICE, Turn.GAUGE, Turn.SESSION]
     for turn in turns:
-        event = clock.at(0.1 + 0.2, turn)
+        event = clock.at(300, turn)
         assert event.callbacks is not None
         event.callbacks.append(note(turn))
     clock.run()
-    assert seen == [(0.1 + 0.2, turn) for turn in sorted(turns)]
+    assert seen == [(300, turn) for turn in sorted(turns)]
 
 
 def test_faster_devices_take_less_time() -> None:

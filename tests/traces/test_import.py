@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.availability.trace import Policy, TraceError, read_rows, write_trace
+from fedsim.availability.trace import Policy, TraceError, read_rows
 from fedsim.traces.cleaning import Cleaning
 from fedsim.traces.imports import Form, Imported, import_trace
 from tests.command import fedsim

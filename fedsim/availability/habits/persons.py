@@ -1,55 +1,57 @@
-"""Who is behind a device: the draws that belong to a person, and the keys of those that belong to a day.
-
-Every draw of the habits is one of the stream for availability, at an index made of what it is for, a day or another
-count of time, and a number. Indices of renewal processes stay below all of these. The score that says how available a
-person makes the device is drawn in `population.members`, at the index of `Draw.PROPENSITY`.
-"""
+"""Who is behind a device: what each draw of the habits is for, and what stays the same for a person from day to day."""
 
 from enum import IntEnum
+from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
+from fedsim.availability.batch import Clients
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
+from fedsim.population.members import propensity
+from fedsim.scenario.habits import Habits
 
-LIMIT = 3.0  # no deviation from a habit is larger than this many standard deviations
+LIMIT: Final = 3.0
+"""No deviation from a habit is larger than this many standard deviations."""
+ALL: Final = 1 << 30
+"""A chance of 1: chances are whole numbers, which 30 random bits are compared with."""
+TOP_UPS: Final = 4
+"""Most short sessions on a charger in a day."""
+_LINE = 64
+_MOST_USES = 1 << 29
 
 
 class Draw(IntEnum):
-    """What a draw of the habits is for. The numbers are part of the format: a new purpose takes a new number."""
+    """What a draw of the habits is for. The numbers are part of the format: a new purpose takes a new number.
 
-    PROPENSITY = 1
+    A draw has 64 bits. The upper 32 of `NIGHT`, `OUTING` and `TOP_UP` say whether something takes place and the lower
+    ones when it begins (of `TOP_UP`, whether another one takes place); of `EVENT` they say so of a screen use and of a
+    failure of the network. Of the lengths, the upper ones of `USE` and `DROP_OUT` say when in its slot it begins.
+    """
+
+    PROPENSITY = 1  # drawn in `population.members`
     NIGHT_TIME_OF_PERSON = 2
     NIGHT_LENGTH_OF_PERSON = 3
     NIGHT = 4
-    NIGHT_TIME = 5
     NIGHT_LENGTH = 6
     TOP_UP = 7
     TOP_UP_TIME = 8
-    TOP_UP_LENGTH = 9
     HOME = 10
     WORK = 11
     LEAVE_OF_PERSON = 12
     BACK_OF_PERSON = 13
     OUTING = 14
-    LEAVE = 15
     BACK = 16
-    DROP_OUT = 17
-    DROP_OUT_LENGTH = 18
-    USE = 19
-    USE_LENGTH = 20
+    DROP_OUT = 18
+    EVENT = 19
+    USE = 20
 
 
 def index(what: Draw, count: ArrayLike = 0, number: ArrayLike = 0) -> Ints:
     """Return the index of a draw: `count` of days or slots below 2**40, `number` below 2**8."""
     return (np.int64(what) << 48) | (np.asarray(count, dtype=np.int64) << 8) | np.asarray(number, dtype=np.int64)
-
-
-def deviation(what: Draw, clients: Ints, count: ArrayLike, draws: Stream) -> Floats:
-    """Return standard normal scores, those beyond three standard deviations put there."""
-    return np.clip(draws.normals(clients, index(what, count)), -LIMIT, LIMIT)
 
 
 def chance(mean: float, spread: float, score: Floats) -> Floats:
@@ -61,7 +63,76 @@ def chance(mean: float, spread: float, score: Floats) -> Floats:
     return np.asarray(ndtr(ndtri(mean) * np.sqrt(1 + spread**2) + spread * score), dtype=np.float64)
 
 
-NIGHT, LATER, LONGER, TOP_UP, TOP_UP_WEEKEND, LEAVES, RETURNS, NETWORKS = range(COLUMNS := 8)
-"""Columns of what belongs to a person, together a cache line: chance of a night's session, how much later and longer
-than usual it is; chances of a top-up; how much later they leave home and are back; where their networks are."""
-AT_HOME, AT_WORK = 1, 2  # added up in the last column
+def scaled_chance(chances: ArrayLike) -> Ints:
+    """Return chances as whole numbers of which `ALL` is 1."""
+    return np.rint(np.multiply(chances, ALL, dtype=np.float64)).astype(np.int64)
+
+
+NIGHT, LATER, LONGER, TOP_UP, TOP_UP_WEEKEND, LEAVES, RETURNS, USES_AND_NETWORKS = range(COLUMNS := 8)
+"""Columns of what belongs to a person, together half a cache line: chance of a night's session, how much later and
+longer than usual it is; chances of a top-up; how much later they leave home and are back; in the last one the screen
+uses a day, in units of 2**-15, times 4, plus where their networks are."""
+AT_HOME, AT_WORK = 1, 2
+
+
+class Persons:
+    """The persons behind all devices below some index.
+
+    Parameters
+    ----------
+    habits
+        Their habits.
+    clients
+        One more than the largest index of a client.
+    draws
+        The stream for availability.
+
+    Attributes
+    ----------
+    columns
+        (clients, COLUMNS) what belongs to those who are `known`: times in milliseconds, chances as parts of `ALL`.
+    """
+
+    def __init__(self, habits: Habits, clients: int, draws: Stream) -> None:
+        self._habits, self._draws = habits, draws
+        # Pages of these arrays that nobody has needed take no memory.
+        self._known = np.zeros(clients, dtype=np.bool_)
+        self.columns = _lines(clients)
+
+    def know(self, clients: Clients) -> None:
+        """Work out what belongs to the persons of some clients, as far as it is not known yet."""
+        clients = clients[~self._known[clients]]
+        if not len(clients):
+            return
+        self._known[clients] = True
+        draws, columns = self._draws, self.columns
+        charging, network, idle = self._habits.charging, self._habits.network, self._habits.idle
+        score = propensity(clients, draws)
+
+        def deviation(what: Draw, standard_s: float) -> Floats:
+            own = np.clip(draws.normals(clients, int(index(what))), -LIMIT, LIMIT)
+            return np.rint(1000.0 * standard_s * own)
+
+        night, top_up = charging.night, charging.top_up
+        columns[clients, NIGHT] = scaled_chance(chance(night.chance, charging.spread, score))
+        columns[clients, LATER] = deviation(Draw.NIGHT_TIME_OF_PERSON, night.between_persons)
+        columns[clients, LONGER] = deviation(Draw.NIGHT_LENGTH_OF_PERSON, night.length_between_persons)
+        for column, per_day in ((TOP_UP, top_up.per_day), (TOP_UP_WEEKEND, top_up.per_day_weekend)):
+            columns[clients, column] = scaled_chance(chance(per_day / TOP_UPS, charging.spread, score))
+        columns[clients, LEAVES] = deviation(Draw.LEAVE_OF_PERSON, network.between_persons)
+        columns[clients, RETURNS] = deviation(Draw.BACK_OF_PERSON, network.between_persons)
+        home, work = (
+            draws.uniforms(clients, int(index(what))) < chance(share, network.spread, score)
+            for what, share in ((Draw.HOME, network.home), (Draw.WORK, network.work))
+        )
+        uses = idle.uses_per_day * np.exp(-idle.spread * score - idle.spread**2 / 2)
+        of_uses = np.minimum(np.rint(uses * (1 << 15)), _MOST_USES - 1).astype(np.int64)
+        columns[clients, USES_AND_NETWORKS] = 4 * of_uses + AT_HOME * home + AT_WORK * work
+
+
+def _lines(clients: int) -> NDArray[np.int32]:
+    """Return zeros (clients, COLUMNS), none of whose rows lies in two cache lines."""
+    size = clients * COLUMNS * 4
+    memory = np.zeros(size + _LINE, dtype=np.uint8)
+    skew = -memory.ctypes.data % _LINE
+    return memory[skew : skew + size].view(np.int32).reshape(clients, COLUMNS)

@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Batch, Clients, Mask, Spells, joined, together
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import FOREVER, SECOND, each_to_ms
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
 
 _SPELLS = 16  # of each device on average, that it pays to work out at once
 _AT_ONCE, _MOST = 1 << 16, 64  # lengths that are worked out at once, of all devices and of each
-FOREVER = 1e13  # 300,000 years: heavy tails may reach further than seconds can be told apart
+_EXTREMES = np.array([2.0**-54, 1.0 - 2.0**-53])  # of uniform draws
+LONGEST = 1 << 52
+"""140,000 years: a state that ends then or later lasts for ever, so that sums of lengths stay below 2**63."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +25,25 @@ class Process:
 
     Draw 0 decides whether the device starts on, with probability mean_on / (mean_on + mean_off); draw k >= 1 decides
     the k-th length. The first length is what is left of a running interval (`Distribution.remaining`), so the process
-    looks at time 0 as it does at any other.
+    looks at time 0 as it does at any other. Lengths are whole milliseconds, `LONGEST`
+    at most; one of 0 is passed over.
     """
 
     on: Distribution
     off: Distribution
 
-    def starting(self, clients: Clients, draws: Stream) -> tuple[Mask, Floats]:
+    @property
+    def cycle(self) -> float:
+        """Mean milliseconds from one beginning to the next."""
+        return (self.on.mean + self.off.mean) * SECOND
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether a device may be off for ever."""
+        longest = max(self.off.draw(_EXTREMES).max(), self.off.remaining(_EXTREMES, np.ones(2)).max())
+        return bool(longest * SECOND > LONGEST / 2)
+
+    def starting(self, clients: Clients, draws: Stream) -> tuple[Mask, Ints]:
         """Return whether each device starts on, and how long it stays so."""
         mean_on, mean_off = self.on.mean, self.off.mean
         share = mean_on / (mean_on + mean_off)
@@ -37,11 +52,19 @@ class Process:
         # Given the side on which it fell, the lot is uniform there: a second draw at no cost.
         rest = np.where(starts_on, lot / share, (lot - share) / (1 - share) if share < 1 else 0.0)
         u = draws.uniforms(clients, 1)
-        return starts_on, np.where(starts_on, self.on.remaining(u, rest), self.off.remaining(u, rest))
+        return starts_on, _whole(np.where(starts_on, self.on.remaining(u, rest), self.off.remaining(u, rest)))
 
-    def lengths(self, on: Mask, u: Floats) -> Floats:
-        """Return whole lengths from uniform draws, of the state that each is of."""
-        return np.where(on, self.on.draw(u), self.off.draw(u))
+    def lengths(self, on: Mask, u: Floats) -> Ints:
+        """Return complete lengths from uniform draws, of the state that each is of."""
+        return _whole(np.where(on, self.on.draw(u), self.off.draw(u)))
+
+
+def _whole(seconds: Floats) -> Ints:
+    return each_to_ms(np.minimum(seconds, LONGEST / SECOND))
+
+
+def _or_forever(ends: Ints) -> Ints:
+    return np.where(ends < LONGEST, ends, FOREVER)
 
 
 @dataclass
@@ -53,12 +76,12 @@ class Standing:
     number
         Index of the running length, 1 for the first.
     on, end
-        State now and its end, which is infinite where it lasts for ever.
+        State now and its end, `FOREVER` where it lasts for ever.
     """
 
     number: Ints
     on: Mask
-    end: Floats
+    end: Ints
 
     def of(self, places: NDArray[np.intp] | Clients) -> "Standing":
         """Return a copy of the standing of some of the devices."""
@@ -86,14 +109,14 @@ class RenewalBatch(Batch):
 
     def __init__(self, process: Process, members: Clients, draws: Stream) -> None:
         self._process, self._draws, self._members = process, draws, members
-        self.foreseeable_s = _SPELLS * (process.on.mean + process.off.mean)
+        self.foreseeable = int(min(_SPELLS * process.cycle, FOREVER))
+        self.may_leave = process.may_leave
         self._first = int(members[0])
         self._together = int(members[-1]) - self._first == len(members) - 1
         on, left = process.starting(members, draws)
-        end = np.where(left < FOREVER, left, np.inf)
-        self._standing = Standing(np.ones(len(members), dtype=np.int64), on, end)
+        self._standing = Standing(np.ones(len(members), dtype=np.int64), on, _or_forever(left))
 
-    def at(self, clients: Clients, instant: float) -> Mask:
+    def at(self, clients: Clients, instant: int) -> Mask:
         """Follow each device up to the instant."""
         places = self._places(clients)
         behind = (self._standing.end[places] <= instant).nonzero()[0]
@@ -102,27 +125,25 @@ class RenewalBatch(Batch):
             self._standing.put(late, self._advanced(clients[behind], self._standing.of(late), instant))
         return self._standing.on[places]
 
-    def ends(self, clients: Clients, instant: float, until: Floats) -> Floats:
+    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:
         """Look whether the running interval ends in time."""
         now = self._advanced(clients, self._standing.of(self._places(clients)), instant)
-        found = np.where(now.end <= until, now.end, np.inf)
-        ending = np.flatnonzero(now.end <= until)
-        now = now.of(ending)
-        while len(ending):  # where the length that follows is too short for the clock, the device stays on
-            now = self._advanced(clients[ending], now, found[ending])
-            stays = np.flatnonzero(now.on)
-            ending, now = ending[stays], now.of(stays)
-            found[ending] = np.where(now.end <= until[ending], now.end, np.inf)
-            again = np.flatnonzero(now.end <= until[ending])
-            ending, now = ending[again], now.of(again)
+        found, who = np.full(len(clients), FOREVER), np.arange(len(clients))
+        while len(who):
+            found[who] = np.where(now.end <= until[who], now.end, FOREVER)
+            ending = np.flatnonzero(now.end <= until[who])
+            who, now = who[ending], now.of(ending)
+            now = self._advanced(clients[who], now, now.end.copy())
+            stays = np.flatnonzero(now.on)  # the length off that follows is 0
+            who, now = who[stays], now.of(stays)
         return found
 
-    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+    def spells(self, clients: Clients, since: int, until: int) -> Spells:
         """Follow a copy of the devices through the window."""
         parts = list[Spells]()
         last, touches = np.zeros(len(clients), dtype=np.int64), False
         for who, begun, now in self._states(clients, since, until):
-            # A length too short for the clock is passed over, and the device stays on.
+            # A length of 0 is passed over, and the device stays on.
             touches |= bool(parts) and bool((now.number - last[who]).max() > 1)
             parts.append(Spells(who[now.on], begun[now.on], np.minimum(now.end, until)[now.on]))
             last[who] = now.number
@@ -132,17 +153,15 @@ class RenewalBatch(Batch):
         order = np.lexsort((found.starts, found.who))
         return joined(found.who[order], found.starts[order], found.ends[order])
 
-    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+    def leaves(self, clients: Clients, since: int, until: int) -> Ints:
         """Find those that are off for ever."""
-        gone = np.full(len(clients), np.inf)
+        gone = np.full(len(clients), FOREVER)
         for who, begun, now in self._states(clients, since, until):
-            last = np.isinf(now.end) & ~now.on
+            last = (now.end == FOREVER) & ~now.on
             gone[who[last]] = begun[last]
         return gone
 
-    def _states(
-        self, clients: Clients, since: float, until: float
-    ) -> Iterator[tuple[NDArray[np.intp], Floats, Standing]]:
+    def _states(self, clients: Clients, since: int, until: int) -> Iterator[tuple[NDArray[np.intp], Ints, Standing]]:
         """Yield the states within a window, one after the other: of whom, since when, and where they stand."""
         now = self._advanced(clients, self._standing.of(self._places(clients)), since)
         who, begun = np.arange(len(clients)), np.full(len(clients), since)
@@ -155,11 +174,12 @@ class RenewalBatch(Batch):
     def _places(self, clients: Clients) -> Clients | NDArray[np.intp]:
         return clients - self._first if self._together else np.searchsorted(self._members, clients)
 
-    def _advanced(self, clients: Clients, now: Standing, instant: float | Floats) -> Standing:
+    def _advanced(self, clients: Clients, now: Standing, instant: int | Ints) -> Standing:
         """Go on until every device's state ends after the instant."""
-        behind = (now.end <= instant).nonzero()[0]
+        limits = np.broadcast_to(np.minimum(instant, LONGEST - 1), now.end.shape)
+        behind = (now.end <= limits).nonzero()[0]
         while len(behind):
-            before, limit = now.of(behind), instant if isinstance(instant, float) else instant[behind]
+            before, limit = now.of(behind), limits[behind]
             steps = self._steps(limit - before.end)
             after = (
                 self._after(clients[behind], before)
@@ -174,25 +194,23 @@ class RenewalBatch(Batch):
         """Return where devices stand one length later."""
         number, on = before.number + 1, ~before.on
         end = before.end + self._process.lengths(on, self._draws.uniforms(clients, number))
-        return Standing(number, on, np.where(end < FOREVER, end, np.inf))
+        return Standing(number, on, _or_forever(end))
 
-    def _beyond(self, clients: Clients, before: Standing, limit: float | Floats, steps: int) -> Standing:
+    def _beyond(self, clients: Clients, before: Standing, limit: Ints, steps: int) -> Standing:
         """Return where devices stand when the state ends after a limit (n,), or as many lengths later as steps."""
         further, every = np.arange(1, steps + 1), np.arange(len(clients))
         numbers, on = before.number[:, None] + further, before.on[:, None] ^ (further % 2 == 1)
-        ends = np.empty((len(clients), steps + 1))
+        ends = np.empty((len(clients), steps + 1), dtype=np.int64)
         ends[:, 0], ends[:, 1:] = before.end, self._process.lengths(on, self._draws.uniforms(clients[:, None], numbers))
         np.add.accumulate(ends, axis=1, out=ends)
-        over = ends[:, 1:] > (limit if isinstance(limit, float) else limit[:, None])
+        over = ends[:, 1:] > limit[:, None]
         last = np.where(over[:, -1], over.argmax(axis=1), steps - 1)  # ends never fall
-        end = ends[every, last + 1]
-        return Standing(numbers[every, last], on[every, last], np.where(end < FOREVER, end, np.inf))
+        return Standing(numbers[every, last], on[every, last], _or_forever(ends[every, last + 1]))
 
-    def _steps(self, missing_s: Floats) -> int:
+    def _steps(self, missing: Ints) -> int:
         """Return how many lengths will probably do for most who are behind by so much, as far as memory allows.
 
         It makes no difference to where they come out.
         """
-        mean = (self._process.on.mean + self._process.off.mean) / 2
-        likely = float(missing_s.mean()) / mean if mean else 0.0
-        return int(max(1.0, min(1.3 * likely + 2.0, _AT_ONCE / len(missing_s), _MOST))) if likely > 1.0 else 1
+        likely = 2 * float(missing.mean()) / self._process.cycle
+        return int(max(1.0, min(1.3 * likely + 2.0, _AT_ONCE / len(missing), _MOST))) if likely > 1.0 else 1

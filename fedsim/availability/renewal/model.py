@@ -1,28 +1,36 @@
 """Devices that are on and off by turns; see `batch.Process`."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from fedsim.availability.batch import Clients, Mask
+from fedsim.availability.batch import Clients
+from fedsim.availability.model import ExactModel, Pieces
 from fedsim.availability.place import Place
-from fedsim.availability.renewal.batch import FOREVER, Process, RenewalBatch
+from fedsim.availability.renewal.batch import LONGEST, Process, RenewalBatch
+from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
 from fedsim.common.registry import OptionError
 from fedsim.population.distributions import distribution
 from fedsim.scenario.availability import Length
 
 _BLOCK = 64  # drawn at once: drawing one by one costs ten times as much
+_LEAST_CYCLE = 1.001  # milliseconds; in less, every length may be rounded to 0, and means may be slightly inexact
 
 
-class RenewalAvailability:
+class RenewalAvailability(ExactModel):
     """An alternating renewal process for each device.
 
     Parameters
     ----------
     on, off
         The laws of the lengths, as the scenario has them.
+
+    Raises
+    ------
+    OptionError
+        If a mean is not above 0 and finite, or both together are no more than a millisecond.
     """
 
     def __init__(self, on: Length, off: Length) -> None:
@@ -30,30 +38,30 @@ class RenewalAvailability:
         for name, law in (("on", self.process.on), ("off", self.process.off)):
             if not 0 < law.mean < math.inf:
                 raise OptionError(name, f"must be a law with a mean above 0 and finite, not {law.mean:g}")
+        if self.process.cycle < _LEAST_CYCLE:
+            raise OptionError(
+                "on",
+                "on and off together must last longer than a millisecond on average, the step of simulated time, not "
+                f"{self.process.cycle:g} ms",
+            )
 
-    def intervals(self, client: int, place: Place, draws: Stream) -> Iterator[tuple[float, float]]:  # noqa: ARG002
-        """Return the available intervals of one device; they depend on its key alone."""
+    def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:  # noqa: ARG002
+        """Return the intervals on of one device; they depend on its key alone."""
         (starts_on,), (left,) = self.process.starting(np.array([client]), draws)
-        state, since = bool(starts_on), 0.0  # since when the device has been in this state
-        instant, first = 0.0, 1
+        on, since, first = bool(starts_on), 0, 1  # since when the device has been in this state
         while True:
             u = draws.uniforms(client, np.arange(first, first + _BLOCK))
             lengths = self.process.lengths((np.arange(_BLOCK) % 2 == 0) == starts_on, u)
             if first == 1:
                 lengths[0] = left
-            ends = np.cumsum([instant, *lengths])[1:].tolist()
-            for end in ends:
-                if end > since:  # lengths too short for the clock would leave intervals that touch
-                    if state:
-                        yield since, (end if end < FOREVER else math.inf)
-                    if end >= FOREVER:
-                        return
-                since, state = end, not state
-            instant, first = ends[-1], first + _BLOCK
-
-    def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> Mask:  # noqa: ARG002
-        """Say of each of many devices whether it is available at one instant, at a cost that grows with the instant."""
-        return RenewalBatch(self.process, np.unique(clients), draws).at(clients, instant)
+            for length in lengths.tolist():
+                end = since + length if since + length < LONGEST else FOREVER
+                if on and length:
+                    yield since, end
+                if end == FOREVER:
+                    return
+                since, on = end, not on
+            first += _BLOCK
 
     def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> list[RenewalBatch]:
         """Return one batch for all: it does not matter where they live."""

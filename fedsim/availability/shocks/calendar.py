@@ -6,11 +6,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import FOREVER, each_to_ms
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
 
 _CHUNK = 64
 _DRAWS = 4  # of each shock: the time to the next, two for a length
+_LONGEST_S = 4.5e12  # 140,000 years: sums of such lengths stay below 2**63 milliseconds
 
 
 class Shocks(NamedTuple):
@@ -21,18 +23,26 @@ class Shocks(NamedTuple):
     number
         Index of each, the key of the draws that say whom it hits.
     starts, ends
-        Seconds of simulated time, half-open; infinite where it never ends.
+        Milliseconds of simulated time, half-open; `FOREVER` where it never ends.
     """
 
     number: Ints
-    starts: Floats
-    ends: Floats
+    starts: Ints
+    ends: Ints
+
+
+def drawn(seconds: Floats) -> Ints:
+    """Return lengths that were drawn in whole milliseconds."""
+    return each_to_ms(np.minimum(seconds, _LONGEST_S))
 
 
 class Calendar(Protocol):
     """When the shocks of one kind befall one place."""
 
-    def within(self, since: float, until: float) -> Shocks:
+    last: int = FOREVER
+    """The instant after which none begins."""
+
+    def within(self, since: int, until: int) -> Shocks:
         """Return the shocks that run at some instant of [since, until)."""
         ...
 
@@ -43,14 +53,15 @@ class Known(Calendar):
     Parameters
     ----------
     starts, ends
-        (n,) seconds of simulated time.
+        (n,) milliseconds of simulated time.
     """
 
-    def __init__(self, starts: Floats, ends: Floats) -> None:
+    def __init__(self, starts: Ints, ends: Ints) -> None:
         order = np.argsort(starts, kind="stable")
+        self.last = int(starts.max())
         self._all = Shocks(order.astype(np.int64), starts[order], ends[order])
 
-    def within(self, since: float, until: float) -> Shocks:
+    def within(self, since: int, until: int) -> Shocks:
         """Look through all of them."""
         some = (self._all.starts < until) & (self._all.ends > since)
         return Shocks(self._all.number[some], self._all.starts[some], self._all.ends[some])
@@ -66,7 +77,7 @@ class ByChance(Calendar):
     draws, key
         The stream for shocks, and the key of this kind and place in it.
     every_s
-        Mean time between two beginnings.
+        Mean time between two beginnings, a millisecond at least.
     length
         The law of their lengths.
     running
@@ -79,11 +90,11 @@ class ByChance(Calendar):
         number = np.arange(count)
         u, v = (draws.uniforms(key, _DRAWS * (number + 1) + each) for each in (1, 2))
         # Those that run at 0 begin there, as far as anyone can see.
-        self._starts, self._ends = np.zeros(count), length.remaining(u, v)
+        self._starts, self._ends = np.zeros(count, dtype=np.int64), drawn(length.remaining(u, v))
         self._latest = np.maximum.accumulate(self._ends)
-        self._reached = 0.0
+        self._reached = 0
 
-    def within(self, since: float, until: float) -> Shocks:
+    def within(self, since: int, until: int) -> Shocks:
         """Go on as far as need be, and look among those that begin before `until`, from the first that still runs."""
         while self._reached < until:
             self._go_on()
@@ -95,14 +106,12 @@ class ByChance(Calendar):
     def _go_on(self) -> None:
         first = len(self._starts)
         number = np.arange(first, first + _CHUNK)
-        gaps = self._every_s * self._draws.exponentials(self._key, _DRAWS * (number + 1))
-        # Summed one after the other, so that it makes no difference how many are worked out together.
-        starts = np.cumsum(np.concatenate([[self._reached], gaps]))[1:]
-        ends = starts + self._length.draw(self._draws.uniforms(self._key, _DRAWS * (number + 1) + 3))
-        before = self._latest[-1] if first else 0.0
-        self._latest = np.concatenate([self._latest, np.maximum.accumulate(np.concatenate([[before], ends]))[1:]])
+        gaps = drawn(self._every_s * self._draws.exponentials(self._key, _DRAWS * (number + 1)))
+        starts = self._reached + np.cumsum(gaps)
+        ends = starts + drawn(self._length.draw(self._draws.uniforms(self._key, _DRAWS * (number + 1) + 3)))
         self._starts, self._ends = np.concatenate([self._starts, starts]), np.concatenate([self._ends, ends])
-        self._reached = float(starts[-1])
+        self._latest = np.maximum.accumulate(np.concatenate([self._latest, ends]))
+        self._reached = int(starts[-1])
 
 
 def poisson_quantile(mean: float, u: float) -> int:

@@ -12,6 +12,7 @@ from fedsim.availability.shocks.calendar import ByChance, Calendar, Known
 from fedsim.availability.shocks.outages import Layer, Outages, ServerOutages, shock_key
 from fedsim.common.arrays import Bools
 from fedsim.common.errors import Mistake, PluginError
+from fedsim.common.instants import FOREVER, SECOND, to_ms
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.progress import readable
 from fedsim.population import Population
@@ -21,7 +22,7 @@ from fedsim.scenario.model import did_you_mean
 from fedsim.scenario.shocks import Rates, Shock, rates
 
 _DAY = timedelta(days=1)
-_LONGEST_S = 1e12  # draws and sums of lengths stay exact to better than a millisecond
+_LONGEST_S = 1e12  # 30,000 years
 
 
 def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
@@ -98,7 +99,10 @@ def _rates_of(shock: Shock) -> tuple[Rates, float]:
     law = distribution(shock.length)
     if not 0.0 < law.mean < _LONGEST_S:
         raise ValueError(f"the mean of length must be above 0 and finite, but is {law.mean:g} s")
-    return rates(shock, law.mean), law.mean
+    found = rates(shock, law.mean)
+    if law.mean < found.running / SECOND:
+        raise ValueError("these shocks must come less often than once in a millisecond, the step of simulated time")
+    return found, law.mean
 
 
 def _layers(scenario: Scenario, shock: Shock, devices: Cells, draws: Stream) -> Iterator[Layer]:
@@ -143,14 +147,12 @@ def _calendar(shock: Shock, place: str, home: Place, draws: Stream) -> Calendar:
     if shock.days is not None:
         midnights = [datetime.combine(day, time()) for day in shock.days]
         windows = [(midnight, midnight + _DAY) for midnight in midnights]
-    starts = np.array([_seconds(home, begin) for begin, _ in windows])
-    never = np.inf if shock.recovery is None else -np.inf
-    ends = np.array([never if end is None else _seconds(home, end) for _, end in windows])
+    starts = np.array([_instant(home, begin) for begin, _ in windows])
+    never = FOREVER if shock.recovery is None else -FOREVER
+    ends = np.array([never if end is None else _instant(home, end) for _, end in windows])
     return Known(starts, np.maximum(ends, starts))
 
 
-def _seconds(home: Place, moment: datetime) -> float:
+def _instant(home: Place, moment: datetime) -> int:
     """Return the instant of simulated time, by the zone that is written or by the local clock."""
-    if moment.tzinfo is None:
-        return home.seconds(moment)
-    return (moment - home.start).total_seconds()
+    return to_ms(home.seconds(moment) if moment.tzinfo is None else (moment - home.start).total_seconds())

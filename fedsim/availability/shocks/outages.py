@@ -3,14 +3,19 @@
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fedsim.availability.batch import Clients, Mask, Spells, joined, together
-from fedsim.availability.shocks.calendar import Calendar
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.availability.shocks.calendar import Calendar, Shocks, drawn
+from fedsim.common.arrays import Bools, Ints
+from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import Distribution
+
+_AT_ONCE = 7 * DAY
+_PAIRS = 1 << 16  # of a client and a shock that are looked at together
 
 
 def shock_key(name: str, place: str = "") -> int:
@@ -45,6 +50,11 @@ class Layer:
     recovery: Distribution | None = None
     ever: bool = False
 
+    def within(self, since: int, until: int) -> Shocks:
+        """Return the shocks that may have a device out at some instant of [since, until)."""
+        # A device that recovers may be out long after the shock.
+        return self.calendar.within(since if self.recovery is None else -FOREVER, until)
+
 
 @dataclass(frozen=True)
 class Outages:
@@ -65,48 +75,77 @@ class Outages:
     hits: Stream
     recoveries: Stream
 
-    def at(self, clients: Clients, instant: float) -> Mask:
+    def at(self, clients: Clients, instant: int) -> Mask:
         """Say of each client whether a shock has taken it out."""
         out = np.zeros(len(clients), dtype=np.bool_)
-        for spells in self._spells(clients, instant, float(np.nextafter(instant, np.inf))):
+        for spells in self._spells(clients, instant, instant + 1):
             out[spells.who] = True
         return out
 
-    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+    def spells(self, clients: Clients, since: int, until: int) -> Spells:
         """Return when shocks that run within [since, until) take the clients out: whole; they may overlap."""
         return together(self._spells(clients, since, until))
 
-    def for_good(self, clients: Clients, until: float) -> Floats:
-        """Return from when on each client is out for ever; infinite where that is not by `until`."""
-        found = np.full(len(clients), np.inf)
-        lasting = [layer for layer in self.layers if layer.ever]
-        for who, starts, ends in self._spells(clients, 0.0, float(np.nextafter(until, np.inf)), lasting):
-            ever = ends == np.inf
+    def reachable(self, client: int, since: int) -> Iterator[tuple[int, int]]:
+        """Yield the intervals, as long as can be, in which no shock has a client out, from an instant on.
+
+        They are in order; if there is a last one, it ends at `FOREVER`. After days without any comes a pair with
+        start == end: none starts before it.
+        """
+        one = np.array([client])
+        last = max((layer.calendar.last for layer in self.layers if layer.cells[self.cell[client]]), default=-1)
+        free, reached = since, since  # free: from when on no shock is known of that has it out
+        while free < FOREVER:
+            _, starts, ends = self.spells(one, reached, reached + _AT_ONCE)
+            for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):
+                if free < start:
+                    yield free, start
+                free = max(free, end)
+            reached += _AT_ONCE
+            if reached > last and free < FOREVER:
+                yield free, FOREVER
+                return
+            if reached < free < FOREVER:
+                yield free, free
+
+    def for_good(self, clients: Clients, until: int) -> Ints:
+        """Return from when on each client is out for ever; `FOREVER` where that is not by `until`."""
+        found = np.full(len(clients), FOREVER)
+        for who, starts, ends in self._spells(clients, 0, until + 1, only_ever=True):
+            ever = ends == FOREVER
             np.minimum.at(found, who[ever], starts[ever])
         return found
 
-    def _spells(
-        self, clients: Clients, since: float, until: float, layers: Sequence[Layer] | None = None
-    ) -> Iterator[Spells]:
-        for layer in self.layers if layers is None else layers:
-            # A device that recovers may be out long after the shock.
-            from_s = since if layer.recovery is None else -np.inf
-            happening = layer.calendar.within(from_s, until)
-            if not len(happening.number):
+    @cached_property
+    def ever(self) -> Mask:
+        """(N,) whom a shock may take out for ever."""
+        found = np.zeros(len(self.cell), dtype=np.bool_)
+        for layer in self.layers:
+            found |= layer.ever & layer.cells[self.cell]
+        return found
+
+    def _spells(self, clients: Clients, since: int, until: int, *, only_ever: bool = False) -> Iterator[Spells]:
+        for layer in self.layers:
+            if only_ever and not layer.ever:
                 continue
             here = np.flatnonzero(layer.cells[self.cell[clients]])
-            for number, start, end in zip(*(column.tolist() for column in happening), strict=True):
-                who = here[self._hit(clients[here], layer, number)]
-                ends = np.full(len(who), end)
+            happening = layer.within(since, until)
+            step = max(1, _PAIRS // max(1, len(here)))
+            for first in range(0, len(happening.number) if len(here) else 0, step):
+                number, starts, ends = (column[first : first + step] for column in happening)
+                which, who = self._hit(clients[here], layer, number).nonzero()
+                who, number, starts, ends = here[who], number[which], starts[which], ends[which]
                 if layer.recovery is not None:
-                    ends += layer.recovery.draw(self.recoveries.uniforms(clients[who], layer.key + number))
-                lasting = ends > max(start, since)
-                yield Spells(who[lasting], np.full(int(lasting.sum()), start), ends[lasting])
+                    lots = self.recoveries.uniforms(clients[who], layer.key + number)
+                    ends = ends + drawn(layer.recovery.draw(lots))
+                lasting = ends > np.maximum(starts, since)
+                yield Spells(who[lasting], starts[lasting], ends[lasting])
 
-    def _hit(self, clients: Clients, layer: Layer, number: int) -> Mask:
+    def _hit(self, clients: Clients, layer: Layer, number: Ints) -> Mask:
+        """Say for each shock (m,) and each client (n,) whether it is hit: (m, n)."""
         if layer.share >= 1.0:
-            return np.ones(len(clients), dtype=np.bool_)
-        return np.less(self.hits.uniforms(clients, layer.key + number), layer.share)
+            return np.ones((len(number), len(clients)), dtype=np.bool_)
+        return np.less(self.hits.uniforms(clients, layer.key + number[:, None]), layer.share)
 
 
 @dataclass(frozen=True)
@@ -115,13 +154,11 @@ class ServerOutages:
 
     calendars: Sequence[Calendar]
 
-    def up_s(self, instant: float) -> float:
+    def up(self, instant: int) -> int:
         """Return from when on the server is up: the instant itself, unless it is down then."""
         while True:
-            after = float(np.nextafter(instant, np.inf))
-            ends = [each.within(instant, after).ends.max(initial=instant) for each in self.calendars]
-            latest = float(max(ends, default=instant))
-            if latest <= instant:
+            ends = (int(each.within(instant, instant + 1).ends.max(initial=instant)) for each in self.calendars)
+            if (latest := max(ends, default=instant)) == instant:
                 return instant
             instant = latest
 

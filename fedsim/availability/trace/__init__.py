@@ -4,7 +4,7 @@ from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.recorded import RecordedAvailability
 from fedsim.availability.trace.rows import CONDITIONS, Rows, Trace, clean
-from fedsim.availability.trace.table import read_rows, write_trace
+from fedsim.availability.trace.table import read_rows
 
 __all__ = [
     "CONDITIONS",
@@ -18,5 +18,4 @@ __all__ = [
     "build_pattern",
     "clean",
     "read_rows",
-    "write_trace",
 ]

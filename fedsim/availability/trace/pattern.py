@@ -9,16 +9,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from fedsim.availability.civil import offset_at, offset_pieces
 from fedsim.availability.trace.extent import extent, without_stray
-from fedsim.availability.trace.faults import RESOLUTION_S, TraceError
+from fedsim.availability.trace.faults import TraceError
 from fedsim.availability.trace.rows import Trace
-from fedsim.availability.trace.unions import Spans, clip, intersection, select, union
+from fedsim.availability.trace.unions import Moments, Spans, clip, intersection, select, union
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import each_to_ms
 
 Repeat: TypeAlias = Literal["week", "day", "none"]
 DAY_S, WEEK_S = 86_400.0, 604_800.0
@@ -63,6 +65,21 @@ class Pattern:
     names: tuple[str, ...]
     never: int
     stray: int = 0
+
+    @cached_property
+    def moments(self) -> dict[str, Moments]:
+        """`conditions` as they are replayed: in whole milliseconds, each time rounded once."""
+        found = {}
+        for name, spans in self.conditions.items():
+            starts, ends = each_to_ms(spans.starts), each_to_ms(spans.ends)
+            real = starts < ends
+            found[name] = union(spans.devices[real], starts[real], ends[real], len(spans))[0]
+        return found
+
+    @cached_property
+    def available(self) -> Moments:
+        """Where all `moments` hold."""
+        return intersection(list(self.moments.values()))
 
 
 def build_pattern(
@@ -178,15 +195,9 @@ def _fold(spans: Spans, lap: float) -> Spans:
     laps = np.floor(spans.starts / lap) * lap
     starts, ends, devices = spans.starts - laps, spans.ends - laps, spans.devices
     over = ends > lap
-    folded = union(
+    return union(
         np.concatenate([devices, devices[over]]),
         np.concatenate([starts, np.zeros(int(over.sum()))]),
         np.concatenate([np.minimum(ends, lap), np.minimum(ends[over] - lap, lap)]),
         len(spans),
     )[0]
-    # A gap at the seam of two laps that is too short to be one is closed, as within a lap.
-    own = np.flatnonzero(np.diff(folded.offsets) > 0)
-    first, last = folded.offsets[own], folded.offsets[own + 1] - 1
-    closed = folded.starts[first] + (lap - folded.ends[last]) < RESOLUTION_S
-    folded.starts[first[closed]], folded.ends[last[closed]] = 0.0, lap
-    return folded

@@ -1,29 +1,32 @@
 """Recorded availability: each client lives the civil times of the device assigned to it, in its own time zone."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain
+from functools import cached_property, lru_cache
+from math import isinf
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Clients, Mask, Spells, together
-from fedsim.availability.civil import offset_at, offset_pieces
+from fedsim.availability.batch import Batch, Clients, Mask, Reasons, Spells, together
+from fedsim.availability.model import ExactModel, Pieces
 from fedsim.availability.place import Place
-from fedsim.availability.trace.pattern import DAY_S, WEEK_S, Pattern
-from fedsim.availability.trace.unions import Spans, union
-from fedsim.common.arrays import Floats
+from fedsim.availability.trace.pattern import Pattern
+from fedsim.availability.trace.unions import Moments, union
+from fedsim.common.arrays import Ints
+from fedsim.common.instants import DAY, FOREVER, to_ms
 from fedsim.common.keyed import Stream
+from fedsim.common.reasons import REASON_OF
 
 Assign: TypeAlias = Literal["with_replacement", "without_replacement", "in_order"]
 _LOT = 0  # index of the draw of a client that chooses its device
 _RANK = 2**40  # index of the draws that shuffle the devices: no client ever reaches it
+_KNOWN = 360 * DAY  # of the clock from an instant on
+_SHIFT = 4 * DAY  # clocks that are changed, and zones, move a time by less
 
 
 @dataclass(frozen=True)
-class RecordedAvailability:
+class RecordedAvailability(ExactModel):
     """The trace of a group: clients who live the times of recorded devices.
 
     Attributes
@@ -55,39 +58,22 @@ class RecordedAvailability:
         places = np.asarray(clients) - self.first + self.taken
         return places if self.assign == "in_order" else _shuffled(draws, count)[places]
 
-    def intervals(self, client: int, place: Place, draws: Stream) -> Iterator[tuple[float, float]]:
-        """Return the intervals in which one client is available, whole and in order."""
-        return _unrolled(self.pattern.spans, self._device(client, draws), self.pattern, place)
+    def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:
+        """Return the pieces of each required condition of one client, by name."""
+        device, pattern = self._device(client, draws), self.pattern
+        return {name: _unrolled(own, device, pattern, place, since) for name, own in pattern.moments.items()}
 
-    def conditions(self, client: int, place: Place, draws: Stream) -> Mapping[str, Iterator[tuple[float, float]]]:
-        """Return the intervals of each required condition of one client, by name."""
-        device = self._device(client, draws)
-        return {name: _unrolled(spans, device, self.pattern, place) for name, spans in self.pattern.conditions.items()}
+    def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
+        """Return the intervals in which one client is available, cut where laps end and clocks are changed."""
+        return _unrolled(self.pattern.available, self._device(client, draws), self.pattern, place)
 
-    def available_at(self, clients: Clients, instant: float, place: Place, draws: Stream) -> Mask:
-        """Say of each of many clients whether it is available at one instant.
-
-        Each client's intervals are bisected, all at once. What is compared is the very number that `intervals` gives,
-        so that the two agree to the last bit.
-        """
-        spans, devices = self.pattern.spans, self.assigned(clients, draws)
-        holds = np.zeros(len(devices), dtype=np.bool_)
-        for origin, low, high in laps(self.pattern, place, instant, math.nextafter(instant, math.inf)):
-            if low <= instant < high:
-                who, rows = spans.near(devices, instant - origin, instant - origin)
-                holds[who[(origin + spans.starts[rows] <= instant) & (instant < origin + spans.ends[rows])]] = True
-        return holds
-
-    def enterable(self, place: Place, until: float) -> bool:
-        """Say whether any device of the trace is available at some instant in [0, until)."""
-        spans, lap = self.pattern.spans, self.pattern.lap
-        # Everything has been seen once after that; zones and changed clocks move it by less than four days.
-        last = (float(spans.ends.max(initial=0.0)) if math.isinf(lap) else 2 * lap) + 4 * DAY_S
-        for origin, low, high in laps(self.pattern, place, 0.0, min(until, last)):
-            starts, ends = origin + spans.starts, origin + spans.ends
-            if (np.maximum(starts, max(low, 0.0)) < np.minimum(ends, min(high, until))).any():
-                return True
-        return False
+    def enterable(self, place: Place, until_s: float) -> bool:
+        """Say whether any device of the trace is available at some instant in [0, until_s)."""
+        found, lap = self.pattern.available, self.pattern.lap
+        # Everything has been seen once after that.
+        last = (int(found.ends.max(initial=0)) if isinf(lap) else 2 * to_ms(lap)) + _SHIFT
+        until, everyone = min(to_ms(until_s), last), np.arange(len(found))
+        return any(len(each.who) for each in _within(found, everyone, self.pattern, place, 0, until))
 
     def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[RecordedBatch]":
         """Return a batch for each place; the trace itself is shared."""
@@ -98,57 +84,55 @@ class RecordedAvailability:
 
 
 class RecordedBatch(Batch):
-    """Clients that live by a trace in one place.
-
-    Parameters
-    ----------
-    trace
-        The trace of the group.
-    place
-        When simulated time begins, and the clients' time zone.
-    draws
-        The stream for availability.
-    """
+    """Clients that live by the trace of a group in one place."""
 
     def __init__(self, trace: RecordedAvailability, place: Place, draws: Stream) -> None:
         self._trace, self._place, self._draws = trace, place, draws
-        self._last: Floats | None = None
+        self._pattern = trace.pattern
+        self.may_leave = isinf(trace.pattern.lap) or bool((np.diff(trace.pattern.available.offsets) == 0).any())
 
-    def at(self, clients: Clients, instant: float) -> Mask:
-        """Look it up."""
-        return self._trace.available_at(clients, instant, self._place, self._draws)
+    def at(self, clients: Clients, instant: int) -> Mask:
+        """Bisect the intervals of all clients at once."""
+        return self._holding(self._pattern.available, self._trace.assigned(clients, self._draws), instant)
 
-    def spells(self, clients: Clients, since: float, until: float) -> Spells:
+    def reasons(self, clients: Clients, instant: int) -> Reasons:
+        """Look up each condition by itself."""
+        devices, found = self._trace.assigned(clients, self._draws), np.zeros(len(clients), dtype=np.uint16)
+        for name, moments in self._pattern.moments.items():
+            found[~self._holding(moments, devices, instant)] |= int(REASON_OF[name])
+        return found
+
+    def spells(self, clients: Clients, since: int, until: int) -> Spells:
         """Gather the intervals lap by lap, and join those that touch."""
         return self._spells(self._trace.assigned(clients, self._draws), since, until)
 
-    def leaves(self, clients: Clients, since: float, until: float) -> Floats:
+    def leaves(self, clients: Clients, since: int, until: int) -> Ints:
         """Find the last end of devices whose trace is not repeated; others never leave, unless they never come."""
-        if self._last is None:
-            spans = self._trace.pattern.spans
-            self._last = np.where(np.diff(spans.offsets) == 0, -np.inf, np.inf)
-            if math.isinf(self._trace.pattern.lap):
-                # Clocks that are changed, and zones, move the last end by less than four days.
-                all_of_it = self._spells(np.arange(len(spans)), 0.0, float(spans.ends.max()) + 4 * DAY_S)
-                self._last = np.full(len(spans), -np.inf)
-                np.maximum.at(self._last, all_of_it.who, all_of_it.ends)
         gone = np.maximum(self._last[self._trace.assigned(clients, self._draws)], since)
-        gone[gone > until] = np.inf
+        gone[gone > until] = FOREVER
         return gone
 
-    def _spells(self, devices: Clients, since: float, until: float) -> Spells:
-        spans = self._trace.pattern.spans
-        found: list[Spells] = []
-        for origin, low, high in laps(self._trace.pattern, self._place, since, until):
-            first, last = max(low, since), min(high, until)
-            who, rows = spans.near(devices, first - origin, last - origin)
-            starts = np.maximum(origin + spans.starts[rows], first)
-            ends = np.minimum(origin + spans.ends[rows], last)
-            some = starts < ends
-            found.append(Spells(who[some], starts[some], ends[some]))
-        who, starts, ends = together(found)
-        # Pieces that touch are joined; a gap stays, however short.
-        joined, _ = union(who, starts, ends, len(devices), float(np.nextafter(0.0, 1.0)))
+    @cached_property
+    def _last(self) -> Ints:
+        """When each device of the trace is available for the last time; before all time, where it never is."""
+        found = self._pattern.available
+        last = np.where(np.diff(found.offsets) == 0, -FOREVER, FOREVER)
+        if isinf(self._pattern.lap):
+            all_of_it = self._spells(np.arange(len(found)), 0, int(found.ends.max(initial=0)) + _SHIFT)
+            last = np.full(len(found), -FOREVER)
+            np.maximum.at(last, all_of_it.who, all_of_it.ends)
+        return last
+
+    def _holding(self, moments: Moments, devices: Clients, instant: int) -> Mask:
+        holds = np.zeros(len(devices), dtype=np.bool_)
+        for found in _within(moments, devices, self._pattern, self._place, instant, instant + 1):
+            holds[found.who] = True
+        return holds
+
+    def _spells(self, devices: Clients, since: int, until: int) -> Spells:
+        parts = _within(self._pattern.available, devices, self._pattern, self._place, since, until)
+        who, starts, ends = together(parts)
+        joined, _ = union(who, starts, ends, len(devices))
         return Spells(joined.devices, joined.starts, joined.ends)
 
 
@@ -157,57 +141,52 @@ def _shuffled(draws: Stream, count: int) -> Clients:
     return np.argsort(draws.bits(np.arange(count), _RANK), kind="stable")
 
 
-def _unrolled(spans: Spans, device: int, pattern: Pattern, place: Place) -> Iterator[tuple[float, float]]:
-    """Yield the intervals of one device from time 0 on, joined where they touch."""
-    starts, ends = (times.tolist() for times in spans.of(device))
-    if not starts:
-        return
-    if (starts, ends) == ([0.0], [pattern.lap]):
-        yield 0.0, math.inf
-        return
-    begin = until = -math.inf
-    for start, end in chain(_pieces(starts, ends, pattern, place), [(math.inf, math.inf)]):
-        if start > until:
-            if begin < until:
-                yield begin, until
-            begin = start
-        until = max(until, end)
+def _within(
+    moments: Moments, devices: Clients, pattern: Pattern, place: Place, since: int, until: int
+) -> Iterator[Spells]:
+    """Yield, lap by lap, the intervals of devices (n,) within [since, until), cut there and as in `laps`."""
+    for origin, low, high in laps(pattern, place, since, until):
+        first, last = max(low, since), min(high, until)
+        who, rows = moments.near(devices, first - origin, last - origin)
+        starts = np.maximum(origin + moments.starts[rows], first)
+        ends = np.minimum(origin + moments.ends[rows], last)
+        some = starts < ends
+        yield Spells(who[some], starts[some], ends[some])
 
 
-def _pieces(starts: list[float], ends: list[float], pattern: Pattern, place: Place) -> Iterator[tuple[float, float]]:
-    """Yield the intervals lap by lap, cut where the clocks are changed and where a lap ends."""
-    for origin, low, high in laps(pattern, place, 0.0, math.inf):
-        for start, stop in zip(starts, ends, strict=True):
-            first, last = max(origin + start, low), min(origin + stop, high)
+def _unrolled(moments: Moments, device: int, pattern: Pattern, place: Place, since: int = 0) -> Pieces:
+    """Yield the intervals of one device, cut where the clocks are changed and where a lap ends."""
+    starts, ends = (times.tolist() for times in moments.of(device))
+    if (starts, ends) == ([0], [to_ms(pattern.lap)]):
+        yield 0, FOREVER
+        return
+    for origin, low, high in laps(pattern, place, since, FOREVER if starts else since):
+        for start, end in zip(starts, ends, strict=True):
+            first, last = max(origin + start, low), min(origin + end, high)
             if first < last:
                 yield first, last
-        # Not repeated: two days more than its end, and no change of the clocks can bring it back.
-        if math.isinf(pattern.lap) and low - origin > ends[-1] + 2 * DAY_S:
+        if isinf(pattern.lap) and low - origin > ends[-1] + _SHIFT:
             return
 
 
-def laps(pattern: Pattern, place: Place, since: float, until: float) -> Iterator[tuple[float, float, float]]:
-    """Yield (origin, low, high) of the laps that touch a window, cut where the clocks are changed.
+def laps(pattern: Pattern, place: Place, since: int, until: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (origin, low, high) of the laps that touch a window, cut where it begins and where clocks are changed.
 
     The trace's first day, or the Monday of its first week, is laid on the day, or the week, of `start`. `origin` is the
     instant of position 0 in a lap.
     """
-    epoch = place.start.timestamp()
-    period, monday = (WEEK_S, 4 * DAY_S) if pattern.weekly else (DAY_S, 0.0)
-    first = math.floor((epoch + offset_at(place.zone, epoch) - monday) / period) * period + monday
-    for begin, end, offset in offset_pieces(place.zone, epoch):
-        low, high = begin - epoch, end - epoch
-        if low >= until:
-            return
-        if high <= since:
-            continue
-        # A fraction of a second is rounded, so that a lap ends at the very number at which the next begins.
-        shift = round((epoch + offset - first) * 1024) / 1024
-        if math.isinf(pattern.lap):
-            yield 0.0 - shift, low, high
-            continue
-        lap = math.floor((max(low, since) + shift) / pattern.lap) - 1
-        while (origin := lap * pattern.lap - shift) < min(high, until):
-            if origin + pattern.lap > max(low, since):
-                yield origin, low, high
-            lap += 1
+    clock, lap = place.clock(0), to_ms(pattern.lap)
+    day = clock.day(0)
+    day -= (day - 1) % 7 if pattern.weekly else 0  # day 1 was a Monday
+    first, low = (day - clock.first_day) * DAY - clock.begun, since
+    while low < until:
+        clock = place.clock(low)
+        change = int(clock.changes.searchsorted(low, side="right"))
+        high = int(clock.changes[change]) if change < len(clock.changes) else low + _KNOWN
+        shift = int(clock.offsets[change]) - first
+        if lap == FOREVER:
+            yield -shift, low, high
+        else:
+            earliest = (low + shift) // lap * lap - shift
+            yield from ((origin, low, high) for origin in range(earliest, min(high, until), lap))
+        low = high

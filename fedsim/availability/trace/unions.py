@@ -1,17 +1,21 @@
 """Sets of instants as sorted half-open intervals of many devices at once, in flat arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.trace.faults import RESOLUTION_S
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Bools, Ints
+
+T = TypeVar("T", np.float64, np.int64)
 
 
 @dataclass(frozen=True)
-class Spans:
+class Sets(Generic[T]):
     """Half-open intervals [start, end) of devices 0..count-1, sorted by device and start, disjoint, none touching.
 
     Attributes
@@ -19,12 +23,12 @@ class Spans:
     offsets
         (count + 1,) device d owns the intervals offsets[d]:offsets[d + 1].
     starts, ends
-        (n,) seconds.
+        (n,) seconds, or whole milliseconds.
     """
 
     offsets: Ints
-    starts: Floats
-    ends: Floats
+    starts: NDArray[T]
+    ends: NDArray[T]
 
     def __len__(self) -> int:
         """Give the number of devices."""
@@ -35,7 +39,7 @@ class Spans:
         """(n,) device of each interval."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
-    def of(self, device: int) -> tuple[Floats, Floats]:
+    def of(self, device: int) -> tuple[NDArray[T], NDArray[T]]:
         """Return the starts and the ends of one device."""
         own = slice(self.offsets[device], self.offsets[device + 1])
         return self.starts[own], self.ends[own]
@@ -54,16 +58,21 @@ class Spans:
         return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count - begin, count)
 
     @cached_property
-    def _apart(self) -> tuple[Floats, Floats, float, float]:
+    def _apart(self) -> tuple[NDArray[Any], NDArray[Any], float, float]:
         """Starts and ends with each device far from the next, how far, and a margin for the rounding of that."""
-        stride = 4.0 * (float(self.ends.max(initial=0.0)) + 1.0)
+        stride = 4.0 * (float(self.ends.max(initial=0)) + 1.0)
         margin = max(1.0, 4.0 * float(np.spacing(stride * max(1, len(self)))))
         shift = self.devices * stride
         return shift + self.starts, shift + self.ends, stride, margin
 
 
-@dataclass(frozen=True)
-class Joined:
+Spans: TypeAlias = Sets[np.float64]
+"""In seconds, as a trace has them."""
+Moments: TypeAlias = Sets[np.int64]
+"""In whole milliseconds, as simulated time has them."""
+
+
+class Joined(NamedTuple):
     """How many intervals `union` put together: those that overlapped an earlier one, and those that only touched it."""
 
     overlapping: int
@@ -71,8 +80,8 @@ class Joined:
 
 
 def union(
-    devices: Ints, starts: Floats, ends: Floats, count: int, shortest: float = RESOLUTION_S
-) -> tuple[Spans, Joined]:
+    devices: Ints, starts: NDArray[T], ends: NDArray[T], count: int, shortest: float = RESOLUTION_S
+) -> tuple[Sets[T], Joined]:
     """Merge intervals that overlap or touch.
 
     Parameters
@@ -90,7 +99,7 @@ def union(
     over the ranks of the ends, shifted by the device: integers, so that it is exact.
     """
     if not len(starts):
-        return Spans(np.zeros(count + 1, dtype=np.int64), starts, ends), Joined(0, 0)
+        return Sets(np.zeros(count + 1, dtype=np.int64), starts, ends), Joined(0, 0)
     order = np.lexsort((starts, devices))
     devices, starts, ends = devices[order], starts[order], ends[order]
     by_end = np.sort(ends)
@@ -104,10 +113,10 @@ def union(
     last = np.concatenate([np.flatnonzero(opens)[1:] - 1, [len(ends) - 1]])
     owners = devices[opens]
     offsets = np.searchsorted(owners, np.arange(count + 1)).astype(np.int64)
-    return Spans(offsets, starts[opens], reach[last]), joined
+    return Sets(offsets, starts[opens], reach[last]), joined
 
 
-def intersection(sets: list[Spans]) -> Spans:
+def intersection(sets: Sequence[Sets[T]]) -> Sets[T]:
     """Return the instants that lie in every one of some sets over the same devices.
 
     A sweep: +1 at each start, -1 at each end, and where the running sum is the number of sets, all of them hold.

@@ -1,4 +1,4 @@
-"""When devices are there: the share available by hour of the day and time zone, and the sessions begun over it."""
+"""When devices are there, by hour of the day: the share available, what keeps clients out, the sessions begun."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +25,17 @@ LEAST = 3
 """With gauges in fewer hours of the day there is nothing to see."""
 
 HOURS = np.arange(24)
+REASONS = {
+    "no_charger": "on no charger",
+    "no_network": "without a network",
+    "in_use": "in use",
+    "unavailable": "not available",
+    "shock": "out in a shock",
+    "cooling_down": "cooling down",
+    "in_session": "in a session",
+    "spent": "out of participations",
+}
+"""Columns of the gauges that tell why clients are not eligible, and their names."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,8 @@ class Availability:
         The zones, the one with the most devices first.
     omitted
         How many more there are.
+    reasons
+        Share of all clients against whom each reason stands that ever does, by its name; averaged as in `Zone`.
     sampled
         A note that the gauges did not count everyone, or none.
     """
@@ -68,6 +81,7 @@ class Availability:
     clock: str
     zones: tuple[Zone, ...]
     omitted: int
+    reasons: dict[str, Floats]
     sampled: tuple[str, ...] = ()
 
 
@@ -81,7 +95,22 @@ def availability_data(run: FinishedRun) -> Availability | str:
     clock = next(iter(devices)) if len(devices) == 1 else "UTC"
     ranked = sorted(devices, key=lambda name: -devices[name])
     zones = tuple(_zone(run, name, devices[name], ZoneInfo(clock)) for name in ranked[:ZONES])
-    return Availability(clock, zones, len(ranked) - len(zones), sampled(run))
+    return Availability(clock, zones, len(ranked) - len(zones), _reasons(run, ZoneInfo(clock)), sampled(run))
+
+
+def _reasons(run: FinishedRun, clock: ZoneInfo) -> dict[str, Floats]:
+    """Return the shares of clients against whom reasons stand; none of a run whose gauges did not tell reasons."""
+    assert run.gauges is not None
+    known = [column for column in REASONS if column in run.gauges.columns and int(run.gauges[column].sum())]
+    if known in ([], ["in_session"]):
+        return {}
+    counted = run.gauges.group_by("time_s").agg(pl.col(known).sum()).sort("time_s")
+    found = {}
+    for column in known:
+        total, times = _by_hour(run, counted["time_s"].to_numpy(), counted[column].to_numpy(), clock)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found[REASONS[column]] = total / (times * len(run.clients))
+    return found
 
 
 def _zone(run: FinishedRun, name: str, devices: int, clock: ZoneInfo) -> Zone:
@@ -111,7 +140,7 @@ def _exposure(run: FinishedRun, clock: ZoneInfo) -> Floats:
 class AvailabilityChart:
     """The share of devices that is available by hour of the day, and the sessions begun over it."""
 
-    title, section, height = "Who is there, by the hour", "devices", 1.25
+    title, section, height = "Who is there, by the hour", "devices", 1.6
 
     def prepare(self, run: FinishedRun) -> Availability | str:
         data = availability_data(run)
@@ -125,6 +154,8 @@ class AvailabilityChart:
             "Below: sessions begun in an hour, averaged over the days of the run.",
             *data.sampled,
         ]
+        if data.reasons:
+            notes.append("Middle: clients against whom each reason stands; several can stand against one client.")
         if data.omitted:
             notes.append(f"The {ZONES} time zones with the most devices; {count(data.omitted)} more are left out.")
         return notes
@@ -143,7 +174,12 @@ class AvailabilityChart:
             for zone in data.zones
             if np.isfinite(zone.share).any()
         ]
-        return f"Available devices by hour of the day ({data.clock}): {listing(parts)}."
+        against = [
+            f"{name} up to {percent(np.nanmax(share))} at {np.nanargmax(share):02}:00"
+            for name, share in data.reasons.items()
+        ]
+        why = f" Clients are {listing(against)}." if against else ""
+        return f"Available devices by hour of the day ({data.clock}): {listing(parts)}.{why}"
 
     def table(self, data: Availability) -> Table:
         several = len(data.zones) > 1
@@ -151,21 +187,33 @@ class AvailabilityChart:
         for zone in data.zones:
             suffix = f", {zone.name}" if several else ""
             header += [f"Available{suffix}", f"Sessions an hour{suffix}"]
+        header += [name.capitalize() for name in data.reasons]
         rows = tuple(
-            (f"{k:02}", *(cell for each in data.zones for cell in (percent(each.share[k]), fixed(each.sessions[k], 1))))
+            (
+                f"{k:02}",
+                *(cell for each in data.zones for cell in (percent(each.share[k]), fixed(each.sessions[k], 1))),
+                *(percent(share[k]) for share in data.reasons.values()),
+            )
             for k in HOURS.tolist()
         )
         return Table(f"Availability by hour ({data.clock})", tuple(header), rows, words=0)
 
     def draw(self, data: Availability, axes: Axes) -> None:
-        """Draw the shares above, the sessions below, over the hours of the day."""
-        above, below = panels(axes, (1.35, 1))
+        """Draw the shares above, the reasons in the middle, the sessions below, over the hours of the day."""
+        above, *middle, below = panels(axes, (1.35, 1.2, 1) if data.reasons else (1.35, 1))
         entries = []
         for index, zone in enumerate(data.zones):
             color = series_color(index)
             (share,) = above.plot(HOURS + 0.5, zone.share, color=color, marker="o", markersize=2.6)
             below.stairs(np.nan_to_num(zone.sessions), np.arange(25), color=color, linewidth=1.5, baseline=None)
             entries.append((share, f"{zone.name} ({count(zone.devices)})"))
+        for axes_of_reasons in middle:
+            for index, (name, against) in enumerate(data.reasons.items(), start=len(data.zones)):
+                (line,) = axes_of_reasons.plot(HOURS + 0.5, against, color=series_color(index), linestyle="--")
+                entries.append((line, name))
+            axes_of_reasons.set_ylim(bottom=0)
+            percents(axes_of_reasons)
+            label_axes(axes_of_reasons, "", "reasons against clients, of all")
         above.set_ylim(bottom=0)
         below.set_ylim(bottom=0)
         percents(above)

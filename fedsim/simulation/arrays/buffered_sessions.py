@@ -9,7 +9,7 @@ from fedsim.common.arrays import Ints
 from fedsim.simulation.arrays.foreseen import ForeseenAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.processes.session import EndedSession, Lengths
+from fedsim.simulation.sessions import EndedSession, Lengths
 
 
 class ArrayBufferedSessions:
@@ -23,16 +23,16 @@ class ArrayBufferedSessions:
         The availability of all devices.
     lengths
         How long sessions take.
-    deadline_s
+    deadline
         When the server gives a session up.
     """
 
     def __init__(
-        self, clock: Clock, roster: ArrayRoster, devices: ForeseenAvailability, lengths: Lengths, deadline_s: float
+        self, clock: Clock, roster: ArrayRoster, devices: ForeseenAvailability, lengths: Lengths, deadline: int
     ) -> None:
         self._clock, self._roster, self._devices = clock, roster, devices
-        self._lengths, self._deadline_s = lengths, deadline_s
-        self._ends: list[tuple[float, EndedSession]] = []
+        self._lengths, self._deadline = lengths, deadline
+        self._ends: list[tuple[int, EndedSession]] = []
 
     @property
     def count(self) -> int:
@@ -42,18 +42,18 @@ class ArrayBufferedSessions:
     def start(self, version: int, key: int, cohort: Ints, row: int) -> None:
         """Work out how sessions end; `key` is that of their lengths, `row` the recorder's of the first."""
         now = self._clock.now
-        limit_s = now + self._deadline_s
+        limit = now + self._deadline
         own_ends = now + self._lengths(cohort, key)
-        ends = np.minimum(own_ends, limit_s)
+        ends = np.minimum(own_ends, limit)
         device_ends = self._devices.ends(cohort, now, ends)
         dropped = device_ends <= ends
-        outcomes = np.where(dropped, "dropped", np.where(own_ends > limit_s, "late", "reported"))
+        outcomes = np.where(dropped, "dropped", np.where(own_ends > limit, "late", "reported"))
         ends = np.where(dropped, device_ends, ends)
         self._roster.start(cohort, ends)
-        for place, (end_s, client, outcome) in enumerate(
+        for place, (end, client, outcome) in enumerate(
             zip(ends.tolist(), cohort.tolist(), outcomes.tolist(), strict=True), start=row
         ):
-            heappush(self._ends, (end_s, EndedSession(place, client, version, outcome)))
+            heappush(self._ends, (end, EndedSession(place, client, version, outcome)))
 
     def take_ended(self) -> list[EndedSession]:
         """Hand over the sessions that have ended since the last call, in the order of their rows."""
@@ -62,12 +62,12 @@ class ArrayBufferedSessions:
             ended.append(heappop(self._ends)[1])
         return sorted(ended)
 
-    def wait(self, *, free: bool, until_s: float) -> simpy.Event:
+    def wait(self, *, free: bool, until: int) -> simpy.Event:
         """Return an event in the server's turn of the next end, or of the first instant with somebody eligible."""
         if not self._ends:
-            return self._roster.wait_for(1, until_s)
-        until_s = min(until_s, self._ends[0][0])
-        return self._clock.at(min(until_s, self._roster.next_eligible_s(until_s)) if free else until_s, Turn.SERVER)
+            return self._roster.wait_for(1, until)
+        until = min(until, self._ends[0][0])
+        return self._clock.at(min(until, self._roster.next_eligible(until)) if free else until, Turn.SERVER)
 
     def abort(self) -> list[EndedSession]:
         """Cut all sessions short: the run is over."""

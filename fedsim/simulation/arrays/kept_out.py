@@ -5,14 +5,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bits, Bools, Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.bits import has, put, remove, words_for
 from fedsim.common.compiled import compiled
+from fedsim.common.instants import FOREVER, MINUTE
 
 Clients: TypeAlias = NDArray[np.int32]
 _DATES = 4096  # of a calendar; what is due later is looked at again when they have passed
-_PART_S = 900.0
-_NEVER = float(1 << 60)
+_PART = 15 * MINUTE
 _PER_PAGE = 15
 
 
@@ -36,11 +36,11 @@ class Calendar:
     Notes
     -----
     Who is due at a date stands on pages, of which each begins with the number of the next one. All but the first of a
-    date are full, and what is due for ever is on none.
+    date are full, and what is due at `FOREVER` or later is on none.
     """
 
-    def __init__(self, due: Ints | Floats, per_date: float, now: int) -> None:
-        self._due, self._per_date, self._now = due, per_date, now
+    def __init__(self, due: Ints, per_date: int, now: int) -> None:
+        self._due, self._per_date, self._today = due, per_date, now
         pages = len(due) // _PER_PAGE + _DATES + 1
         self._dates = np.zeros((_DATES, 2), dtype=np.int32)  # of each the first page, and how many are on it
         self._dates[:, 0] = -1
@@ -50,14 +50,14 @@ class Calendar:
 
     def add(self, clients: Ints) -> None:
         """Put clients (n,) down; those whose date has come are left out, and who is there stays."""
-        _add(clients, self._due, self._per_date, self._now, self._dates, self._pages, self._free, self.kept)
+        _add(clients, self._due, self._per_date, self._today, self._dates, self._pages, self._free, self.kept)
 
     def go_to(self, now: int) -> None:
         """Let out whose date has come."""
-        if now > self._now:
-            first = max(self._now + 1, now - _DATES + 1)
+        if now > self._today:
+            first = max(self._today + 1, now - _DATES + 1)
             _let_out(first, now, self._due, self._per_date, self._dates, self._pages, self._free, self.kept)
-            self._now = now
+            self._today = now
 
 
 class KeptOut:
@@ -65,15 +65,15 @@ class KeptOut:
 
     Parameters
     ----------
-    free_round, free_s
+    free_round, free
         (N,) from which round, and from which instant, each client is let in; they are looked at again and again.
-    number, now_s
+    number, instant
         The present round and instant.
     """
 
-    def __init__(self, free_round: Ints, free_s: Floats, number: int, now_s: float) -> None:
-        self._by_round = Calendar(free_round, 1.0, number)
-        self._by_time = Calendar(free_s, _PART_S, int(now_s // _PART_S))
+    def __init__(self, free_round: Ints, free: Ints, number: int, instant: int) -> None:
+        self._by_round = Calendar(free_round, 1, number)
+        self._by_time = Calendar(free, _PART, instant // _PART)
         self._bits: Bits = np.empty_like(self._by_round.kept)
         self.add(np.arange(len(free_round)))
 
@@ -87,10 +87,10 @@ class KeptOut:
         """Say of clients (n,) whether no separation keeps them out, in the round that was looked at last."""
         return _not_in(self._by_round.kept, clients)
 
-    def with_impossible(self, possible: Bits, number: int, now_s: float) -> Bits:
+    def with_impossible(self, possible: Bits, number: int, instant: int) -> Bits:
         """Return who is kept out, and who is not among those that are possible; the next call writes over it."""
         self._by_round.go_to(number)
-        self._by_time.go_to(int(now_s // _PART_S))
+        self._by_time.go_to(instant // _PART)
         _either(possible, self._by_round.kept, self._by_time.kept, self._bits)
         return self._bits
 
@@ -107,13 +107,6 @@ def _not_in(bits: Bits, clients: Ints) -> Bools:
     for place in range(len(clients)):
         found[place] = not has(bits, clients[place])
     return found
-
-
-@compiled
-def _date(due: float, per_date: float) -> float:
-    """Return the date of what is due, rounded down exactly."""
-    date = float(np.floor(due / per_date))
-    return date - 1.0 if date * per_date > due else date
 
 
 @compiled
@@ -135,8 +128,8 @@ def _put_down(client: int, date: int, dates: NDArray[np.int32], pages: NDArray[n
 @compiled
 def _add(
     clients: Ints,
-    due: Ints | Floats,
-    per_date: float,
+    due: Ints,
+    per_date: int,
     now: int,
     dates: NDArray[np.int32],
     pages: NDArray[np.int32],
@@ -144,38 +137,38 @@ def _add(
     kept: Bits,
 ) -> None:
     for client in clients:
-        date = _date(float(due[client]), per_date)
+        date = due[client] // per_date
         if date > now and not has(kept, client):
             put(kept, client)
-            if date < _NEVER:
-                _put_down(client, int(date), dates, pages, free)
+            if due[client] < FOREVER:
+                _put_down(client, date, dates, pages, free)
 
 
 @compiled
 def _let_out(
     first: int,
     now: int,
-    due: Ints | Floats,
-    per_date: float,
+    due: Ints,
+    per_date: int,
     dates: NDArray[np.int32],
     pages: NDArray[np.int32],
     free: Clients,
     kept: Bits,
 ) -> None:
-    later = np.empty(_PER_PAGE)
+    later = np.empty(_PER_PAGE, np.int64)
     for each in range(first, now + 1):
         page, count = dates[each % len(dates)]
         dates[each % len(dates), 0] = -1
         while page >= 0:
             own = pages[page]
-            for place in range(count):  # the memory of all is waited for together
+            for place in range(count):  # in a loop of its own, so that cache misses overlap
                 later[place] = due[own[1 + place]]
             for place in range(count):
-                client, date = own[1 + place], _date(later[place], per_date)
+                client, date = own[1 + place], later[place] // per_date
                 if date <= now:
                     remove(kept, client)
-                elif date < _NEVER:
-                    _put_down(client, int(date), dates, pages, free)
+                elif later[place] < FOREVER:
+                    _put_down(client, date, dates, pages, free)
             after = own[0]
             own[0], free[0] = free[0], page
             page, count = after, _PER_PAGE

@@ -5,20 +5,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
-from fedsim.common.arrays import Bits, Bools, Floats, Ints
+from fedsim.availability.batch import Reasons
+from fedsim.common.arrays import Bits, Bools, Ints
+from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.foreseen import ForeseenAvailability
 from fedsim.simulation.arrays.waiting import ready_at
 from fedsim.simulation.caps import NEVER
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.cooldown import Cooldown
-from fedsim.simulation.reasons import Reason, count_by_group, explain
+from fedsim.simulation.reasons import KINDS, count_by_group, explain
 
 if TYPE_CHECKING:
     from fedsim.simulation.arrays.kept_out import KeptOut
 
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _MANY = 0.2
+_SEPARATION, _COOLDOWN, _SPENT = np.uint16(Reason.SEPARATION), np.uint16(Reason.COOLDOWN), np.uint16(Reason.SPENT)
+_IN_SESSION, _GONE = np.uint16(Reason.IN_SESSION), np.uint16(Reason.GONE)
 _FEW = 16  # of so many clients one is asked about for less than looking at all of them costs
 
 
@@ -33,54 +37,63 @@ class ArrayRoster:
         All devices.
     block
         Clients that can be selected only together.
-    horizon_s
+    horizon
         When the run is stopped; nobody looks further ahead.
+    after_report
+        Whether a cool-down begins when a session has reported, and not when it begins.
     """
 
-    def __init__(self, clock: Clock, availability: ForeseenAvailability, block: int, horizon_s: float) -> None:
-        self._clock, self._availability, self._block, self._horizon_s = clock, availability, block, horizon_s
+    def __init__(
+        self, clock: Clock, availability: ForeseenAvailability, block: int, horizon: int, *, after_report: bool
+    ) -> None:
+        self._clock, self._availability, self._block, self._horizon = clock, availability, block, horizon
         self._group, self._groups = availability.cell, int(availability.cell.max()) + 1
         self._clients = len(availability.cell)
         # From which round separation, and from which instant sessions and wall-clock cool-downs keep nobody out.
         self._free_round = np.zeros(self._clients, dtype=np.int64)
-        self._free_s = np.zeros(self._clients)
+        self._free_at = np.zeros(self._clients, dtype=np.int64)
         self._excludes = False  # whether a cool-down has ever kept anybody out
+        self._after_report = after_report
+        # Who is in a session, until when, and until when a wall-clock cool-down lasts that has begun with it.
         self._busy: Ints = np.empty(0, dtype=np.int64)
-        self._busy_until_s = np.empty(0)
+        self._busy_until, self._busy_rest = self._busy, self._busy
         # When the last of them ends, and from when on neither a session nor a wall-clock cool-down keeps anybody out.
-        self._last_busy_s = self._last_free_s = 0.0
-        self._number = -1
+        self._last_busy = self._last_free = 0
+        self._number = 0
         self._excluded_share = 0.0
-        self._at: tuple[int, float] | None = None  # the round and the instant that the mask belongs to
+        self._at: tuple[int, int] | None = None  # the round and the instant that the mask belongs to
         self._mask: Bools | None = None
         self._kept_out: KeptOut | None = None
         self._barred: Bits | None = None  # and the round and the instant that it belongs to
-        self._barred_at = (-1, 0.0)
+        self._barred_at = (-1, 0)
 
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
         self._number = number
 
-    def start(self, clients: Ints, ends_s: Floats) -> None:
+    def start(self, clients: Ints, ends: Ints) -> None:
         """Note who is in a session, and until when; a cool-down may keep them out for longer."""
         now = self._clock.now
-        still = self._busy_until_s > now
+        still = self._busy_until > now
         self._busy = np.concatenate([self._busy[still], clients])
-        self._busy_until_s = np.concatenate([self._busy_until_s[still], ends_s])
-        self._last_busy_s = float(self._busy_until_s.max(initial=now))
-        self._last_free_s = max(self._last_free_s, self._last_busy_s)
-        self._free_s[clients] = ends_s
+        self._busy_until = np.concatenate([self._busy_until[still], ends])
+        self._busy_rest = np.concatenate([self._busy_rest[still], np.zeros_like(clients)])
+        self._last_busy = int(self._busy_until.max(initial=now))
+        self._last_free = max(self._last_free, self._last_busy)
+        self._free_at[clients] = ends
         self._at = None
 
     def exclude(self, clients: Ints, until: Cooldown) -> None:
-        """Keep clients out for a cool-down."""
+        """Keep clients out for a cool-down; if it begins with their sessions, these have been started last."""
         self._excludes = True
+        if not self._after_report:
+            self._busy_rest[len(self._busy) - len(clients) :] = until.until
         self._free_round[clients] = until.until_round
-        own_s = self._free_s[clients]
-        by_clock = bool((until.until_s > own_s).any())  # and not just until the session ends
+        own = self._free_at[clients]
+        by_clock = bool((until.until > own).any())  # and not just until the session ends
         if by_clock:
-            self._free_s[clients] = np.maximum(own_s, until.until_s)
-            self._last_free_s = max(self._last_free_s, float(until.until_s.max()))
+            self._free_at[clients] = np.maximum(own, until.until)
+            self._last_free = max(self._last_free, int(until.until.max()))
         if self._kept_out is not None:
             self._kept_out.add(clients, by_clock)
             self._barred = None
@@ -90,23 +103,24 @@ class ArrayRoster:
         """Return all that is needed to go on at the opening of a round."""
         return {
             "free_round": self._free_round,
-            "free_s": self._free_s,
+            "free_at": self._free_at,
             "busy": self._busy,
-            "busy_until_s": self._busy_until_s,
+            "busy_until": self._busy_until,
+            "busy_rest": self._busy_rest,
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned."""
-        self._free_round, self._free_s, self._excludes = state["free_round"], state["free_s"], True
-        self._busy, self._busy_until_s = state["busy"], state["busy_until_s"]
-        self._last_busy_s = float(self._busy_until_s.max(initial=0.0))
-        self._last_free_s = float(self._free_s.max(initial=0.0))
+        self._free_round, self._free_at, self._excludes = state["free_round"], state["free_at"], True
+        self._busy, self._busy_until, self._busy_rest = state["busy"], state["busy_until"], state["busy_rest"]
+        self._last_busy = int(self._busy_until.max(initial=0))
+        self._last_free = int(self._free_at.max(initial=0))
         self._kept_out = self._barred = None
 
     @property
-    def last_end_s(self) -> float:
+    def last_end(self) -> int:
         """When the last session that has been started ends."""
-        return max(self._last_busy_s, self._clock.now)
+        return max(self._last_busy, self._clock.now)
 
     def eligible(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is eligible."""
@@ -144,19 +158,19 @@ class ArrayRoster:
             # It takes a compiler along, which only those shall load who need it.
             from fedsim.simulation.arrays.kept_out import KeptOut
 
-            self._kept_out = KeptOut(self._free_round, self._free_s, self._number, self._clock.now)
+            self._kept_out = KeptOut(self._free_round, self._free_at, self._number, self._clock.now)
         self._barred, self._barred_at = self._kept_out.with_impossible(possible, *at), at
         return self._barred
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
         number, now = self._number, self._clock.now
-        if not self._excludes and number >= 0:
-            free: Bools = self._free_s[clients] <= now if self._last_free_s > now else np.ones(len(clients), np.bool_)
+        if not self._excludes:
+            free: Bools = self._free_at[clients] <= now if self._last_free > now else np.ones(len(clients), np.bool_)
             return free
-        if self._last_free_s <= now and self._kept_out is not None and self._barred_at == (number, now):
+        if self._last_free <= now and self._kept_out is not None and self._barred_at == (number, now):
             return self._kept_out.separated_long_enough(clients)
-        return (self._free_s[clients] <= now) & (self._free_round[clients] <= number)
+        return (self._free_at[clients] <= now) & (self._free_round[clients] <= number)
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
@@ -188,55 +202,62 @@ class ArrayRoster:
             return int((~gone.reshape(-1, self._block).any(axis=1)).sum()) * self._block
         return int((~gone).sum())
 
-    def wait_for(self, wanted: int, until_s: float) -> simpy.Event:
+    def wait_for(self, wanted: int, until: int) -> simpy.Event:
         """Return an event for the first instant with `wanted` clients ready; there are fewer now.
 
-        It happens at `until_s` at the latest, and before if too many leave for good.
+        It happens at `until` at the latest, and before if too many leave for good.
         """
-        now, limit_s = self._clock.now, min(until_s, self._horizon_s)
+        now, limit = self._clock.now, min(until, self._horizon)
         units = wanted // self._block
         clients = self._separated_long_enough()
-        enough_s = ready_at(self._availability, clients, self._free_s[clients], units, self._block, now, limit_s)
-        leaves = self._availability.leaves(clients, now, min(limit_s, enough_s)).reshape(-1, self._block).min(axis=1)
+        enough = ready_at(self._availability, clients, self._free_at[clients], units, self._block, now, limit)
+        leaves = self._availability.leaves(clients, now, min(limit, enough)).reshape(-1, self._block).min(axis=1)
         leaves = np.sort(leaves[leaves > now])
-        too_few_s = float(leaves[len(leaves) - units]) if len(leaves) >= units else now
-        return self._clock.at(min(enough_s, too_few_s, until_s), Turn.SERVER)
+        too_few = int(leaves[len(leaves) - units]) if len(leaves) >= units else now
+        return self._clock.at(min(enough, too_few, until), Turn.SERVER)
 
-    def next_eligible_s(self, until_s: float) -> float:
-        """Return the first instant at which somebody is eligible, infinite after `until_s`; nobody is now."""
-        now, limit_s = self._clock.now, min(until_s, self._horizon_s)
+    def next_eligible(self, until: int) -> int:
+        """Return the first instant at which somebody is eligible, `FOREVER` after `until`; nobody is now."""
+        now, limit = self._clock.now, min(until, self._horizon)
         clients = self._separated_long_enough()
-        return ready_at(self._availability, clients, self._free_s[clients], 1, self._block, now, limit_s)
+        return ready_at(self._availability, clients, self._free_at[clients], 1, self._block, now, limit)
 
     def counts(self, among: Ints | None) -> Ints:
-        """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
-        total, now = np.zeros((2, self._groups), dtype=np.int64), self._clock.now
+        """Count some clients or all by group, as `count_by_group` does."""
+        total = np.zeros((KINDS, self._groups), dtype=np.int64)
         for first in range(0, self._clients if among is None else len(among), _CHUNK):
             last = first + _CHUNK
             clients = np.arange(first, min(last, self._clients)) if among is None else among[first:last]
-            # A session keeps a client from being eligible as a cool-down does.
-            online, free = self._availability.at(clients, now), self._free(clients)
-            reasons = np.where(online, 0, Reason.OFFLINE) | np.where(free, 0, Reason.COOLDOWN)
-            total += count_by_group(reasons.astype(np.uint8), self._group[clients], self._groups)
-        in_session = np.bincount(self._group[self._busy[self._busy_until_s > now]], minlength=self._groups)
-        return np.array([*total, in_session])
+            total += count_by_group(self.reasons(clients), self._group[clients], self._groups)
+        return total
+
+    def in_session(self) -> Ints:
+        """Count everyone in a session by group."""
+        return np.bincount(self._group[self._busy[self._busy_until > self._clock.now]], minlength=self._groups)
+
+    def reasons(self, clients: Ints) -> Reasons:
+        """Return the mask of `Reason` of each of some clients."""
+        now, release = self._clock.now, self._free_round[clients]
+        found = self._availability.reasons(clients, now)
+        found[self._availability.leaves(clients, now, now) <= now] |= _GONE
+        own = np.where(release > self._number, _SEPARATION, np.uint16(0))
+        own[release == NEVER] = _SPENT
+        own[self._free_at[clients] > now] |= _COOLDOWN
+        # A session keeps a client out as a cool-down does; its own cool-down may begin with it, or has not begun.
+        runs = self._busy_until > now
+        who, where, place = np.intersect1d(self._busy[runs], clients, return_indices=True)
+        if len(who):
+            begun = np.where(self._busy_rest[runs][where] > now, _COOLDOWN, np.uint16(0))
+            if not self._after_report:
+                begun |= own[place] & (_SEPARATION | _SPENT)
+            own[place] = begun | _IN_SESSION
+        return found | own
 
     def explain(self, turn: str = "round") -> str:
         """Say in words what everyone is waiting for; `turn` is what the server counts by."""
-        now, everyone = self._clock.now, np.arange(self._clients)
-        reasons = np.zeros(self._clients, dtype=np.uint8)
-        reasons[~self._availability.at(everyone, now)] = Reason.OFFLINE
-        reasons[self._availability.leaves(everyone, now, now) <= now] |= np.uint8(Reason.GONE)
-        spent = self._free_round == NEVER
-        separated = (self._free_round > self._number) & ~spent
-        reasons[separated] |= np.uint8(Reason.SEPARATION)
-        reasons[spent] |= np.uint8(Reason.SPENT)
-        # A session keeps a client out as a cool-down does, and counts as what it is.
-        reasons[self._free_s > now] |= np.uint8(Reason.COOLDOWN)
-        in_session = self._busy[self._busy_until_s > now]
-        reasons[in_session] = reasons[in_session] & ~np.uint8(Reason.COOLDOWN) | np.uint8(Reason.IN_SESSION)
-        later = self._free_round[separated]
-        return explain(reasons, int(later.min(initial=np.iinfo(np.int64).max)), turn)
+        reasons = self.reasons(np.arange(self._clients))
+        due = self._free_round[(reasons & _SEPARATION) != 0].min(initial=np.iinfo(np.int64).max)
+        return explain(reasons, int(due), turn)
 
     def _look(self) -> None:
         """Forget what was true at another instant, or in another round."""
@@ -247,7 +268,7 @@ class ArrayRoster:
         """Look at all clients, once in a round and instant."""
         self._look()
         if self._mask is None and (everyone := self._availability.everyone(self._clock.now)) is not None:
-            self._mask = everyone & (self._free_s <= self._clock.now) & (self._free_round <= self._number)
+            self._mask = everyone & (self._free_at <= self._clock.now) & (self._free_round <= self._number)
         if self._mask is None:
             chunks = (np.arange(first, min(first + _CHUNK, self._clients)) for first in range(0, self._clients, _CHUNK))
             self._mask = np.concatenate([self.eligible(clients) for clients in chunks])

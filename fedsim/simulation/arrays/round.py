@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Ints
+from fedsim.common.instants import FOREVER
 from fedsim.log.recorder import CODES
 from fedsim.simulation.clock import Clock, Turn
 
@@ -14,7 +14,7 @@ from fedsim.simulation.clock import Clock, Turn
 class Ends(NamedTuple):
     """How sessions end: arrays (n,) of instants and of outcome codes."""
 
-    at_s: Floats
+    at: Ints
     outcome: NDArray[np.int8]
 
 
@@ -38,7 +38,7 @@ class ArrayRound:
     """
 
     def __init__(
-        self, clock: Clock, number: int, target: int, own_ends: Floats, device_ends: Floats, deadline: float | None
+        self, clock: Clock, number: int, target: int, own_ends: Ints, device_ends: Ints, deadline: int
     ) -> None:
         now = clock.now
         dropped = device_ends <= own_ends
@@ -47,22 +47,22 @@ class ArrayRound:
             reports = np.sort(own_ends[~dropped])
         else:
             ends, reports = own_ends, np.sort(own_ends)
-        enough = reports[target - 1] if len(reports) >= target > 0 else np.inf
-        close_s = min(float(enough), float(ends.max(initial=now)))
-        until_s = np.inf if deadline is None else now + deadline
+        enough = reports[target - 1] if len(reports) >= target > 0 else FOREVER
+        close = min(int(enough), int(ends.max(initial=now)))
+        until = now + deadline
         self.number, self.closed, self.stopped = number, False, False
         self._clock, self._target, self._all_ends = clock, target, ends
         self._reports = reports
-        self.may_close = clock.at(close_s, Turn.SERVER) if close_s <= until_s else simpy.Event(clock)
+        self.may_close = clock.at(close, Turn.SERVER) if close <= until else clock.event()
         outcome = np.full(len(ends), CODES["reported"], dtype=np.int8)
         if some_drop:
             outcome[dropped] = CODES["dropped"]
-        if close_s <= until_s:
-            if (cut := ends > close_s).any():
+        if close <= until:
+            if (cut := ends > close).any():
                 outcome[cut] = CODES["aborted"]
-                ends = np.where(cut, close_s, ends)
+                ends = np.where(cut, close, ends)
         else:
-            outcome[(ends > until_s) & ~dropped] = CODES["late"]
+            outcome[(ends > until) & ~dropped] = CODES["late"]
         self.ends = Ends(ends, outcome)
 
     @property

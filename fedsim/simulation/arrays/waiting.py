@@ -3,23 +3,23 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Ints
+from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.simulation.arrays.foreseen import ForeseenAvailability
 
-_FIRST_WINDOW = 300.0
-_LONGEST_WINDOW = 86_400.0
+_FIRST_WINDOW, _LONGEST_WINDOW = 5 * MINUTE, DAY
 
 
 def ready_at(
     availability: ForeseenAvailability,
     clients: Ints,
-    free_s: Floats,
+    free: Ints,
     units: int,
     block: int,
-    now: float,
-    until_s: float,
-) -> float:
-    """Return the first instant after `now` at which enough clients are ready, or infinity if that is after `until_s`.
+    now: int,
+    limit: int,
+) -> int:
+    """Return the first instant after `now` at which enough clients are ready, or `FOREVER` if that is after `limit`.
 
     Parameters
     ----------
@@ -27,47 +27,47 @@ def ready_at(
         All devices.
     clients
         (n,) those who may become ready; with blocks, all members of whole blocks, in order.
-    free_s
+    free
         (n,) from when nothing but their availability keeps them out.
     units
         How many clients, or blocks, are wanted.
     block
         Clients that count only together.
-    now, until_s
+    now, limit
         There are fewer than `units` ready now.
 
     Notes
     -----
-    A client is ready within its available intervals from `free_s` on; the number of ready units changes where one of
+    A client is ready within its available intervals from `free` on; the number of ready units changes where one of
     these begins or ends. All changes within a window are sorted and summed up; windows grow until one holds the answer.
     """
     since, length = now, _FIRST_WINDOW
-    while since < until_s:
-        until = min(since + length, float(np.nextafter(until_s, np.inf)))
+    while since < limit:
+        until = min(since + length, limit + 1)
         # A block whose last member is free later cannot be ready in this window.
-        free = np.flatnonzero(np.repeat((free_s < until).reshape(-1, block).all(axis=1), block))
-        found = _first(availability, clients[free], free_s[free], units, block, since, until, now)
+        some = np.flatnonzero(np.repeat((free < until).reshape(-1, block).all(axis=1), block))
+        found = _first(availability, clients[some], free[some], units, block, since, until, now)
         if found is not None:
             return found
         since, length = until, min(2 * length, _LONGEST_WINDOW)
-    return np.inf
+    return FOREVER
 
 
 def _first(
     availability: ForeseenAvailability,
     clients: Ints,
-    free_s: Floats,
+    free: Ints,
     units: int,
     block: int,
-    since: float,
-    until: float,
-    now: float,
-) -> float | None:
+    since: int,
+    until: int,
+    now: int,
+) -> int | None:
     """Look for the instant in one window [since, until)."""
     if len(clients) < units * block:
         return None
     spells = availability.spells(clients, since, until)
-    starts = np.maximum(spells.starts, free_s[spells.who])
+    starts = np.maximum(spells.starts, free[spells.who])
     some = starts < spells.ends
     starts, ends, who = starts[some], spells.ends[some], spells.who[some]
     if block > 1:
@@ -81,10 +81,10 @@ def _first(
     last = np.ones(len(instants), dtype=np.bool_)  # of its instant: all that happens there has happened
     last[:-1] = instants[1:] > instants[:-1]
     enough = last & (count >= units) & (instants > now)
-    return float(instants[np.argmax(enough)]) if enough.any() else None
+    return int(instants[np.argmax(enough)]) if enough.any() else None
 
 
-def _together(of_block: NDArray[np.intp], starts: Floats, ends: Floats, block: int) -> tuple[Floats, Floats]:
+def _together(of_block: NDArray[np.intp], starts: Ints, ends: Ints, block: int) -> tuple[Ints, Ints]:
     """Return the intervals in which all members of a block are ready."""
     owner, instants = np.concatenate([of_block, of_block]), np.concatenate([starts, ends])
     steps = np.repeat([1, -1], [len(starts), len(ends)])

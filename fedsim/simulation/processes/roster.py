@@ -1,16 +1,21 @@
-"""Who is eligible now: one set of reasons against each client, kept up to date by the processes."""
+"""Who is eligible now: the reasons against each client, held and lifted by the processes."""
 
-import math
+from array import array
 from collections import defaultdict
 from collections.abc import Generator
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from fedsim.availability.batch import Reasons
 from fedsim.common.arrays import Bools, Ints
+from fedsim.common.reasons import Reason
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.reasons import Reason, count_by_group, explain
+from fedsim.simulation.reasons import count_by_group, explain
+
+# Numbers, which are much faster than an IntFlag.
+SEPARATION, COOLDOWN, SPENT = int(Reason.SEPARATION), int(Reason.COOLDOWN), int(Reason.SPENT)
+IN_SESSION, GONE = int(Reason.IN_SESSION), int(Reason.GONE)
 
 
 class Roster:
@@ -21,37 +26,85 @@ class Roster:
     clock
         The simulation's clock.
     group
-        (N,) group of each client; all start offline.
+        (N,) group of each client; there is no reason against any of them yet.
     block
         Clients that can be selected only together: consecutive blocks of this size (1: each on its own).
 
     Attributes
     ----------
     counted
-        Those who are ready are counted all the time.
-    reasons
+        Counting those who are ready costs nothing.
+    masks
         (N,) mask of `Reason` of each client.
     resting
         Until when its wall-clock cool-down keeps each client out.
+    eligible_count
+        Clients without any reason.
     """
 
     counted = True
 
     def __init__(self, clock: Clock, group: Ints, block: int = 1) -> None:
-        clients = len(group)
-        self._clock = clock
+        self._clock, self._block = clock, block
         self._group, self._groups = group, int(group.max()) + 1
-        self._block = block
-        self._reasons = bytearray([Reason.OFFLINE]) * clients  # bytes for the processes,
-        self.reasons: NDArray[np.uint8] = np.frombuffer(self._reasons, dtype=np.uint8)  # and the same memory for numpy
-        self._members = [0] * (clients // block)
+        self._against = array("H", bytes(2 * len(group)))  # single numbers for the processes,
+        self.masks: Reasons = np.frombuffer(self._against, dtype=np.uint16)  # and the same memory for numpy
         self._released: dict[int, list[int]] = defaultdict(list)
-        self.resting: dict[int, float] = {}
-        self._wanted = 0.0
-        self._until_s = -math.inf
-        self._enough: simpy.Event | None = None
-        self.eligible_count = 0
-        self._ready_blocks = 0
+        self.resting: dict[int, int] = {}
+        self.eligible_count = len(group)
+        self._ready_members, self._ready_blocks = [block] * (len(group) // block), len(group) // block
+        self._enough: simpy.Event | None = None  # what the server waits for
+        self._wanted, self._until = 0, -1
+
+    def hold(self, client: int, reason: int) -> None:
+        """Add a reason against a client."""
+        before = self._against[client]
+        self._against[client] = before | reason
+        if not before:
+            self.eligible_count -= 1
+            if self._block > 1:
+                block = client // self._block
+                self._ready_blocks -= self._ready_members[block] == self._block
+                self._ready_members[block] -= 1
+
+    def lift(self, client: int, reason: int) -> None:
+        """Take a reason away; when it was the last, the client is eligible, and a waiting server may go on."""
+        before = self._against[client]
+        after = before & ~reason
+        self._against[client] = after
+        if before and not after:
+            self.eligible_count += 1
+            if self._block > 1:
+                block = client // self._block
+                self._ready_members[block] += 1
+                self._ready_blocks += self._ready_members[block] == self._block
+            if self._enough is not None and self._ready() >= self._wanted:
+                self.wake()
+
+    def separate(self, client: int, release: int) -> None:
+        """Keep a client out until round `release` opens."""
+        self.hold(client, SEPARATION)
+        self._released[release].append(client)
+
+    def separated(self) -> list[tuple[int, int]]:
+        """Return the clients whom their separation keeps out, each with the round that lets it in."""
+        return [(client, number) for number, clients in self._released.items() for client in clients]
+
+    def open_round(self, number: int) -> None:
+        """Let in those whose separation is over in this round."""
+        for client in self._released.pop(number, ()):
+            self.lift(client, SEPARATION)
+
+    def rest(self, client: int, until: int) -> None:
+        """Keep a client out until an instant: the wall-clock part of its cool-down."""
+        self.hold(client, COOLDOWN)
+        self.resting[client] = until
+        self._clock.process(self._rest(client, until))
+
+    def _rest(self, client: int, until: int) -> Generator[simpy.Event, None, None]:
+        yield self._clock.at(until, Turn.DEVICE)
+        del self.resting[client]
+        self.lift(client, COOLDOWN)
 
     def ready(self, most: int) -> int:
         """Clients that could be selected now, counted up to `most`; with blocks, those in wholly eligible blocks."""
@@ -62,116 +115,57 @@ class Roster:
 
     def eligible(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is eligible."""
-        return np.equal(self.reasons[clients], 0)
+        return np.equal(self.masks[clients], 0)
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
-        return np.equal(self.reasons, 0)
+        return np.equal(self.masks, 0)
 
     def barred(self) -> None:
-        """Nothing is known of many that is not known of each."""
-
-    def exclude(self, client: int, reason: int) -> None:
-        """Add a reason against a client."""
-        before = self._reasons[client]
-        self._reasons[client] = before | reason
-        if before == 0:
-            self.eligible_count -= 1
-            if self._block > 1:
-                block = client // self._block
-                self._ready_blocks -= self._members[block] == self._block
-                self._members[block] -= 1
-
-    def leave_for_good(self, client: int) -> None:
-        """Note that a client will never be available again; a waiting server looks whether it waits in vain."""
-        self.exclude(client, Reason.GONE)
-        self.wake()
-
-    def readmit(self, client: int, reason: int) -> None:
-        """Take a reason away; when it was the last, the client is eligible, and a waiting server may go on."""
-        before = self._reasons[client]
-        after = before & ~reason
-        self._reasons[client] = after
-        if after == 0 != before:
-            self.eligible_count += 1
-            if self._block > 1:
-                block = client // self._block
-                self._members[block] += 1
-                self._ready_blocks += self._members[block] == self._block
-            if self._enough is not None and self._ready() >= self._wanted:
-                self.wake()
-
-    def exclude_until_round(self, client: int, release: int) -> None:
-        """Keep a client out until round `release` opens."""
-        self.exclude(client, Reason.SEPARATION)
-        self._released[release].append(client)
-
-    def retire(self, client: int) -> None:
-        """Keep a client out for good: it has no participation left."""
-        self.exclude(client, Reason.SPENT)
-
-    def exclude_until(self, client: int, until_s: float) -> None:
-        """Keep a client out until an instant: the wall-clock part of its cool-down."""
-        self.exclude(client, Reason.COOLDOWN)
-        self.resting[client] = until_s
-        self._clock.follow(self._rest(client, until_s), Turn.DEVICE)
-
-    def _rest(self, client: int, until_s: float) -> Generator[float, None, None]:
-        yield until_s
-        del self.resting[client]
-        self.readmit(client, Reason.COOLDOWN)
-
-    def separated(self) -> list[tuple[int, int]]:
-        """Return the clients whom their separation keeps out, each with the round that lets it in."""
-        return [(client, number) for number, clients in self._released.items() for client in clients]
-
-    def open_round(self, number: int) -> None:
-        """Let in those whose separation is over in this round."""
-        for client in self._released.pop(number, ()):
-            self.readmit(client, Reason.SEPARATION)
-
-    def wait_for(self, wanted: float, until_s: float) -> simpy.Event:
-        """Return an event for the first instant with `wanted` clients ready; there are fewer now.
-
-        It also happens when a client has left for good, and at `until_s` if `keep_time` runs.
-        """
-        self._wanted, self._enough, self._until_s = wanted, simpy.Event(self._clock), until_s
-        return self._enough
-
-    def keep_time(self, patience: float) -> Generator[float, None, None]:
-        """Wake a server whose patience is over.
-
-        One process with one event ahead: a timer for every wait would stay behind in the queue, since SimPy cannot take
-        it back.
-        """
-        while True:
-            # No wait that begins later is to end before one that has begun.
-            until_s = self._until_s
-            if until_s <= self._clock.now:
-                self.wake()
-                until_s = self._clock.now + patience
-            yield until_s
+        """Return None: this engine has no bitmap of ineligible clients."""
 
     def attainable(self) -> int:
         """Clients that could be ready together while the round number stands still."""
-        possible = (self.reasons & (Reason.SEPARATION | Reason.GONE | Reason.SPENT)) == 0
-        if self._block > 1:
-            return int(possible.reshape(-1, self._block).all(axis=1).sum()) * self._block
-        return int(possible.sum())
+        possible = (self.masks & (SEPARATION | GONE | SPENT)) == 0
+        return int(possible.reshape(-1, self._block).all(axis=1).sum()) * self._block
+
+    def wait_for(self, wanted: int, until: int) -> simpy.Event:
+        """Return an event for the first instant with `wanted` clients ready; there are fewer now.
+
+        It may also happen when there are still fewer: when a client has left for good, at `until` if `keep_time` runs,
+        or when something else takes a client out at the very instant that lets it in.
+        """
+        self._wanted, self._until, self._enough = wanted, until, self._clock.event()
+        return self._enough
 
     def wake(self) -> None:
-        """Let a waiting server look again, in its turn."""
+        """Let a waiting server look again."""
         if self._enough is not None:
-            self._clock.trigger(self._enough, Turn.SERVER)
+            self._enough.succeed()
             self._enough = None
 
+    def keep_time(self, patience: int) -> Generator[simpy.Event, None, None]:
+        """Wake a server whose patience is over.
+
+        One process with one event ahead: SimPy cannot take a timer back, and one for every wait would fill its queue.
+        """
+        while True:
+            # No wait that begins later is to end before one that has begun.
+            until = self._until
+            if until <= self._clock.now:
+                self.wake()
+                until = self._clock.now + patience
+            yield self._clock.at(until, Turn.SERVER)
+
     def counts(self, among: Ints | None) -> Ints:
-        """Count (3, groups) available and eligible clients among some or all, and everyone in a session, by group."""
+        """Count some clients or all by group, as `count_by_group` does."""
         some = slice(None) if among is None else among
-        in_session = np.bincount(self._group[(self.reasons & Reason.IN_SESSION) != 0], minlength=self._groups)
-        return np.array([*count_by_group(self.reasons[some], self._group[some], self._groups), in_session])
+        return count_by_group(self.masks[some], self._group[some], self._groups)
+
+    def in_session(self) -> Ints:
+        """Count everyone in a session by group."""
+        return np.bincount(self._group[(self.masks & IN_SESSION) != 0], minlength=self._groups)
 
     def explain(self, turn: str = "round") -> str:
         """Say in words what everyone is waiting for; `turn` is what the server counts by."""
-        due = min((number for number, clients in self._released.items() if clients), default=0)
-        return explain(self.reasons, due, turn)
+        return explain(self.masks, min(self._released, default=0), turn)

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-import simpy
-
-from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.clock import Clock
 from fedsim.simulation.processes.session import SessionProcess
 
 
@@ -18,7 +16,7 @@ class ProcessRound:
     target
         Reports at which the round may close.
     told
-        Told of every session that has ended, and how.
+        Called with every session that has ended, and its outcome.
 
     Attributes
     ----------
@@ -27,16 +25,14 @@ class ProcessRound:
     sessions
         Those still running, by client, in order of position.
     may_close
-        Happens when enough have reported or nobody is left.
+        Happens when enough have reported or nobody is left: at the instant of that, not yet in the server's turn.
     """
 
-    __slots__ = ("_clock", "_target", "_told", "may_close", "open", "reported", "sessions")
-
     def __init__(self, clock: Clock, target: int, told: Callable[[SessionProcess, str], None]) -> None:
-        self._clock, self._target, self._told = clock, target, told
+        self._target, self._told = target, told
         self.open, self.reported = True, 0
         self.sessions: dict[int, SessionProcess] = {}
-        self.may_close = simpy.Event(clock)
+        self.may_close = clock.event()
 
     def ended(self, session: SessionProcess, outcome: str) -> None:
         """Take note that a session has ended, and how: a report is late when the round has closed."""
@@ -46,7 +42,7 @@ class ProcessRound:
             return
         self.reported += outcome == "reported"
         if (self.reported >= self._target or not self.sessions) and not self.may_close.triggered:
-            self._clock.trigger(self.may_close, Turn.SERVER)
+            self.may_close.succeed()
 
     @property
     def outcome(self) -> str:

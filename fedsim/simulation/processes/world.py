@@ -1,31 +1,30 @@
-"""The process engine: every device and every session a process on SimPy's clock."""
+"""The process engine: every condition of a device and every session a process on SimPy's clock."""
 
-import gc
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
 from fedsim.availability.cells import Cells
-from fedsim.availability.shocks import availability_of, server_outages
+from fedsim.availability.model import condition_pieces
+from fedsim.availability.shocks import ShockedAvailability, availability_of, server_outages
 from fedsim.common.arrays import Ints
+from fedsim.common.instants import to_ms
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.reasons import REASON_OF
 from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.caps import NEVER, Caps
-from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.clock import Clock
 from fedsim.simulation.cooldown import cooldown
 from fedsim.simulation.processes.buffered_sessions import ProcessBufferedSessions
-from fedsim.simulation.processes.device import device
-from fedsim.simulation.processes.intervals import DeviceIntervals
-from fedsim.simulation.processes.roster import Roster
+from fedsim.simulation.processes.devices import condition, departures
+from fedsim.simulation.processes.roster import IN_SESSION, SPENT, Roster
 from fedsim.simulation.processes.round import ProcessRound
-from fedsim.simulation.processes.session import SessionProcess, session_lengths
-from fedsim.simulation.reasons import Reason
+from fedsim.simulation.processes.session import SessionProcess
 from fedsim.simulation.selector import Selector
+from fedsim.simulation.sessions import session_lengths
 
 
 class ProcessWorld:
@@ -52,12 +51,24 @@ class ProcessWorld:
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
         self.outages = server_outages(scenario, replicate)
-        horizon_s = math.inf if scenario.stop.duration is None else scenario.stop.duration
-        intervals = DeviceIntervals(devices, availability_of(scenario, devices, replicate), horizon_s)
-        with _uncollected():
-            for client in range(len(population)):
-                clock.follow(device(self.roster, client, clock.now, intervals, self._drop_out), Turn.DEVICE)
-        clock.follow(self.roster.keep_time(scenario.server.patience), Turn.SERVER)
+        self._start_devices(devices, replicate)
+        clock.process(self.roster.keep_time(to_ms(scenario.server.patience)))
+
+    def _start_devices(self, devices: Cells, replicate: int) -> None:
+        """Start a process for each condition of each device."""
+        clock, scenario = self.clock, self.scenario
+        availability = availability_of(scenario, devices, replicate)
+        draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
+        for client, cell in enumerate(devices.of_client.tolist()):
+            found = dict(condition_pieces(devices.models[cell], client, devices.places[cell], draws, clock.now))
+            if isinstance(availability, ShockedAvailability):
+                found["reachable"] = iter(availability.outages.reachable(client, clock.now))
+            for name, holds in found.items():
+                without = int(REASON_OF[name])
+                self.roster.hold(client, without)
+                clock.process(condition(clock, self.roster, client, holds, without, self._drop_out))
+        leaving, horizon = np.flatnonzero(availability.may_leave), to_ms(scenario.stop.duration or math.inf)
+        clock.process(departures(clock, self.roster, availability, leaving, horizon))
 
     @property
     def open_round(self) -> ProcessRound | None:
@@ -68,30 +79,30 @@ class ProcessWorld:
         """Start a process for each session of a cohort."""
         round_ = self._round = ProcessRound(self.clock, target, self._session_ended)
         ends = (self.clock.now + self._lengths(cohort, number)).tolist()
-        for place, (client, end_s) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
-            self._run_session(round_, number, client, place, end_s)
+        for place, (client, end) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
+            self._run_session(round_, number, client, place, end)
         if self.scenario.server.cooldown_from == "selected":
             self.cool_down(cohort, number)
         if not round_.sessions:
-            self.clock.trigger(round_.may_close, Turn.SERVER)
+            round_.may_close.succeed()
         return round_
 
     def cool_down(self, clients: Ints, number: int) -> None:
         """Begin the cool-down of clients now, in a round or at a version."""
         now = self.clock.now
         kept = self._caps.count(clients, cooldown(self.scenario.server, self.population, clients, number, now))
-        for client, until_round, until_s in zip(clients.tolist(), *(column.tolist() for column in kept), strict=True):
+        for client, until_round, until in zip(clients.tolist(), *(column.tolist() for column in kept), strict=True):
             if until_round == NEVER:
-                self.roster.retire(client)
+                self.roster.hold(client, SPENT)
             elif until_round > number:
-                self.roster.exclude_until_round(client, until_round)
-            if until_s > now:
-                self.roster.exclude_until(client, until_s)
+                self.roster.separate(client, until_round)
+            if until > now:
+                self.roster.rest(client, until)
 
     def buffered_sessions(self) -> ProcessBufferedSessions:
         """Return what a buffered server needs of its sessions."""
-        deadline_s = self.scenario.server.deadline or math.inf
-        return ProcessBufferedSessions(self.clock, self.roster, self._sessions, self._lengths, deadline_s)
+        deadline = to_ms(self.scenario.server.deadline or math.inf)
+        return ProcessBufferedSessions(self.clock, self.roster, self._sessions, self._lengths, deadline)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
@@ -104,13 +115,13 @@ class ProcessWorld:
             self.clock.step()
 
     def state(self) -> Arrays:
-        """Return all that is needed to go on at the opening of a round, beside the clock and the log."""
-        late = [(client, each.number, each.row, each.ends_s) for client, each in self._sessions.items()]
+        """Return all that is needed to go on at the opening of a round, except the clock and the log."""
+        late = [(client, each.number, each.row, each.ends) for client, each in self._sessions.items()]
         return {
             **self.selector.state(),
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
-            "resting": np.array(list(self.roster.resting.items()), dtype=np.float64).reshape(-1, 2),
-            "sessions": np.array(late, dtype=np.float64).reshape(-1, 4),
+            "resting": np.array(list(self.roster.resting.items()), dtype=np.int64).reshape(-1, 2),
+            "sessions": np.array(late, dtype=np.int64).reshape(-1, 4),
             **self._caps.state(),
         }
 
@@ -119,20 +130,20 @@ class ProcessWorld:
         self.selector.restore(state)
         self._caps.restore(state)
         for client in self._caps.spent().tolist():
-            self.roster.retire(client)
+            self.roster.hold(client, SPENT)
         for client, number in state["separated"].tolist():
-            self.roster.exclude_until_round(client, number)
-        for client, until_s in state["resting"].tolist():
-            self.roster.exclude_until(int(client), until_s)
+            self.roster.separate(client, number)
+        for client, until in state["resting"].tolist():
+            self.roster.rest(client, until)
         # Sessions that run while no round is open are late: their rounds have closed.
         closed = ProcessRound(self.clock, 0, self._session_ended)
         closed.open = False
-        for client, number, row, ends_s in state["sessions"].tolist():
-            self._run_session(closed, int(number), int(client), int(row), ends_s)
+        for client, number, row, ends in state["sessions"].tolist():
+            self._run_session(closed, number, client, row, ends)
 
-    def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends_s: float) -> None:
-        self.roster.exclude(client, Reason.IN_SESSION)
-        session = SessionProcess(self.clock, round_.ended, number, client, row, ends_s)
+    def _run_session(self, round_: ProcessRound, number: int, client: int, row: int, ends: int) -> None:
+        self.roster.hold(client, IN_SESSION)
+        session = SessionProcess(self.clock, round_.ended, number, client, row, ends)
         round_.sessions[client] = self._sessions[client] = session
 
     def _drop_out(self, client: int) -> None:
@@ -145,16 +156,4 @@ class ProcessWorld:
         del self._sessions[session.client]
         if outcome == "reported" and self.scenario.server.cooldown_from == "reported":
             self.cool_down(np.array([session.client]), session.number)
-        self.roster.readmit(session.client, Reason.IN_SESSION)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from looking through the processes again and again while more of them are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+        self.roster.lift(session.client, IN_SESSION)

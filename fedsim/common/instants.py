@@ -1,0 +1,39 @@
+"""Simulated time: a whole number of milliseconds since the scenario's `start`. Tables and messages show seconds."""
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedsim.common.arrays import Floats, Ints
+
+FOREVER: Final = 1 << 60
+"""The instant that never comes, and a length without end; what is longer than 36 million years counts as such."""
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+_PER_SECOND = 1000.0
+
+
+def to_ms(seconds: float) -> int:
+    """Return a time or length in whole milliseconds, the nearest ones; infinity becomes `FOREVER`."""
+    scaled = seconds * _PER_SECOND
+    return round(scaled) if abs(scaled) < FOREVER else int(math.copysign(FOREVER, scaled))
+
+
+def each_to_ms(seconds: ArrayLike) -> Ints:
+    """Return times or lengths (n,) in whole milliseconds, the nearest ones; infinity becomes `FOREVER`."""
+    scaled = np.clip(np.multiply(seconds, _PER_SECOND, dtype=np.float64), -float(FOREVER), float(FOREVER))
+    return np.asarray(np.rint(scaled), dtype=np.int64)
+
+
+def to_seconds(ms: int) -> float:
+    """Return the seconds of an instant or length in milliseconds: the multiple of 0.001, infinite for `FOREVER`."""
+    return ms / _PER_SECOND if abs(ms) < FOREVER else math.copysign(math.inf, ms)
+
+
+def each_to_seconds(ms: ArrayLike) -> Floats:
+    """Return the seconds of instants or lengths (n,) in milliseconds, as `to_seconds`."""
+    whole = np.asarray(ms, dtype=np.int64)
+    seconds = whole / _PER_SECOND
+    ever = np.abs(whole) >= FOREVER
+    return np.where(ever, np.copysign(np.inf, whole), seconds) if ever.any() else seconds

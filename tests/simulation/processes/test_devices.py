@@ -1,0 +1,123 @@
+"""The processes of a device hold and lift reasons at the instants at which its conditions end and begin."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.availability.always import AlwaysBatch
+from fedsim.common.arrays import Bools, Ints
+from fedsim.common.instants import DAY, FOREVER
+from fedsim.common.reasons import Reason
+from fedsim.simulation.clock import Clock
+from fedsim.simulation.processes.devices import condition, departures
+from fedsim.simulation.processes.roster import GONE, Roster
+
+CHARGER, NETWORK = int(Reason.NO_CHARGER), int(Reason.NO_NETWORK)
+
+
+class Noting(Roster):
+    """A roster of one client that notes each change."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, np.zeros(1, dtype=np.int64))
+        self.clock, self.seen = clock, list[tuple[int, str, int]]()
+
+    def hold(self, client: int, reason: int) -> None:
+        super().hold(client, reason)
+        self.seen.append((self.clock.now, "hold", reason))
+
+    def lift(self, client: int, reason: int) -> None:
+        super().lift(client, reason)
+        self.seen.append((self.clock.now, "lift", reason))
+
+
+def follow(pieces: list[tuple[int, int]], since: int = 0) -> tuple[list[tuple[int, str, int]], list[int]]:
+    """Return what one condition holds and lifts, and when a session would drop out."""
+    clock, dropped = Clock(since), list[int]()
+    roster = Noting(clock)
+    Roster.hold(roster, 0, CHARGER)
+    clock.process(condition(clock, roster, 0, iter(pieces), CHARGER, lambda _: dropped.append(clock.now)))
+    clock.run()
+    return roster.seen, dropped
+
+
+def test_a_condition_is_lifted_where_it_holds() -> None:
+    seen, dropped = follow([(3, 5), (9, 10)])
+    assert seen == [(3, "lift", CHARGER), (5, "hold", CHARGER), (9, "lift", CHARGER), (10, "hold", CHARGER)]
+    assert dropped == [5, 10]
+
+
+def test_pieces_that_touch_are_one_interval_and_empty_ones_are_none() -> None:
+    seen, _ = follow([(0, 5), (5, 5), (5, 8), (9, 9), (12, 13), (13, 20)])
+    assert [(instant, what) for instant, what, _ in seen] == [(0, "lift"), (8, "hold"), (12, "lift"), (20, "hold")]
+
+
+def test_a_condition_that_holds_for_ever_leaves_no_event_behind() -> None:
+    clock = Clock()
+    roster = Roster(clock, np.zeros(1, dtype=np.int64))
+    roster.hold(0, CHARGER)
+    clock.process(condition(clock, roster, 0, iter([(2, 4), (4, FOREVER)]), CHARGER, lambda _: None))
+    clock.run()
+    assert (clock.now, roster.eligible_count) == (4, 1)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 3), min_size=1, max_size=12),
+    since=st.integers(0, 12),
+)
+def test_at_every_instant_the_reason_stands_where_no_piece_holds(lengths: list[int], since: int) -> None:
+    """Also from the middle on, as after a resumption."""
+    edges = np.cumsum([0, *lengths]).tolist()
+    pieces = list(pairwise(edges))[::2]
+    clock = Clock(since)
+    roster = Roster(clock, np.zeros(1, dtype=np.int64))
+    roster.hold(0, CHARGER)
+    clock.process(condition(clock, roster, 0, iter(pieces), CHARGER, lambda _: None))
+    for instant in range(since, edges[-1] + 2):
+        clock.run(until=instant + 0.5)  # all of this instant has happened
+        assert bool(roster.eligible_count) == any(start <= instant < end for start, end in pieces)
+
+
+def test_a_client_is_eligible_while_all_conditions_hold() -> None:
+    """A condition that ends at the instant at which another begins leaves nobody eligible."""
+    clock = Clock()
+    roster = Roster(clock, np.zeros(1, dtype=np.int64))
+    for pieces, reason in (([(2, 6)], CHARGER), ([(0, 4), (6, 8)], NETWORK)):
+        roster.hold(0, reason)
+        clock.process(condition(clock, roster, 0, iter(pieces), reason, lambda _: None))
+    found = []
+    for instant in range(9):
+        clock.run(until=instant + 0.5)
+        found.append(int(roster.masks[0]))
+    assert found == [CHARGER, CHARGER, 0, 0, NETWORK, NETWORK, CHARGER, CHARGER, CHARGER | NETWORK]
+
+
+class Leaving(AlwaysBatch):
+    """Devices that leave for good at given instants; it notes when it is asked."""
+
+    def __init__(self, instants: list[int]) -> None:
+        self.instants, self.asked = np.array(instants), list[int]()
+
+    def at(self, clients: Ints, instant: int) -> Bools:
+        self.asked.append(instant)
+        return np.ones(len(clients), dtype=np.bool_)
+
+    def leaves(self, clients: Ints, since: int, until: int) -> Ints:
+        found = np.maximum(self.instants[clients], since)
+        return np.where(found <= until, found, FOREVER)
+
+
+@pytest.mark.parametrize("horizon", [FOREVER, 3 * DAY])
+def test_departures_are_asked_for_a_day_at_a_time(horizon: int) -> None:
+    clock, instants = Clock(), [5, DAY, DAY + 7, 3 * DAY, 0]
+    roster, leaving = Roster(clock, np.zeros(6, dtype=np.int64)), Leaving(instants)
+    clock.process(departures(clock, roster, leaving, np.arange(5), horizon))
+    for instant in sorted(instants):
+        clock.run(until=instant + 0.5)
+        gone = (roster.masks & GONE) != 0
+        assert gone.tolist() == [each <= instant for each in (*instants, FOREVER)]
+    clock.run()
+    assert leaving.asked == [0, DAY, 2 * DAY]
