@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Ints
 from fedsim.common.row_groups import slices
+from fedsim.log import with_staleness
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,11 @@ def contributions(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> 
         N.
     """
     count, separations = np.zeros(clients, dtype=np.int64), Separations(clients)
-    for part in slices(participations, "round", "client", "outcome", "staleness"):
-        taken = part.filter(outcome="reported")
-        client = taken["client"].to_numpy()
+    for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
+        taken = part.filter(outcome="reported").select(pl.col("client", "round", "staleness").cast(pl.Int64))
+        client, number = taken["client"].to_numpy(), taken["round"].to_numpy()
         np.add.at(count, client, 1)
-        separations.add(client, taken["round"].to_numpy(), taken["staleness"].fill_null(0).cast(pl.Int64).to_numpy())
+        separations.add(client, number, taken["staleness"].fill_null(0).to_numpy())
     whom = int(count.argmax())
     return Contributions(
         most=int(count[whom]),
@@ -107,7 +109,7 @@ class Separations:
             self.least, self.at_round, self.client = int(between[place]), int(at[place]), int(client[place])
         self._last[client] = at  # the last one of a client stands last
 
-    def within_reach(self, staleness: Ints, gap: Ints) -> bool:
+    def within_reach(self, staleness: NDArray[np.int32], gap: NDArray[np.int32]) -> bool:
         """Say whether one of the next contributions may come sooner after another than any before.
 
         One that is prompt, as all before it, comes no sooner than its gap since the client's last selection.

@@ -89,4 +89,4 @@ def uniform_clients(participations: Iterable[pl.DataFrame], clients: int, draws:
                     chosen = int(draws.uniforms(row, attempt)[0] * clients)
             free_s[chosen], drawn[place] = until_s, chosen
             row += 1
-        yield part.with_columns(client=pl.Series(drawn, dtype=pl.Int64))
+        yield part.with_columns(client=pl.Series(drawn, dtype=pl.Int32))

@@ -266,7 +266,7 @@ def _full(participations: pl.DataFrame | pl.LazyFrame, numbers: Ints, buffer: in
 
 def _steps(reported: pl.DataFrame, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
     """Return the row for which each report of a buffered server counts, and whether there is one."""
-    return _found((reported["round"] + reported["staleness"]).fill_null(_NEVER), numbers)
+    return _found((reported["round"].cast(pl.Int64) + reported["staleness"]).fill_null(_NEVER), numbers)
 
 
 def _found(wanted: pl.Series, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:

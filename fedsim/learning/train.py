@@ -77,7 +77,7 @@ def replay(
 
     Returns
     -------
-    Columns ``round`` (Int64), ``closed_s`` (Float64, seconds since the start of the simulation),
+    Columns ``round`` (Int32), ``closed_s`` (Float64, seconds since the start of the simulation),
     ``optimizer``, and one Float64 column for each entry of the problem's evaluation: ``loss``, ``grad_norm``,
     ... A row holds the model after the server's step of its round. The rows with ``round = -1`` and
     ``closed_s = 0`` hold the initial model.
@@ -244,7 +244,7 @@ class _LearningTable:
 
     def frame(self) -> pl.DataFrame:
         """Return the table."""
-        schema = {"round": pl.Int64, "closed_s": pl.Float64, "optimizer": pl.String}
+        schema = {"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String}
         keys = pl.DataFrame(
             {"round": np.array(self._numbers), "closed_s": np.array(self._closed_s), "optimizer": self._names},
             schema=schema,

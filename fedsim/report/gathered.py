@@ -208,7 +208,7 @@ class _Pairs:
         if values.null_count():
             kind = None if kind is None else kind[values.is_not_null().to_numpy()]
             values = values.drop_nulls()
-        value = values.to_numpy()
+        value = values.cast(pl.Int64).to_numpy()
         if not len(value):
             return
         least = int(value.min())

@@ -167,7 +167,7 @@ def _turns(run: FinishedRun, label: Ints, labels: int) -> Ints:
     rounds = 1 + int(run.rounds["round"].to_numpy().max(initial=0))
     counts = np.zeros(BATCHES * (labels + 1), dtype=np.int64)
     for part in slices(run.participations, "client", "round"):
-        client, number = part["client"].to_numpy(), part["round"].to_numpy()
+        client, number = part["client"].to_numpy(), part["round"].cast(pl.Int64).to_numpy()
         own = np.where(client < len(label_of), label_of[np.minimum(client, len(label_of) - 1)], labels)
         span = np.clip(number * BATCHES // rounds, 0, BATCHES - 1)
         counts += np.bincount(span * (labels + 1) + own, minlength=len(counts))

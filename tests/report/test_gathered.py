@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.analysis.tally import COLUMNS
 from fedsim.common.row_groups import slices
 from fedsim.experiment.run import simulate
 from fedsim.population import build_population
@@ -69,7 +68,7 @@ def test_what_is_gathered_while_it_is_measured_is_what_the_directory_says(
     population = ", ".join(["{name: a, devices: 12}", *others][:groups])
     result = simulate(Scenario.load(write(f"stop: {{rounds: 90}}\npopulation: [{population}]\nserver: {server}\n")))
     chosen, found = [2, 5], gatherer_of(build_population(result.scenario), [2, 5])
-    for part in slices(result.participations, *COLUMNS):
+    for part in slices(result.participations):
         found.add(part)
     read = gather(result.participations.lazy(), result.clients, chosen)
     for name, table in vars(read).items():
