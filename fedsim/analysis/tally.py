@@ -144,7 +144,7 @@ def tally(
     rounds: pl.DataFrame,
     clients: int,
     sizes: Sequence[int] = (),
-    watch: Watch | None = None,
+    watches: Sequence[Watch] = (),
 ) -> Tallies:
     """Tally the participations of a run and of each of its groups.
 
@@ -156,7 +156,7 @@ def tally(
         N.
     sizes
         Clients of each group, one group after another; none if groups are not asked for.
-    watch
+    watches
         Given every part of the participations, for what else is to be known of them.
     """
     edges, most = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), int(rounds["selected"].sum())
@@ -169,7 +169,7 @@ def tally(
     counts, reported = np.zeros((2, clients), dtype=np.int64)
     separations = Separations(clients)
     for part in slices(participations):
-        if watch is not None:
+        for watch in watches:
             watch(part)
         rows = _rows_of(part)
         whole.add(rows)

@@ -69,7 +69,7 @@ def test_the_run_and_its_groups_are_tallied_in_one_pass(
     log = logged(Scenario.load(write(CASE + server)))
     table, sizes = log.participations, [20, 3, 9]
     seen: list[pl.DataFrame] = []
-    tallies = tally(table, log.rounds, 32, sizes, seen.append)
+    tallies = tally(table, log.rounds, 32, sizes, [seen.append])
     check(tallies.run, table, 32)
     assert tallies.run.least_separation == contributions(table, 32).least_separation
     assert pl.concat(seen).equals(table)
