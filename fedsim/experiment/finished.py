@@ -30,8 +30,8 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "clients": CLIENTS,
     "gauges": GAUGES,
     "transitions": TRANSITIONS,
-    "learning": {"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String, "loss": pl.Float64},
-    "convergence": {"separation": pl.Int64, "round": pl.Int64, "tv": pl.Float64, "noise_floor": pl.Float64},
+    "learning": pl.Schema({"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String, "loss": pl.Float64}),
+    "convergence": pl.Schema({"separation": pl.Int64, "round": pl.Int64, "tv": pl.Float64, "noise_floor": pl.Float64}),
 }
 
 

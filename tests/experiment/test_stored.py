@@ -156,7 +156,7 @@ def test_a_result_is_shown_on_a_screen(small: Load) -> None:
 @pytest.mark.parametrize("server", ["{cohort: 3}", "{mode: buffered, buffer: 2, concurrency: 4}"])
 def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: str) -> None:
     """Its numbers had 64 bits, its outcomes were texts, and every log said version and staleness."""
-    result = fedsim.simulate(small(f"server={server}"))
+    result = fedsim.simulate(small(f"server={server}", LEARNING, "records.transitions=[1]"))
     folder = result.save(tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_text())
     for name, table in result.tables.items():
