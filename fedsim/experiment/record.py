@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedsim.analysis.metrics.own import Own
@@ -47,7 +47,7 @@ class Recording:
     directory: Path
     page: Path
     metrics: dict[str, float]
-    own: Sequence[Own] | None = None
+    own: Sequence[Own] | None = field(default=None, compare=False)
 
 
 def record(
