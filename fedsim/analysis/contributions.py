@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Ints
 from fedsim.common.row_groups import slices
+from fedsim.log import with_staleness
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,36 @@ def contributions(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> 
     clients
         N.
     """
-    count, separations = np.zeros(clients, dtype=np.int64), Separations(clients)
-    for part in slices(participations, "round", "client", "outcome", "staleness"):
-        taken = part.filter(outcome="reported")
-        client = taken["client"].to_numpy()
-        np.add.at(count, client, 1)
-        separations.add(client, taken["round"].to_numpy(), taken["staleness"].fill_null(0).cast(pl.Int64).to_numpy())
-    whom = int(count.argmax())
-    return Contributions(
-        most=int(count[whom]),
-        most_client=whom,
-        least_separation=separations.least,
-        least_client=separations.client,
-        least_round=separations.at_round,
-        last_round=separations.last_round,
-    )
+    counter = Counter(clients)
+    for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
+        counter.add(part)
+    return counter.contributions()
+
+
+class Counter:
+    """Counts the contributions of so many clients, part by part of the participations in the order of selection."""
+
+    def __init__(self, clients: int) -> None:
+        self._count, self._separations = np.zeros(clients, dtype=np.int64), Separations(clients)
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the next participations."""
+        taken = with_staleness(part.filter(pl.col("outcome").cast(pl.String) == "reported"))
+        client, number, late = (taken[name].cast(pl.Int64) for name in ("client", "round", "staleness"))
+        np.add.at(self._count, client.to_numpy(), 1)
+        self._separations.add(client.to_numpy(), number.to_numpy(), late.fill_null(0).to_numpy())
+
+    def contributions(self) -> Contributions:
+        """Return what was counted."""
+        whom, separations = int(self._count.argmax()), self._separations
+        return Contributions(
+            most=int(self._count[whom]),
+            most_client=whom,
+            least_separation=separations.least,
+            least_client=separations.client,
+            least_round=separations.at_round,
+            last_round=separations.last_round,
+        )
 
 
 class Separations:
@@ -107,7 +124,7 @@ class Separations:
             self.least, self.at_round, self.client = int(between[place]), int(at[place]), int(client[place])
         self._last[client] = at  # the last one of a client stands last
 
-    def within_reach(self, staleness: Ints, gap: Ints) -> bool:
+    def within_reach(self, staleness: NDArray[np.int32], gap: NDArray[np.int32]) -> bool:
         """Say whether one of the next contributions may come sooner after another than any before.
 
         One that is prompt, as all before it, comes no sooner than its gap since the client's last selection.

@@ -15,10 +15,8 @@ from fedsim.analysis.batch_errors import Batches
 from fedsim.analysis.contributions import Separations
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.row_groups import slices
-from fedsim.log.tables import SESSION_OUTCOMES
+from fedsim.log.tables import PARTICIPATIONS, SESSION_OUTCOMES
 
-COLUMNS = ("round", "client", "selected_s", "ended_s", "outcome", "gap", "staleness")
-"""What is read of the participations."""
 Watch: TypeAlias = Callable[[pl.DataFrame], None]
 _TAKEN, _UNKNOWN = SESSION_OUTCOMES.index("reported"), len(SESSION_OUTCOMES)
 
@@ -64,15 +62,18 @@ class Tally:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some participations, as arrays of one length: `outcome` is a place in `SESSION_OUTCOMES`, -1 stands for null."""
+    """Some participations, as arrays of one length: `outcome` is a place in `SESSION_OUTCOMES`, -1 stands for null.
+
+    Numbers have 64 bits, those of gaps and staleness 32.
+    """
 
     number: Ints
     client: Ints
     selected_s: Floats
     spent_s: Floats
-    outcome: NDArray[np.int8]
-    gap: Ints
-    staleness: Ints
+    outcome: NDArray[np.uint8]
+    gap: NDArray[np.int32]
+    staleness: NDArray[np.int32]
 
     def at(self, places: Ints, first: int) -> "_Rows":
         """Return the rows at some places, with clients that count from `first`."""
@@ -110,7 +111,7 @@ class _Part:
             count, total, least, most = self._gaps or (0, 0, sys.maxsize, 0)
             # Each null is -1, and as an unsigned number the largest.
             total += int(rows.gap.sum()) + len(self._firsts[-1])
-            least = min(least, int(rows.gap.view(np.uint64).min()))
+            least = min(least, int(rows.gap.view(np.uint32).min()))
             self._gaps = count + more_gaps, total, least, max(most, int(rows.gap.max()))
 
     def tally(self, counts: Ints, reported: Ints, least_separation: int | None = None) -> Tally:
@@ -143,7 +144,7 @@ def tally(
     rounds: pl.DataFrame,
     clients: int,
     sizes: Sequence[int] = (),
-    watch: Watch | None = None,
+    watches: Sequence[Watch] = (),
 ) -> Tallies:
     """Tally the participations of a run and of each of its groups.
 
@@ -155,8 +156,8 @@ def tally(
         N.
     sizes
         Clients of each group, one group after another; none if groups are not asked for.
-    watch
-        Given every part of the participations, with the columns of `COLUMNS`, for what else is to be known of them.
+    watches
+        Given every part of the participations, for what else is to be known of them.
     """
     edges, most = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), int(rounds["selected"].sum())
     spans = [(int(first), int(last)) for first, last in pairwise(edges)]
@@ -167,8 +168,8 @@ def tally(
     ]
     counts, reported = np.zeros((2, clients), dtype=np.int64)
     separations = Separations(clients)
-    for part in slices(participations, *COLUMNS):
-        if watch is not None:
+    for part in slices(participations):
+        for watch in watches:
             watch(part)
         rows = _rows_of(part)
         whole.add(rows)
@@ -177,7 +178,7 @@ def tally(
         client, number = rows.client[taken], rows.number[taken]
         np.add.at(reported, client, 1)
         if separations.within_reach(rows.staleness, rows.gap):
-            separations.add(client, number, rows.staleness[taken])
+            separations.add(client, number, rows.staleness[taken].astype(np.int64))
         else:
             separations.go_on(client, number)
         for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
@@ -192,23 +193,20 @@ def tally(
 
 
 def _rows_of(part: pl.DataFrame) -> _Rows:
-    taken = part["outcome"] == SESSION_OUTCOMES[_TAKEN]
-    others = part["outcome"].filter(~taken)
-    places = np.full(len(others), _UNKNOWN, dtype=np.int8)
-    for place, name in enumerate(SESSION_OUTCOMES):
-        if place != _TAKEN:
-            places[(others == name).to_numpy()] = place
-    outcome = np.full(len(part), _TAKEN, dtype=np.int8)
-    outcome[~taken.to_numpy()] = places
-    selected_s = part["selected_s"].to_numpy()
+    outcome = part["outcome"].cast(PARTICIPATIONS["outcome"], strict=False)
+    selected_s, nothing = part["selected_s"].to_numpy(), pl.repeat(0, len(part), dtype=pl.Int32, eager=True)
+    gap, staleness = (
+        values.cast(pl.Int32).fill_null(-1).to_numpy()
+        for values in (part["gap"], part.get_column("staleness", default=nothing))
+    )
     return _Rows(
-        number=part["round"].to_numpy(),
-        client=part["client"].to_numpy(),
+        number=part["round"].to_numpy().astype(np.int64),
+        client=part["client"].to_numpy().astype(np.int64),
         selected_s=selected_s,
         spent_s=part["ended_s"].to_numpy() - selected_s,
-        outcome=outcome,
-        gap=part["gap"].fill_null(-1).to_numpy(),
-        staleness=part["staleness"].fill_null(-1).to_numpy(),
+        outcome=outcome.to_physical().fill_null(_UNKNOWN).to_numpy(),
+        gap=gap,
+        staleness=staleness,
     )
 
 

@@ -36,6 +36,7 @@ import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.row_groups import slices
+from fedsim.log import with_staleness
 
 _DAY_S = 86_400.0
 _FEWEST_WINDOWS = 5
@@ -85,7 +86,8 @@ def unevenness(
     Parameters
     ----------
     participations
-        Table with the columns ``round``, ``client``, ``outcome`` and ``staleness``, in the order of rounds; any size.
+        Table with the columns ``round``, ``client``, ``outcome``, of a buffered server ``staleness``, in the order of
+        rounds; any size.
     clients
         N.
     intervals
@@ -188,9 +190,9 @@ def _shares(participations: pl.DataFrame | pl.LazyFrame) -> Iterator[tuple[Ints,
     """Yield rank of the round among those that took a report, client and share 1/B_t of reports, in whole rounds."""
     waiting = np.zeros((2, 0), dtype=np.int64)
     rank = 0
-    for part in slices(participations, "round", "client", "outcome", "staleness"):
+    for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
         taken = part.filter(pl.col("outcome").cast(pl.String) == "reported").select(
-            "client", at=pl.col("round") + pl.col("staleness").fill_null(0).cast(pl.Int64)
+            "client", at=pl.col("round").cast(pl.Int64) + pl.col("staleness").fill_null(0)
         )
         waiting = np.concatenate([waiting, taken.select("at", "client").to_numpy().astype(np.int64).T], axis=1)
         waiting = waiting[:, np.argsort(waiting[0], kind="stable")]

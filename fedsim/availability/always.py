@@ -7,7 +7,6 @@ import numpy as np
 from fedsim.availability.batch import Batch, Clients, Mask, Spells
 from fedsim.availability.model import ExactModel, Pieces
 from fedsim.availability.place import Place
-from fedsim.common.arrays import Ints
 from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
 
@@ -32,10 +31,6 @@ class AlwaysBatch(Batch):
     def at(self, clients: Clients, instant: int) -> Mask:  # noqa: ARG002
         """Return True for every client."""
         return np.ones(len(clients), dtype=np.bool_)
-
-    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:  # noqa: ARG002
-        """Return `FOREVER` for every client: availability never ends."""
-        return np.full(len(clients), FOREVER)
 
     def spells(self, clients: Clients, since: int, until: int) -> Spells:
         """Return the whole window for each client."""

@@ -83,17 +83,7 @@ class Civil:
 
 
 def civil(start: datetime, zone: ZoneInfo, instant: int) -> Civil:
-    """Return the clock of a zone, right for at least 360 days before and after an instant of simulated time.
-
-    Parameters
-    ----------
-    start
-        The instant of simulated time 0.
-    zone
-        Whose clock it is.
-    instant
-        Of simulated time.
-    """
+    """Return the clock of a zone, right for at least 360 days before and after an instant of simulated time."""
     first_day, begun = _start(start)
     day = first_day + (instant + begun) // DAY
     latest = date(_LAST_YEAR, 1, 1).toordinal()
@@ -135,11 +125,11 @@ def offset_pieces(zone: tzinfo, since: float) -> Iterator[tuple[float, float, fl
     if not isinstance(zone, timezone):
         known = min(max(since, _seconds_of(_FIRST_CHANGE)), _seconds_of(_LAST_CHANGE))
         first = (_EPOCH + timedelta(seconds=known)).year
-        for year in range(first, _LAST_CHANGE):
-            for instant, after in changes_of(zone, year):
-                if instant > begin:
-                    yield begin, float(instant), offset
-                    begin, offset = float(instant), float(after)
+        changes = (change for year in range(first, _LAST_CHANGE) for change in changes_of(zone, year))
+        for instant, after in changes:
+            if instant > begin:
+                yield begin, float(instant), offset
+                begin, offset = float(instant), float(after)
     yield begin, math.inf, offset
 
 

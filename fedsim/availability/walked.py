@@ -49,17 +49,7 @@ class _Walk:
 
 
 class WalkedBatch(Batch):
-    """Devices of one model in one place.
-
-    Parameters
-    ----------
-    model
-        Any; of it the intervals of each device are asked for.
-    place
-        When simulated time begins, and the devices' time zone.
-    draws
-        The stream for availability.
-    """
+    """Devices of one model in one place; any model will do, because only the intervals of devices are asked for."""
 
     follows = may_leave = True
 
@@ -94,8 +84,9 @@ class WalkedBatch(Batch):
         for place, client in enumerate(clients.tolist()):
             walk = self._walk(client)
             walk.to(until)
-            if walk.reached == FOREVER and max(walk.last, since) <= until:
-                gone[place] = max(walk.last, since)
+            last = max(walk.last, since)
+            if walk.reached == FOREVER and last <= until:
+                gone[place] = last
         return gone
 
     def _walk(self, client: int) -> _Walk:

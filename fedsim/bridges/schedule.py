@@ -15,7 +15,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
 from fedsim.experiment.result import Result
 from fedsim.experiment.stored import load
-from fedsim.log import fingerprint
+from fedsim.log import fingerprint, with_staleness
 
 
 def export_schedule(directory: Path, out: Path) -> int:
@@ -55,7 +55,9 @@ def schedule_of(result: Result) -> pl.DataFrame:
     where the server runs rounds, null where no report came to a buffered one. In the row of a round without sessions
     all but the first two are null.
     """
-    sessions = result.participations.with_columns(duration_s=pl.col("ended_s") - pl.col("selected_s"))
+    sessions = with_staleness(result.participations).with_columns(
+        pl.col("outcome").cast(pl.String), duration_s=pl.col("ended_s") - pl.col("selected_s")
+    )
     rounds = result.rounds.select("round", "opened_s")
     joined = rounds.join(sessions, on="round", how="left", maintain_order="left")
     return joined.sort("round", "position", maintain_order=True).select(COLUMNS)

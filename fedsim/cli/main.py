@@ -156,20 +156,20 @@ def validate(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
-    from fedsim.experiment.preflight import notes_of, preflight, trace_notes
+    from fedsim.experiment.preflight import made_ready, notes_of
 
     mistakes: list[Mistake] = []
     for file in files:
         try:
             scenario = load(file, override, None, allow_plugins, allow_outside)
             _check_charts(scenario)
-            population = preflight(scenario)
+            ready = made_ready(scenario)
         except ScenarioError as error:
             mistakes += error.mistakes
         else:
             if quiet:
                 continue
-            for note in [*trace_notes(scenario), *notes_of(scenario, population)]:
+            for note in [*ready.notes, *notes_of(scenario, ready.population)]:
                 complain(f"{file}: note: {note}")
             say(f"{file}: ok")
     if mistakes:
@@ -204,14 +204,15 @@ def metrics(
 ) -> None:
     """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
     from fedsim.analysis.metrics import listed
-    from fedsim.analysis.metrics.own import check_own, own_metrics
+    from fedsim.analysis.metrics.own import made_metrics
 
     known = list(listed())
     if file is not None:
         scenario = load(file, override, None, allow_plugins, allow_outside)
-        if mistakes := check_own(scenario):
+        own, mistakes = made_metrics(scenario)
+        if mistakes:
             raise ScenarioError(mistakes)
-        known += [metric for own in own_metrics(scenario) for metric in own.metrics]
+        known += [metric for each in own for metric in each.metrics]
     if as_json:
         say_json([vars(metric) for metric in known])
         return
@@ -245,7 +246,6 @@ def run(
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_figures
     from fedsim.experiment.key_figures import key_figures
-    from fedsim.experiment.preflight import trace_notes
     from fedsim.experiment.record import record
     from fedsim.experiment.run_directory import Provenance, default_directory
     from fedsim.limits.verdict import judge
@@ -254,8 +254,6 @@ def run(
     scenario = load(file, overrides, seed, allow_plugins, allow_outside)
     _check_charts(scenario)
     hear = keep_quiet if quiet else complain
-    for note in trace_notes(scenario):
-        hear(f"note: {note}")
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
@@ -264,7 +262,7 @@ def run(
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command_here('--out', str(directory), '--resume')}")
         raise
-    verdict = judge(scenario, [done.metrics])
+    verdict = judge(scenario, [done.metrics], done.own)
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
         shown = {"directory": str(directory), "report": str(done.page), "metrics": finite(done.metrics)}

@@ -14,7 +14,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
-from fedsim.common.parquet_join import OtherLayoutError, join_groups
 from fedsim.common.row_groups import ROWS
 
 UNREADABLE: Final = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -91,11 +90,7 @@ def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataF
 def join_tables(path: Path, parts: Sequence[Path]) -> None:
     """Write a table that lies in several files, in their order, as one: the same bytes as if it had been in memory."""
     with _whole(path) as partial:
-        try:
-            with partial.open("wb") as file:
-                join_groups(parts, file, ROWS)
-        except OtherLayoutError:
-            pl.scan_parquet(list(parts), glob=False).sink_parquet(partial, compression="zstd", row_group_size=ROWS)
+        pl.scan_parquet(list(parts), glob=False).sink_parquet(partial, compression="zstd", row_group_size=ROWS)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -20,16 +20,16 @@ def slices(table: pl.DataFrame | pl.LazyFrame, *columns: str) -> Iterator[pl.Dat
     table
         In memory, or a scan of a file.
     columns
-        Their names.
+        Their names; all by default.
     """
+    table = table.select(columns) if columns else table
     if isinstance(table, pl.DataFrame):
-        chosen = table.select(columns)
-        yield from (chosen.slice(first, ROWS) for first in range(0, len(chosen), ROWS))
+        yield from (table.slice(first, ROWS) for first in range(0, len(table), ROWS))
         return
-    scan, first = table.select(columns), 0
+    first = 0
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(scan.slice(0, ROWS).collect)
+        coming = reader.submit(table.slice(0, ROWS).collect)
         while len(part := coming.result()):
             first += ROWS
-            coming = reader.submit(scan.slice(first, ROWS).collect)
+            coming = reader.submit(table.slice(first, ROWS).collect)
             yield part

@@ -17,7 +17,7 @@ DEVICE_BYTES = 400
 """What a device takes in the population, the engine, the roster and the tables of a run."""
 ROUND_BYTES, GAUGE_BYTES = 40, 60
 """What a round takes, and the counts of a group at an instant."""
-ROW_BYTES = 64
+ROW_BYTES = 36
 """What a participation takes in a log that is kept in memory."""
 
 

@@ -1,10 +1,14 @@
 """All that can be known to be wrong with a scenario before it is run."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
-from fedsim.analysis.metrics.own import check_own
+from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.availability import open_models
-from fedsim.availability.cells import cells
+from fedsim.availability.models import Opened
+from fedsim.availability.place import Place
 from fedsim.availability.shocks import check_shocks, describe
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
@@ -12,7 +16,7 @@ from fedsim.common.registry import Findings, brought
 from fedsim.experiment.budget import check_budget
 from fedsim.experiment.cautions import of_separation, of_shocks
 from fedsim.limits.expectations import check_study
-from fedsim.population import Population, build_population, check_feasible
+from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.server import BufferedServer
@@ -24,8 +28,32 @@ from fedsim.theory.prediction import covers
 MOST_PROCESSES = 2_000_000
 
 
+@dataclass(frozen=True)
+class Ready:
+    """What was made of a scenario to check it.
+
+    Attributes
+    ----------
+    population
+        Its population.
+    own
+        Its own metrics.
+    notes
+        What is worth knowing about its availability models, as what was repaired in its traces.
+    """
+
+    population: Population
+    own: Sequence[Own]
+    notes: Sequence[str]
+
+
 def preflight(scenario: Scenario, replicate: int = 0) -> Population:
-    """Return the scenario's population, after checking that everything it names exists and fits together.
+    """Return the scenario's population, after checking it as `made_ready` does, with the same errors."""
+    return made_ready(scenario, replicate).population
+
+
+def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
+    """Return what was made of a scenario to see that everything it names exists and fits together.
 
     Raises
     ------
@@ -34,8 +62,10 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
     """
     if too_much := check_budget(scenario):
         raise ScenarioError(too_much)
-    named = [*_check_selection(scenario), *_check_learning(scenario), *check_own(scenario)]
-    mistakes = [*open_models(scenario).mistakes, *named, *check_study(scenario)]
+    own, of_own = made_metrics(scenario)
+    named = [*_check_selection(scenario), *_check_learning(scenario), *of_own]
+    opened = open_models(scenario)
+    mistakes = [*opened.mistakes, *named, *check_study(scenario, own)]
     try:
         population = build_population(scenario, replicate)
     except ScenarioError as error:
@@ -46,18 +76,13 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
         mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
     mistakes = mistakes or [
-        *_check_replays(scenario, population),
+        *_check_replays(scenario, population, opened),
         *_check_theory(scenario, population),
         *_check_predicted(scenario, population),
     ]
     if mistakes:
         raise ScenarioError(mistakes)
-    return population
-
-
-def trace_notes(scenario: Scenario) -> list[str]:
-    """Say what is worth knowing about the availability models of a scenario, as what was repaired in its traces."""
-    return open_models(scenario).notes
+    return Ready(population, own, opened.notes)
 
 
 def _check_selection(scenario: Scenario) -> list[Mistake]:
@@ -124,25 +149,20 @@ def _privacy_notes(scenario: Scenario, population: Population) -> list[str]:
     return [f"privacy: {each}" for each in caveats(scenario, population)]
 
 
-def _check_replays(scenario: Scenario, population: Population) -> list[Mistake]:
+def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> list[Mistake]:
     """Find the groups whose trace has nobody available while the run lasts, in any of their time zones."""
-    if all(group.availability.kind != "trace" for group in scenario.population):
-        return []
-    found, duration = cells(scenario, population), scenario.stop.duration
-    replays = [
-        (name, model.enterable(place, math.inf if duration is None else duration), model)
-        for model, place, (name, _) in zip(found.models, found.places, found.names, strict=True)
-        if isinstance(model, RecordedAvailability)
-    ]
+    duration, mistakes = scenario.stop.duration, []
     within = "after the run begins" if duration is None else f"in the {format_duration(duration)} of the run"
-    mistakes = []
-    for index, name in enumerate(population.group_names):
-        own = [(enterable, model) for group, enterable, model in replays if group == name]
-        if own and not any(enterable for enterable, _ in own):
-            count = len(own[0][1].pattern.names)
+    group, zone, _ = residence(population)
+    for index, model in opened.models.items():
+        if not isinstance(model, RecordedAvailability):
+            continue
+        places = [Place(scenario.start, ZoneInfo(population.zone_names[each])) for each in zone[group == index]]
+        if not any(model.enterable(place, math.inf if duration is None else duration) for place in places):
             message = (
-                f"none of the {count:,} devices of the trace is available {within}, so that nobody can be selected; "
-                "`since` and `until` say which part of the trace is used, `repeat` and `start` when it is"
+                f"none of the {len(model.pattern.names):,} devices of the trace is available {within}, so that nobody "
+                "can be selected; `since` and `until` say which part of the trace is used, `repeat` and `start` when "
+                "it is"
             )
             mistakes.append(scenario.mistake(("population", index, "availability"), message))
     return mistakes

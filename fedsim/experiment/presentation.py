@@ -11,32 +11,40 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fedsim.analysis.tally import Watch
+from fedsim.log import Fingerprint, Recorded
 from fedsim.population import Population
+from fedsim.scenario import Scenario
 
 if TYPE_CHECKING:
     from fedsim.report.gathered import Gatherer
 
 
 class Watching:
-    """Gathers what the page shows of the participations of a run while they are measured.
+    """Gathers what the page shows of the participations of a run, and hashes them, while they are measured.
 
     Attributes
     ----------
-    gatherer
-        What has gathered it; None before anything is measured.
+    gatherer, fingerprint
+        What has gathered and hashed them.
     """
 
-    def __init__(self, population: Population) -> None:
-        self._population = population
+    def __init__(self, scenario: Scenario, population: Population, log: Recorded) -> None:
+        self._scenario, self._population, self._log = scenario, population, log
+        self.fingerprint = Fingerprint(log.participations.lazy().collect_schema())
         self.gatherer: Gatherer | None = None
 
     def begin(self, transitions: pl.DataFrame | None) -> Watch:
         """Return what is given the participations; `transitions` are of the clients whose sessions the page shows."""
-        from fedsim.report.gathered import gatherer_of
+        from fedsim.report.gathered import Asked, gatherer_of
 
-        chosen = [] if transitions is None else transitions["client"].unique().to_list()
-        self.gatherer = gatherer_of(self._population, chosen)
-        return self.gatherer.add
+        asked = Asked.of(self._scenario, transitions, self._log.rounds, self._log.ended_s)
+        gatherer = self.gatherer = gatherer_of(self._population, asked)
+
+        def watch(part: pl.DataFrame) -> None:
+            gatherer.add(part)
+            self.fingerprint.add(part)
+
+        return watch
 
 
 def write_report(

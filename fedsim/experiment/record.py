@@ -1,17 +1,18 @@
 """Runs a scenario into a run directory: its log is written while it runs, and an interrupted run can be resumed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fedsim.analysis.metrics.own import Own
 from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
 from fedsim.common.files import remove, write_text
 from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.locked import sole_writer
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, open_finished
-from fedsim.experiment.preflight import notes_of, preflight
+from fedsim.experiment.preflight import Ready, made_ready, notes_of
 from fedsim.experiment.presentation import Watching, write_report
 from fedsim.experiment.run import evaluate, telling
 from fedsim.experiment.run_directory import (
@@ -22,7 +23,6 @@ from fedsim.experiment.run_directory import (
     write_run,
 )
 from fedsim.log.journal import STATE, TABLES, Journal, stored_log
-from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
 
@@ -40,11 +40,14 @@ class Recording:
         Where it is, and its report.
     metrics
         Figures by name.
+    own
+        The scenario's own metrics; None where they were not made.
     """
 
     directory: Path
     page: Path
     metrics: dict[str, float]
+    own: Sequence[Own] | None = field(default=None, compare=False)
 
 
 def record(
@@ -89,16 +92,16 @@ def record(
         metrics = open_finished(directory).metrics
         tell(f"{directory} is complete: there is nothing left to do")
         return Recording(directory, directory / "report.html", metrics)
-    population = preflight(scenario)
-    for note in notes_of(scenario, population):
+    ready = made_ready(scenario)
+    for note in [*ready.notes, *notes_of(scenario, ready.population)]:
         tell(f"note: {note}")
     with sole_writer(directory, "run"):
-        return _record(scenario, population, directory, provenance, resume, report, tell)
+        return _record(scenario, ready, directory, provenance, resume, report, tell)
 
 
 def _record(
     scenario: Scenario,
-    population: Population,
+    ready: Ready,
     directory: Path,
     provenance: Provenance,
     resume: bool,
@@ -109,7 +112,7 @@ def _record(
     again = _command_to_go_on(directory, provenance)
     if resume and _found_complete(directory, scenario):  # but for its report
         with _saying_how_to_go_on(again):
-            return _report(directory, scenario, report, tell)
+            return _report(directory, scenario, ready, report, tell)
     if resume and (unfinished / _BEGUN).exists():
         check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
         if not (unfinished / STATE).exists():
@@ -122,7 +125,7 @@ def _record(
         if journal.state is not None:
             tell(f"going on at round {int(journal.state['number']):,}")
         try:
-            ended_s = simulate_into(journal, scenario, population, 0, telling(scenario, report))
+            ended_s = simulate_into(journal, scenario, ready.population, 0, telling(scenario, report))
         except StalledError:
             remove(unfinished)  # it would stall there again
             raise
@@ -132,12 +135,14 @@ def _record(
         ended_s = journal.ended_s
         journal.check_tables(directory)
     with _saying_how_to_go_on(again):
-        watching = Watching(population)
-        outcome = evaluate(scenario, population, stored_log(directory, ended_s), 0, report, watching.begin)
+        log = stored_log(directory, ended_s)
+        watching = Watching(scenario, ready.population, log)
+        outcome = evaluate(scenario, ready.population, log, 0, report, watching.begin, ready.own)
         origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
-        write_run(directory, outcome, origin, there=TABLES)
+        known = {"participations": watching.fingerprint.hexdigest()}
+        write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)
         del outcome  # the page is drawn from the directory
-        return _report(directory, scenario, report, tell, watching)
+        return _report(directory, scenario, ready, report, tell, watching)
 
 
 def _command_to_go_on(directory: Path, provenance: Provenance) -> str:
@@ -160,7 +165,7 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
 
 
 def _report(
-    directory: Path, scenario: Scenario, report: Report, tell: Tell, watching: Watching | None = None
+    directory: Path, scenario: Scenario, ready: Ready, report: Report, tell: Tell, watching: Watching | None = None
 ) -> Recording:
     report("drawing the report", 0.0)
     page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell, watching=watching)
@@ -168,7 +173,7 @@ def _report(
         remove(leftover)  # of a run that was killed
     remove(directory / UNFINISHED)
     report("drawing the report", 1.0)
-    return Recording(directory, page, read_figures(directory / METRICS))
+    return Recording(directory, page, read_figures(directory / METRICS), ready.own)
 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:

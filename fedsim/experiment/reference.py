@@ -6,14 +6,12 @@ has the sessions of the run itself, begun and ended at the same instants with th
 client drawn uniformly among those who are in none: who takes part has nothing to do with how long it takes.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.keyed import Purpose, Stream, stream
-from fedsim.common.row_groups import slices
+from fedsim.common.keyed import Stream
 from fedsim.log import Recorded
 from fedsim.log.spill import Spill
 from fedsim.population import Population
@@ -22,7 +20,6 @@ from fedsim.scenario.server import BufferedServer, Selection
 from fedsim.simulation import simulate_into
 
 _ATTEMPTS = 32
-_OF_SESSIONS = ("round", "position", "selected_s", "ended_s", "outcome", "staleness")
 
 
 def unbiased(
@@ -37,14 +34,11 @@ def unbiased(
     log
         What came of it.
     spill
-        Where the twin's log is kept; in memory by default.
+        Where the twin's log is kept; in memory by default. Of a buffered server the sessions are there already, given
+        to `UniformClients`.
     """
     spill = spill or Spill()
     if isinstance(scenario.server, BufferedServer):
-        draws = stream(scenario.seed, replicate, Purpose.REFERENCE)
-        sessions = slices(log.participations, *_OF_SESSIONS)
-        for part in uniform_clients(sessions, len(population), draws):
-            spill.add(log.rounds.clear(), part)
         return log.rounds, spill.tables()[1]
     # A group is chosen whole in the twin too: choosing clients one by one would also change the noise of training.
     own = scenario.server.selection
@@ -62,21 +56,25 @@ def unbiased(
     return spill.tables()
 
 
-def uniform_clients(participations: Iterable[pl.DataFrame], clients: int, draws: Stream) -> Iterator[pl.DataFrame]:
-    """Yield the same sessions, each of a client drawn uniformly among those who are in none when it begins.
+class UniformClients:
+    """Gives sessions to clients drawn uniformly among those who are in none when they begin.
 
     Parameters
     ----------
-    participations
-        In the order of selection, some rows at a time.
     clients
         N, at least as many as there are sessions at a time.
     draws
         Keyed by the row and the attempt.
     """
-    free_s, row = [-np.inf] * clients, 0
-    for part in participations:
-        drawn = (draws.uniforms(np.arange(row, row + len(part)), 0) * clients).astype(np.int64).tolist()
+
+    def __init__(self, clients: int, draws: Stream) -> None:
+        self._free_s, self._row, self._draws = [-np.inf] * clients, 0, draws
+
+    def given(self, part: pl.DataFrame) -> pl.DataFrame:
+        """Return the next sessions, in the order of selection, with other clients."""
+        free_s, draws, clients = self._free_s, self._draws, len(self._free_s)
+        rows = np.arange(self._row, self._row + len(part))
+        drawn = (draws.uniforms(rows, 0) * clients).astype(np.int64).tolist()
         begun_s, ended_s = (part[name].to_list() for name in ("selected_s", "ended_s"))
         for place, (client, now_s, until_s) in enumerate(zip(drawn, begun_s, ended_s, strict=True)):
             attempt, chosen = 0, client
@@ -84,9 +82,9 @@ def uniform_clients(participations: Iterable[pl.DataFrame], clients: int, draws:
                 attempt += 1
                 if attempt == _ATTEMPTS:
                     idle = np.flatnonzero(np.array(free_s) <= now_s)
-                    chosen = int(idle[int(draws.uniforms(row, attempt)[0] * len(idle))])
+                    chosen = int(idle[int(draws.uniforms(self._row, attempt)[0] * len(idle))])
                 else:
-                    chosen = int(draws.uniforms(row, attempt)[0] * clients)
+                    chosen = int(draws.uniforms(self._row, attempt)[0] * clients)
             free_s[chosen], drawn[place] = until_s, chosen
-            row += 1
-        yield part.with_columns(client=pl.Series(drawn, dtype=pl.Int64))
+            self._row += 1
+        return part.with_columns(client=pl.Series(drawn, dtype=pl.Int32))

@@ -2,14 +2,15 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import polars as pl
 
 from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics import measure, tally_of
-from fedsim.analysis.metrics.own import own_metrics
+from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.analysis.metrics.view import Setting
 from fedsim.analysis.participation import clients_table
 from fedsim.analysis.tally import Watch
@@ -17,7 +18,7 @@ from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
 from fedsim.experiment.outcome import Outcome
-from fedsim.experiment.preflight import preflight
+from fedsim.experiment.preflight import made_ready
 from fedsim.experiment.result import Result
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
@@ -72,10 +73,10 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
         If a problem or an optimizer fails.
     """
     scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
-    population = preflight(scenario, replicate)
+    ready = made_ready(scenario, replicate)
     check_log(scenario)
-    log = simulate_log(scenario, population, replicate, telling(scenario, report))
-    return Result(**vars(evaluate(scenario, population, log, replicate, report)))
+    log = simulate_log(scenario, ready.population, replicate, telling(scenario, report))
+    return Result(**vars(evaluate(scenario, ready.population, log, replicate, report, own=ready.own)))
 
 
 def telling(scenario: Scenario, report: Report) -> Progress:
@@ -110,29 +111,39 @@ def evaluate(
     replicate: int = 0,
     report: Report = silent,
     watched_by: Callable[[pl.DataFrame | None], Watch] | None = None,
+    own: Sequence[Own] | None = None,
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
     Parameters and errors are those of `simulate`; the participations are read some rows at a time. `watched_by` is told
-    the transitions, if the scenario chooses devices whose are recorded, and returns what is given each of these parts.
+    the transitions, if the scenario chooses devices whose are recorded, and returns what is given each of these parts;
+    `own` are the scenario's own metrics, if they are made already.
     """
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     chosen = scenario.records.transitions
     transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate) if chosen else None
     setting = setting_of(scenario, population)
-    tallies = tally_of(log, setting, None if watched_by is None else watched_by(transitions))
-    clients = clients_table(population, tallies.run.counts, pi, method)
-    available = available_time(scenario, population, log.ended_s, replicate)
-    metrics = measure(log, clients, setting, tallies, own_metrics(scenario), available)
-    study = scenario.theory.convergence
-    convergence = None if study is None else convergence_table(scenario, population, study)
-    learning = None
-    if scenario.learning is not None:
-        from fedsim.experiment.training import train
+    own = made_metrics(scenario)[0] if own is None else own
+    watches = [] if watched_by is None else [watched_by(transitions)]
+    with ExitStack() as opened:
+        training = None
+        if scenario.learning is not None:
+            from fedsim.experiment.training import Training
 
-        learning, of_learning = train(scenario, scenario.learning, population, log, replicate, report, pi)
-        metrics |= of_learning
+            training = opened.enter_context(Training(scenario, scenario.learning, population, log, replicate))
+            watches.append(training.watch)
+        tallies = tally_of(log, setting, watches)
+        clients = clients_table(population, tallies.run.counts, pi, method)
+        available = available_time(scenario, population, log.ended_s, replicate)
+        metrics = measure(log, clients, setting, tallies, own, available)
+        study = scenario.theory.convergence
+        convergence = None if study is None else convergence_table(scenario, population, study)
+        learning = None
+        if training is not None:
+            reported = tallies.run.reported
+            learning, of_learning = training.train(report, reported / max(1, reported.sum()), pi)
+            metrics |= of_learning
     return Outcome(
         scenario=scenario,
         replicate=replicate,

@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from fedsim._version import __version__
-from fedsim.analysis.metrics.own import own_metrics
+from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
 from fedsim.common.files import hash_of, name_of_file, portable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
@@ -67,7 +68,15 @@ class Provenance:
         return [*override_options(self.overrides, self.seed), *self.permissions.words]
 
 
-def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: Collection[str] = ()) -> None:
+def write_run(
+    folder: Path,
+    outcome: Outcome,
+    provenance: Provenance,
+    *,
+    there: Collection[str] = (),
+    known: Mapping[str, str] = MappingProxyType({}),
+    own: Sequence[Own] | None = None,
+) -> None:
     """Write tables, metrics, and last the manifest, which says that all is there.
 
     Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none.
@@ -80,6 +89,10 @@ def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: 
         What came of the run, and how it came about.
     there
         Names of the tables whose files are there already.
+    known
+        Fingerprints of tables by their names, as far as they are known.
+    own
+        The scenario's own metrics, if they are made already.
 
     Raises
     ------
@@ -92,7 +105,8 @@ def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: 
             write_table(folder / f"{name}.parquet", table)
     figures = as_json(finite(metrics))
     write_text(folder / METRICS, figures)
-    own = [vars(metric) for each in own_metrics(scenario) for metric in each.metrics]
+    own = made_metrics(scenario)[0] if own is None else own
+    described = [vars(metric) for each in own for metric in each.metrics]
     manifest = {
         "name": scenario.name,
         "scenario_file": provenance.file,
@@ -101,9 +115,9 @@ def write_run(folder: Path, outcome: Outcome, provenance: Provenance, *, there: 
         "seed": scenario.seed,
         "status": "complete",
         "platform": platform.platform(),
-        "verdict": [judgement.as_dict() for judgement in judge(scenario, [metrics])],
-        **({"own_metrics": own} if own else {}),
-        "fingerprints": {name: fingerprint(table) for name, table in named.items()},
+        "verdict": [judgement.as_dict() for judgement in judge(scenario, [metrics], own)],
+        **({"own_metrics": described} if described else {}),
+        "fingerprints": {name: known.get(name) or fingerprint(table) for name, table in named.items()},
         "command": provenance.command(),
         "wall_time_s": provenance.wall_time_s,
         "simulated_s": outcome.simulated_s,

@@ -3,22 +3,53 @@
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats
-from fedsim.common.pairwise import total
-from fedsim.common.row_groups import slices
+from fedsim.common.arrays import Floats, Ints
 
 _HOUR_S = 3600.0
 
 
-def to_target(learning: pl.DataFrame, participations: pl.DataFrame | pl.LazyFrame, target: float) -> dict[str, float]:
+class Spent:
+    """Adds up the time that devices spend in sessions by the end of each round, part by part of the participations.
+
+    Parameters
+    ----------
+    closed_s
+        (T,) when each round closed, in ascending order.
+    """
+
+    def __init__(self, closed_s: Floats) -> None:
+        self._edges = np.concatenate([[0.0], closed_s])
+        self._parts: Floats = np.zeros(len(closed_s) + 1)
+        self._whole: Ints = np.zeros(len(closed_s) + 2, dtype=np.int64)
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the next sessions: columns ``selected_s`` and ``ended_s``."""
+        begun_s, ended_s = part["selected_s"].to_numpy(), part["ended_s"].to_numpy()
+        last = len(self._parts) - 1
+        first, end = (np.searchsorted(self._edges[1:], each) for each in (begun_s, ended_s))
+        within, across = ended_s - begun_s, first < end
+        within[across] = self._edges[first[across] + 1] - begun_s[across]
+        self._parts += np.bincount(first, within, last + 1)
+        self._parts += np.bincount(end[across], ended_s[across] - self._edges[end[across]], last + 1)
+        np.add.at(self._whole, first[across] + 1, 1)
+        np.add.at(self._whole, end[across], -1)
+
+    def until(self, closed_s: float) -> float:
+        """Return the seconds that were spent until a round closed, whatever became of the sessions."""
+        whole = np.cumsum(self._whole)[: len(self._edges) - 1] * np.diff(self._edges)
+        row = int(np.searchsorted(self._edges[1:], closed_s)) + 1
+        return float((self._parts[:row] + whole[:row]).sum())
+
+
+def to_target(learning: pl.DataFrame, spent: Spent, target: float) -> dict[str, float]:
     """Return when each optimizer's loss was first seen at or below a target.
 
     Parameters
     ----------
     learning
         The learning table; its evaluated rounds are looked at, the initial model is not.
-    participations
-        The sessions of the run, columns ``selected_s`` and ``ended_s``; read some rows at a time.
+    spent
+        What was added up of the sessions of the run.
     target
         The loss.
 
@@ -28,22 +59,16 @@ def to_target(learning: pl.DataFrame, participations: pl.DataFrame | pl.LazyFram
     ``learning.NAME.device_hours_to_target``: time that devices had spent in sessions by then, whatever became of them.
     NaN where the loss was never so low.
     """
-    sessions = participations.lazy().select(pl.len()).collect().item()
     figures: dict[str, float] = {}
     for name in learning["optimizer"].unique(maintain_order=True):
         reached = learning.filter((pl.col("optimizer") == name) & (pl.col("round") >= 0) & (pl.col("loss") <= target))
-        closed_s = float(reached["closed_s"][0]) if len(reached) else float("nan")
-        spent_s = total((_until(closed_s, part) for part in slices(participations, "selected_s", "ended_s")), sessions)
-        figures |= {
-            f"learning.{name}.time_to_target": closed_s,
-            f"learning.{name}.rounds_to_target": float(reached["round"][0] + 1) if len(reached) else float("nan"),
-            f"learning.{name}.device_hours_to_target": spent_s / _HOUR_S,
-        }
+        found = dict.fromkeys(("time", "rounds", "device_hours"), float("nan"))
+        if len(reached):
+            closed_s = float(reached["closed_s"][0])
+            found = {
+                "time": closed_s,
+                "rounds": float(reached["round"][0] + 1),
+                "device_hours": spent.until(closed_s) / _HOUR_S,
+            }
+        figures |= {f"learning.{name}.{figure}_to_target": value for figure, value in found.items()}
     return figures
-
-
-def _until(closed_s: float, sessions: pl.DataFrame) -> Floats:
-    """Return how much of the time of each session was before an instant."""
-    begun_s, ended_s = sessions["selected_s"].to_numpy(), sessions["ended_s"].to_numpy()
-    spent_s: Floats = np.clip(np.minimum(ended_s, closed_s) - begun_s, 0.0, None)
-    return spent_s

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,8 @@ from fedsim.common import row_groups
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report
-from fedsim.experiment.reference import unbiased
-from fedsim.experiment.targets import to_target
+from fedsim.experiment.reference import UniformClients, unbiased
+from fedsim.experiment.targets import Spent, to_target
 from fedsim.learning import (
     Course,
     LearningError,
@@ -23,10 +24,10 @@ from fedsim.learning import (
     biases,
     build_optimizer,
     build_problem,
-    frequencies,
     replay_together,
     summarise,
 )
+from fedsim.learning.cohorts import Reading
 from fedsim.learning.expected import expected
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
@@ -43,16 +44,8 @@ from fedsim.theory.available_prediction import available_participation
 REFERENCE_SUFFIX = "_uniform"
 
 
-def train(
-    scenario: Scenario,
-    learning: Learning,
-    population: Population,
-    log: Recorded,
-    replicate: int,
-    report: Report,
-    pi: Floats | None = None,
-) -> tuple[pl.DataFrame, dict[str, float]]:
-    """Return the learning table of a run and its metrics.
+class Training:
+    """Trains the optimizers of a scenario over the log of its run, after it has looked at the participations once.
 
     With ``reference: uniform`` the first optimizer is also trained on a twin run: the same devices, chosen uniformly
     (whole groups, where the scenario selects groups) without any cool-down. Its rows carry the optimizer's name with
@@ -62,95 +55,124 @@ def train(
     ----------
     scenario, learning, population, log, replicate
         What was run, and what came of it.
-    report
-        Told what is being done, and how much of it is done.
-    pi
-        The participation that theory predicts, where it applies.
-
-    Raises
-    ------
-    LearningError
-        If a problem or an optimizer fails.
     """
-    with Spill(row_groups.ROWS) as spill:
-        return _train(scenario, learning, population, log, replicate, report, pi, spill)
 
+    def __init__(
+        self, scenario: Scenario, learning: Learning, population: Population, log: Recorded, replicate: int
+    ) -> None:
+        self._scenario, self._learning, self._population = scenario, learning, population
+        self._log, self._replicate, self._spill = log, replicate, Spill(row_groups.ROWS)
+        buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
+        self._reading = Reading(log.rounds, len(population), buffer)
+        asked = learning.target_loss is not None or learning.target_above_optimum is not None
+        self._spent = Spent(log.rounds["closed_s"].to_numpy()) if asked else None
+        draws = stream(scenario.seed, replicate, Purpose.REFERENCE)
+        twin = learning.reference == "uniform" and buffer is not None
+        self._twin = UniformClients(len(population), draws) if twin else None
 
-def _train(
-    scenario: Scenario,
-    learning: Learning,
-    population: Population,
-    log: Recorded,
-    replicate: int,
-    report: Report,
-    pi: Floats | None,
-    spill: Spill,
-) -> tuple[pl.DataFrame, dict[str, float]]:
-    """Do what `train` says; the log of the twin is kept in a spill."""
-    problem = build_problem(
-        learning.problem.kind,
-        learning.problem.options,
-        clients=len(population),
-        seed=scenario.seed,
-        folder=scenario.folder,
-    )
-    work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
-    draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
-    frequency = frequencies(log.participations, len(population))
-    foreseen = cache(partial(available_participation, scenario, population, log.rounds, replicate))
-    plain = {choice.label: _build(choice, pi, frequency, foreseen) for choice in learning.optimizers}
-    own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
-    buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
-    lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
-    courses = [Course(log.rounds, log.participations, own, draws, buffer, lengths)]
-    reference = None
-    if learning.reference == "uniform":
-        first = learning.optimizers[0]
-        reference = first.label + REFERENCE_SUFFIX
-        even = np.full(len(population), 1.0 / len(population))
-        twin = unbiased(scenario, population, log, replicate, spill)
-        length = {reference: lengths[first.label]} if first.label in lengths else {}
-        twins = {reference: _build(first, even, even, lambda: even)}
-        courses.append(Course(*twin, twins, draws, buffer, length))
-    if learning.loss_parts:
-        quiet = {name + suffix: length for name, length in lengths.items() for suffix in (_QUIET, _EXPECTED)}
-        quieter_ones = _quieter(scenario, learning, plain, work, frequency)
-        courses.append(replace(courses[0], optimizers=quieter_ones, step_sizes=quiet))
-    longest = max(len(course.rounds) for course in courses)
+    def __enter__(self) -> Self:
+        self._spill.__enter__()
+        return self
 
-    def progress(done: int) -> None:
-        if done % 64 == 0 or done == longest:
-            report("training", done / longest)
+    def __exit__(self, *_: object) -> None:
+        self._spill.__exit__()
 
-    trained = replay_together(
-        courses,
-        work,
-        evaluate_every=learning.evaluate_every,
-        progress=progress,
-        announce=lambda what: report(what, 0.0),
-    )
-    quieter = trained.pop() if learning.loss_parts else None
-    table = pl.concat([part.table for part in trained])
-    metrics = summarise(table)
-    if quieter is not None:
-        metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
-    metrics |= _excess("loss", metrics, own, reference)
-    for part in trained:
-        metrics |= _of_models(problem, part)
-    metrics |= _excess("average_loss", metrics, own, reference)
-    if (target := _target(problem, learning)) is not None:
-        metrics |= to_target(trained[0].table, log.participations, target)
-    end = max(0, len(log.rounds) - 1)
-    last = {name: length(end) for name, length in lengths.items()}
-    known, alpha = frequency if pi is None else pi, work.step_size(end)
-    metrics |= biases(
-        problem, own, trained[0].ends, known, local_steps=work.steps, step_size=alpha, own_step_sizes=last
-    )
-    if learning.target_above_optimum is not None and isinstance(problem, Solvable):
-        optimum = problem.solve()
-        for name, found in trained[0].ends.items():
-            metrics[f"learning.{name}.bias"] = float(np.linalg.norm(found.average - optimum))
-    return table, metrics
+    def watch(self, part: pl.DataFrame) -> None:
+        """Take the next participations of the log."""
+        self._reading.add(part)
+        if self._spent is not None:
+            self._spent.add(part)
+        if self._twin is not None:
+            self._spill.add(self._log.rounds.clear(), self._twin.given(part))
+
+    def train(self, report: Report, frequency: Floats, pi: Floats | None) -> tuple[pl.DataFrame, dict[str, float]]:
+        """Return the learning table of the run and its metrics, after all participations were taken.
+
+        Parameters
+        ----------
+        report
+            Told what is being done, and how much of it is done.
+        frequency
+            (N,) each client's share of the reports.
+        pi
+            The participation that theory predicts, where it applies.
+
+        Raises
+        ------
+        LearningError
+            If a problem or an optimizer fails.
+        """
+        scenario, learning, population = self._scenario, self._learning, self._population
+        log, replicate = self._log, self._replicate
+        problem = build_problem(
+            learning.problem.kind,
+            learning.problem.options,
+            clients=len(population),
+            seed=scenario.seed,
+            folder=scenario.folder,
+        )
+        work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
+        draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
+        foreseen = cache(partial(available_participation, scenario, population, log.rounds, replicate))
+        plain = {choice.label: _build(choice, pi, frequency, foreseen) for choice in learning.optimizers}
+        own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
+        buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
+        lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
+        cohorts = self._reading.cohorts(log.participations)
+        courses = [Course(log.rounds, log.participations, own, draws, buffer, lengths, cohorts)]
+        reference = None
+        if learning.reference == "uniform":
+            reference = learning.optimizers[0].label + REFERENCE_SUFFIX
+            courses.append(self._reference(reference, courses[0]))
+        if learning.loss_parts:
+            quiet = {name + suffix: length for name, length in lengths.items() for suffix in (_QUIET, _EXPECTED)}
+            quieter_ones = _quieter(scenario, learning, plain, work, frequency)
+            courses.append(replace(courses[0], optimizers=quieter_ones, step_sizes=quiet))
+        longest = max(len(course.rounds) for course in courses)
+
+        def progress(done: int) -> None:
+            if done % 64 == 0 or done == longest:
+                report("training", done / longest)
+
+        trained = replay_together(
+            courses,
+            work,
+            evaluate_every=learning.evaluate_every,
+            progress=progress,
+            announce=lambda what: report(what, 0.0),
+        )
+        quieter = trained.pop() if learning.loss_parts else None
+        table = pl.concat([part.table for part in trained])
+        metrics = summarise(table)
+        if quieter is not None:
+            metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
+        metrics |= _excess("loss", metrics, own, reference)
+        for part in trained:
+            metrics |= _of_models(problem, part)
+        metrics |= _excess("average_loss", metrics, own, reference)
+        if (target := _target(problem, learning)) is not None:
+            assert self._spent is not None
+            metrics |= to_target(trained[0].table, self._spent, target)
+        end = max(0, len(log.rounds) - 1)
+        last = {name: length(end) for name, length in lengths.items()}
+        known, alpha = frequency if pi is None else pi, work.step_size(end)
+        metrics |= biases(
+            problem, own, trained[0].ends, known, local_steps=work.steps, step_size=alpha, own_step_sizes=last
+        )
+        if learning.target_above_optimum is not None and isinstance(problem, Solvable):
+            optimum = problem.solve()
+            for name, found in trained[0].ends.items():
+                metrics[f"learning.{name}.bias"] = float(np.linalg.norm(found.average - optimum))
+        return table, metrics
+
+    def _reference(self, name: str, own: Course) -> Course:
+        """Return the course over the twin of a run, for the first optimizer under this name."""
+        first, clients = self._learning.optimizers[0], len(self._population)
+        even = np.full(clients, 1.0 / clients)
+        rounds, participations = unbiased(self._scenario, self._population, self._log, self._replicate, self._spill)
+        lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
+        optimizers = {name: _build(first, even, even, lambda: even)}
+        return Course(rounds, participations, optimizers, own.draws, own.buffer, lengths)
 
 
 def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise | None:

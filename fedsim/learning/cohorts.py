@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -58,14 +58,13 @@ class Cohorts:
     needed: NDArray[np.intp] | None
     _source: "_Source"
 
-    @classmethod
+    @staticmethod
     def read(
-        cls,
         rounds: pl.DataFrame,
         participations: pl.DataFrame | pl.LazyFrame,
         clients: int,
         buffer: int | None = None,
-    ) -> Self:
+    ) -> "Cohorts":
         """Take what training needs from the log's tables.
 
         Parameters
@@ -85,23 +84,12 @@ class Cohorts:
             When the log has a client that the problem has not, participations of a round that it has not, or a
             staleness below 0.
         """
-        ordered = rounds.select("round", "closed_s").sort("round")
-        numbers = ordered["round"].to_numpy().astype(np.int64)
-        source = _Source.of(participations, numbers, buffer)
-        counts, seen = np.zeros(len(numbers), dtype=np.int64), np.zeros(clients, dtype=np.bool_)
-        needed = None if buffer is None else np.full(len(numbers), -1, dtype=np.intp)
-        for part, _ in source.parts():
-            client, step = part["client"].to_numpy().astype(np.int64), part["step"].to_numpy()
-            if len(strangers := client[(client < 0) | (client >= clients)]):
-                raise LearningError(
-                    f"client {strangers[0]} of the log is not in the problem, which has {clients} clients"
-                )
-            seen[client] = True
-            np.add.at(counts, step, 1)
-            if needed is not None:
-                np.maximum.at(needed, part["begun"].to_numpy(), step)
-        closed_s = ordered["closed_s"].to_numpy().astype(np.float64)
-        return cls(numbers, closed_s, counts, int(np.count_nonzero(seen)), needed, source)
+        if not _in_order(participations):
+            participations = participations.lazy().select(_columns(buffered=buffer is not None)).sort("round").collect()
+        reading = Reading(rounds, clients, buffer)
+        for part in slices(participations, *_columns(buffered=buffer is not None)):
+            reading.add(part)
+        return reading.cohorts(participations)
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -155,6 +143,75 @@ class Cohorts:
         return int(np.cumsum(change).max(initial=0))
 
 
+class Reading:
+    """What training has to know of a log before it begins, found part by part of the participations in their order.
+
+    Parameters
+    ----------
+    rounds, clients, buffer
+        As in `Cohorts.read`, and so are the errors.
+    """
+
+    def __init__(self, rounds: pl.DataFrame, clients: int, buffer: int | None) -> None:
+        ordered = rounds.select("round", "closed_s").sort("round")
+        self._numbers = ordered["round"].to_numpy().astype(np.int64)
+        self._closed_s = ordered["closed_s"].to_numpy().astype(np.float64)
+        self._buffer, self._strangers = buffer, Counter[int]()
+        self._counts, self._seen = np.zeros(len(self._numbers), dtype=np.int64), np.zeros(clients, dtype=np.bool_)
+        self._needed = None if buffer is None else np.full(len(self._numbers), -1, dtype=np.intp)
+        self._waiting: list[pl.DataFrame] = []
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the next participations."""
+        reported = _reported(part)
+        if self._buffer is None:
+            np.add.at(self._counts, _rows(reported["round"], self._numbers), 1)
+            self._see(reported["client"])
+            return
+        if len(early := reported.filter(pl.col("staleness") < 0)):
+            raise LearningError(
+                f"round {early['round'][0]} has a report of staleness {early['staleness'][0]}; expected at least 0"
+            )
+        step, known = _steps(reported, self._numbers)
+        np.add.at(self._counts, step[known], 1)
+        unknown = reported.filter(pl.Series(~known)).select(pl.col("round", "staleness").cast(pl.Int64))
+        self._strangers.update((unknown["round"] + unknown["staleness"]).drop_nulls().to_list())
+        found = reported.select("client", "round", step=pl.Series(step)).filter(pl.Series(known))
+        self._waiting.append(found)
+        # Whether a step is made is known when all participations of the rounds before it are read.
+        self._settle(int(np.searchsorted(self._numbers, part["round"][-1])))
+
+    def _settle(self, until: int) -> None:
+        waiting = pl.concat(self._waiting)
+        self._waiting = [waiting.filter(pl.col("step") >= until)]
+        settled = waiting.filter(pl.col("step") < until)
+        counted = settled.filter(pl.Series(self._counts[settled["step"].to_numpy()] == self._buffer))
+        self._see(counted["client"])
+        if self._needed is not None:
+            np.maximum.at(self._needed, _rows(counted["round"], self._numbers), counted["step"].to_numpy())
+
+    def _see(self, clients: pl.Series) -> None:
+        client = clients.to_numpy().astype(np.int64)
+        if len(strangers := client[(client < 0) | (client >= len(self._seen))]):
+            message = f"client {strangers[0]} of the log is not in the problem, which has {len(self._seen)} clients"
+            raise LearningError(message)
+        self._seen[client] = True
+
+    def cohorts(self, participations: pl.DataFrame | pl.LazyFrame) -> Cohorts:
+        """Return whose reports count, after all participations of this table were taken."""
+        counts, full = self._counts, None
+        if self._buffer is not None:
+            if absent := [step for step, count in self._strangers.items() if count == self._buffer]:
+                raise _absent(min(absent))
+            if self._waiting:
+                self._settle(len(self._numbers))
+            full = counts == self._buffer
+            counts = np.where(full, counts, 0)
+        source = _Source(participations, self._numbers, full)
+        participants = int(np.count_nonzero(self._seen))
+        return Cohorts(self._numbers, self._closed_s, counts, participants, self._needed, source)
+
+
 @dataclass(frozen=True)
 class _Source:
     """The participations of a log, and which of them count.
@@ -172,13 +229,6 @@ class _Source:
     participations: pl.DataFrame | pl.LazyFrame
     numbers: Ints
     full: Bools | None
-
-    @classmethod
-    def of(cls, participations: pl.DataFrame | pl.LazyFrame, numbers: Ints, buffer: int | None) -> Self:
-        if not _in_order(participations):
-            participations = participations.lazy().select(_columns(buffered=buffer is not None)).sort("round").collect()
-        full = None if buffer is None else _full(participations, numbers, buffer)
-        return cls(participations, numbers, full)
 
     def parts(self) -> Iterator[tuple[pl.DataFrame, int]]:
         """Yield the reports that count as they stand in the log, a slice of it at a time.
@@ -244,29 +294,9 @@ def _in_order(participations: pl.DataFrame | pl.LazyFrame) -> bool:
     return True
 
 
-def _full(participations: pl.DataFrame | pl.LazyFrame, numbers: Ints, buffer: int) -> Bools:
-    """Return for which rows as many reports have come together as a step takes."""
-    counts, strangers = np.zeros(len(numbers), dtype=np.int64), Counter[int]()
-    for part in slices(participations, "round", "staleness", "outcome"):
-        reported = _reported(part)
-        if len(early := reported.filter(pl.col("staleness") < 0)):
-            raise LearningError(
-                f"round {early['round'][0]} has a report of staleness {early['staleness'][0]}; expected at least 0"
-            )
-        step, known = _steps(reported, numbers)
-        np.add.at(counts, step[known], 1)
-        unknown = reported.filter(pl.Series(~known))
-        strangers.update((unknown["round"] + unknown["staleness"]).drop_nulls().to_list())
-    absent = [step for step, count in strangers.items() if count == buffer]
-    if absent:
-        raise _absent(min(absent))
-    full: Bools = counts == buffer
-    return full
-
-
 def _steps(reported: pl.DataFrame, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
     """Return the row for which each report of a buffered server counts, and whether there is one."""
-    return _found((reported["round"] + reported["staleness"]).fill_null(_NEVER), numbers)
+    return _found((reported["round"].cast(pl.Int64) + reported["staleness"]).fill_null(_NEVER), numbers)
 
 
 def _found(wanted: pl.Series, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:

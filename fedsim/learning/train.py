@@ -8,7 +8,8 @@ all their rounds, for all their optimizers, train in one array expression.
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from itertools import tee
+from typing import Self, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,7 @@ from fedsim.learning.trajectory import End, Trajectory
 _SERVER = 2**63 - 1
 
 _WORTH_SAYING = 2**20
+_Coming: TypeAlias = Iterator[tuple[Reports, Ints | None]]
 
 
 def replay(
@@ -77,7 +79,7 @@ def replay(
 
     Returns
     -------
-    Columns ``round`` (Int64), ``closed_s`` (Float64, seconds since the start of the simulation),
+    Columns ``round`` (Int32), ``closed_s`` (Float64, seconds since the start of the simulation),
     ``optimizer``, and one Float64 column for each entry of the problem's evaluation: ``loss``, ``grad_norm``,
     ... A row holds the model after the server's step of its round. The rows with ``round = -1`` and
     ``closed_s = 0`` hold the initial model.
@@ -103,7 +105,8 @@ class Course:
     """A log, the optimizers to be trained over it, by name, where their minibatches come from, and the buffer's size.
 
     The buffer is None where the log is one of synchronous rounds. Of an optimizer that has a local step size of its own
-    `step_sizes` has it, by name.
+    `step_sizes` has it, by name. What training has to know of the log beforehand is found unless `cohorts` has it;
+    courses that share these and the draws read the log together.
     """
 
     rounds: pl.DataFrame
@@ -112,6 +115,7 @@ class Course:
     draws: Stream
     buffer: int | None = None
     step_sizes: Mapping[str, Schedule] = field(default_factory=dict)
+    cohorts: Cohorts | None = None
 
 
 @dataclass(frozen=True)
@@ -161,11 +165,17 @@ def replay_together(
     """
     require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
     clients = work.problem.clients
-    logs = [Cohorts.read(course.rounds, course.participations, clients, course.buffer) for course in courses]
+    logs = [
+        Cohorts.read(course.rounds, course.participations, clients, course.buffer)
+        if course.cohorts is None
+        else course.cohorts
+        for course in courses
+    ]
     _provide_memory(courses, logs, work.problem, announce)
     # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
     with np.errstate(all="ignore"):
-        replays = [_Replay.start(course, log, work) for course, log in zip(courses, logs, strict=True)]
+        coming = _coming(courses, logs, work)
+        replays = [_Replay.start(*each, work) for each in zip(courses, logs, coming, strict=True)]
         for step in range(max(map(len, logs), default=0)):
             # 1. The servers announce their cohorts; each optimizer says how its clients train.
             under_way = [each for each in replays if step < len(each.log)]
@@ -178,6 +188,16 @@ def replay_together(
             if progress is not None:
                 progress(step + 1)
         return [each.trained() for each in replays]
+
+
+def _coming(courses: Sequence[Course], logs: Sequence[Cohorts], work: LocalWork) -> list[_Coming]:
+    """Return what comes for each course, row after row; a log that several share is read once."""
+    readers: dict[tuple[int, int], list[_Coming]] = {}
+    keys = [(id(log), id(course.draws)) for course, log in zip(courses, logs, strict=True)]
+    for key, course, log in zip(keys, courses, logs, strict=True):
+        if key not in readers:
+            readers[key] = list(tee(drawn_ahead(log.in_turn(), log.rounds, work, course.draws), keys.count(key)))
+    return [readers[key].pop() for key in keys]
 
 
 def _provide_memory(
@@ -244,7 +264,7 @@ class _LearningTable:
 
     def frame(self) -> pl.DataFrame:
         """Return the table."""
-        schema = {"round": pl.Int64, "closed_s": pl.Float64, "optimizer": pl.String}
+        schema = {"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String}
         keys = pl.DataFrame(
             {"round": np.array(self._numbers), "closed_s": np.array(self._closed_s), "optimizer": self._names},
             schema=schema,
@@ -261,7 +281,7 @@ class _Replay:
     table: _LearningTable
     step_sizes: Mapping[str, Schedule]
     drawn: int
-    coming: Iterator[tuple[Reports, Ints | None]]
+    coming: _Coming
     most_kept: int = 0
     row: int = field(init=False)
     number: int = field(init=False)
@@ -269,7 +289,7 @@ class _Replay:
     minibatches: Ints | None = field(init=False)
 
     @classmethod
-    def start(cls, course: Course, log: Cohorts, work: LocalWork) -> Self:
+    def start(cls, course: Course, log: Cohorts, coming: _Coming, work: LocalWork) -> Self:
         problem = work.problem
         runs = [Trajectory.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
         table = _LearningTable(problem)
@@ -278,7 +298,6 @@ class _Replay:
             if run.diverged:
                 raise LearningError("problem: the loss of the initial model is not finite")
         drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
-        coming = drawn_ahead(log.in_turn(), log.rounds, work, course.draws)
         return cls(log, runs, table, course.step_sizes, drawn, coming)
 
     def announce(self, step: int, work: LocalWork) -> bool:

@@ -1,9 +1,10 @@
 """The conditions of a scenario, read and checked against the metrics that it can have."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.limits.grammar import Condition, ConditionError, parse_condition
 from fedsim.limits.names import UnknownMetricError, find_metric
@@ -14,8 +15,13 @@ _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d")
 
 
-def expectations(scenario: Scenario) -> list[tuple[Condition, Expectation, str]]:
+def expectations(scenario: Scenario, own: Sequence[Own] | None = None) -> list[tuple[Condition, Expectation, str]]:
     """Return the conditions of a scenario, what it says about each, and its ``FILE:LINE:COLUMN``.
+
+    Parameters
+    ----------
+    scenario, own
+        The scenario, and its own metrics, if they are made already.
 
     Raises
     ------
@@ -24,9 +30,10 @@ def expectations(scenario: Scenario) -> list[tuple[Condition, Expectation, str]]
     """
     found: list[tuple[Condition, Expectation, str]] = []
     mistakes: list[Mistake] = []
+    own = made_metrics(scenario)[0] if own is None else own
     for index, expectation in enumerate(scenario.expect):
         path: KeyPath = ("expect", index, "check")
-        condition = _condition(expectation.check, path, path[:2], scenario)
+        condition = _condition(expectation.check, path, path[:2], scenario, own)
         if isinstance(condition, Mistake):
             mistakes.append(condition)
         else:
@@ -39,45 +46,46 @@ def expectations(scenario: Scenario) -> list[tuple[Condition, Expectation, str]]
     return found
 
 
-def check_study(scenario: Scenario) -> list[Mistake]:
-    """Return what is wrong with the `expect`, `drift` and `decide` of a scenario."""
-    beside = [*_check_drift(scenario), *_check_decide(scenario)]
+def check_study(scenario: Scenario, own: Sequence[Own] | None = None) -> list[Mistake]:
+    """Return what is wrong with the `expect`, `drift` and `decide` of a scenario; `own` is as in `expectations`."""
+    own = made_metrics(scenario)[0] if own is None else own
+    beside = [*_check_drift(scenario, own), *_check_decide(scenario, own)]
     try:
-        expectations(scenario)
+        expectations(scenario, own)
     except ScenarioError as error:
         return [*error.mistakes, *beside]
     return beside
 
 
-def _condition(text: str, path: KeyPath, shown: KeyPath, scenario: Scenario) -> Condition | Mistake:
+def _condition(text: str, path: KeyPath, shown: KeyPath, scenario: Scenario, own: Sequence[Own]) -> Condition | Mistake:
     """Read a condition of a scenario, or say what is wrong with it, at the place of the very character."""
     try:
         condition = parse_condition(text)
-        _check_metric(condition, scenario)
+        _check_metric(condition, scenario, own)
     except ConditionError as error:
         place = scenario.mistake(path, "").place
         return Mistake(_within(place, text, error.offset), shown, str(error))
     return condition
 
 
-def _check_decide(scenario: Scenario) -> Iterator[Mistake]:
+def _check_decide(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
     decide = scenario.decide
     if decide is None:
         return
     try:
-        find_metric(decide.metric, scenario)
+        find_metric(decide.metric, scenario, own)
     except UnknownMetricError as error:
         yield scenario.mistake(("decide", "minimize" if decide.minimize is not None else "maximize"), str(error))
     for index, text in enumerate(decide.subject_to):
         path: KeyPath = ("decide", "subject_to", index)
-        condition = _condition(text, path, path, scenario)
+        condition = _condition(text, path, path, scenario, own)
         if isinstance(condition, Mistake):
             yield condition
 
 
-def _check_metric(condition: Condition, scenario: Scenario) -> None:
+def _check_metric(condition: Condition, scenario: Scenario, own: Sequence[Own]) -> None:
     try:
-        unit = find_metric(condition.metric, scenario).unit
+        unit = find_metric(condition.metric, scenario, own).unit
     except UnknownMetricError as error:
         raise ConditionError(str(error), condition.offset) from None
     for value in condition.values:
@@ -96,7 +104,7 @@ def _check_metric(condition: Condition, scenario: Scenario) -> None:
             )
 
 
-def _check_drift(scenario: Scenario) -> Iterator[Mistake]:
+def _check_drift(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
     drift = scenario.drift
     if drift is None:
         return
@@ -104,7 +112,7 @@ def _check_drift(scenario: Scenario) -> Iterator[Mistake]:
     for index, name in enumerate(names):
         path: KeyPath = ("drift", "figures", index)
         try:
-            find_metric(name, scenario)
+            find_metric(name, scenario, own)
         except UnknownMetricError as error:
             yield scenario.mistake(path, str(error))
         if name in names[:index]:

@@ -1,12 +1,12 @@
 """Which metrics a scenario can have, so that a misspelt name is told before anything runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain, islice
 
 from fedsim.analysis.metrics import BUILTIN, METRICS, declared, listed, metric_part, scope
 from fedsim.analysis.metrics.metric import Metric
-from fedsim.analysis.metrics.own import own_described
+from fedsim.analysis.metrics.own import Own, made_metrics, own_described
 from fedsim.scenario import Scenario
 from fedsim.scenario.model import did_you_mean
 
@@ -18,13 +18,15 @@ class UnknownMetricError(ValueError):
     """A name that is no metric of the scenario; the message suggests one."""
 
 
-def find_metric(name: str, scenario: Scenario) -> Metric:
+def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None) -> Metric:
     """Return what there is to know about a metric of a scenario.
 
     Parameters
     ----------
     name
         As in ``metrics.json``: optimizers and groups are named as the scenario names them.
+    scenario, own
+        The scenario, and its own metrics, if they are made already.
 
     Raises
     ------
@@ -32,9 +34,9 @@ def find_metric(name: str, scenario: Scenario) -> Metric:
         If there is no such metric, or it names an optimizer or a group that the scenario does not have. A scenario that
         trains nothing has learning metrics without samples: switching training off is no spelling mistake.
     """
-    own, known = own_described(scenario), _known()
-    if name in own:
-        return own[name]
+    described, known = own_described(scenario, made_metrics(scenario)[0] if own is None else own), _known()
+    if name in described:
+        return described[name]
     family, _, rest = name.partition(".")
     label, _, figure = rest.partition(".")
     metric = known.get(f"{family}.{_OWNERS[family]}.{figure}" if family in _OWNERS else name)
@@ -45,7 +47,7 @@ def find_metric(name: str, scenario: Scenario) -> Metric:
             raise UnknownMetricError(f"no {_OWNERS[family].lower()} is called {label!r}{hint}")
     if metric is not None:
         return metric
-    close = did_you_mean(name, list(islice(chain(own, _names(scenario)), _MOST_SUGGESTED)))
+    close = did_you_mean(name, list(islice(chain(described, _names(scenario)), _MOST_SUGGESTED)))
     hint = close if "did you mean" in close else "; `fedsim metrics` lists them"
     raise UnknownMetricError(f"unknown metric {name!r}{hint}")
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedsim.analysis.metrics.own import Own
 from fedsim.limits.expectations import expectations
 from fedsim.limits.grammar import Condition, Form
 from fedsim.scenario import Scenario
@@ -69,7 +70,7 @@ class Judgement:
         )
 
 
-def judge(scenario: Scenario, replicates: Sequence[Metrics]) -> list[Judgement]:
+def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] | None = None) -> list[Judgement]:
     """Judge the conditions of a scenario.
 
     Parameters
@@ -79,13 +80,15 @@ def judge(scenario: Scenario, replicates: Sequence[Metrics]) -> list[Judgement]:
     replicates
         The metrics of each replicate that was run. With fewer than the scenario asks for, conditions on the mean or the
         95 % of replicates stay unjudged.
+    own
+        The scenario's own metrics, if they are made already.
 
     Raises
     ------
     ScenarioError
         If the conditions are wrong; a scenario that was run has none such.
     """
-    return [_judge(*expected, replicates, scenario.replicates) for expected in expectations(scenario)]
+    return [_judge(*expected, replicates, scenario.replicates) for expected in expectations(scenario, own)]
 
 
 def failed(judgements: Iterable[Judgement]) -> bool:

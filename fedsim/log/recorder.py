@@ -1,6 +1,7 @@
 """Collects the log while the simulation runs, and passes on what is settled, some rounds at a time."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,12 +12,12 @@ from fedsim.common.instants import each_to_seconds
 from fedsim.common.row_groups import ROWS
 from fedsim.log.columns import Arrays, Columns, part_of, within
 from fedsim.log.spool import Spool
-from fedsim.log.tables import GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
+from fedsim.log.tables import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
 
 RUNNING = 0
 """Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""
 CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
-_NAMES = pl.Series(["", *SESSION_OUTCOMES], dtype=pl.String)
+_NAMES = pl.Series([None, *SESSION_OUTCOMES], dtype=PARTICIPATIONS["outcome"])
 _TALLIED = {CODES[outcome]: outcome for outcome in ("reported", "dropped", "late")}
 _CODES_TALLIED = max(_TALLIED) + 1
 _NOBODY = dict.fromkeys(("selected", *_TALLIED.values()), 0)
@@ -40,7 +41,7 @@ class Recorder:
         Takes the rows whose rounds are closed and whose sessions have ended; participations in whole row groups, until
         `settle` passes on the rest.
     staleness
-        Of every session whose staleness is not told: 0 in synchronous rounds, None where only reports have one.
+        Of every session: 0 in synchronous rounds, whose log says nothing of it, None where only reports have one.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class Recorder:
         self._rounds = Columns(
             usual, opened_at="i8", selected_at="i8", closed_at="i8", outcome="U9", eligible="i8", **counts
         )
-        usual = {"ended_at": -1, "outcome": RUNNING, "staleness": -1 if staleness is None else staleness}
-        numbers = dict.fromkeys(("round", "client", "position", "gap", "staleness"), "i4")
+        usual = {"ended_at": -1, "outcome": RUNNING, "staleness": -1}
+        buffered = ("staleness",) if staleness is None else ()
+        numbers = dict.fromkeys(("round", "client", "position", "gap", *buffered), "i4")
         self._rows = Columns(usual, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
         self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
@@ -210,18 +212,14 @@ def _rounds_table(rounds: Arrays, until: int) -> pl.DataFrame:
 
 
 def _participations_table(rows: Arrays) -> pl.DataFrame:
-    rounds = pl.Series(rows["round"]).cast(pl.Int64)
-    columns = {
-        "round": rounds,
-        **{name: rows[name] for name in ("client", "position")},
-        "selected_s": each_to_seconds(rows["selected_at"]),
-        "ended_s": each_to_seconds(rows["ended_at"]),
-        "outcome": _NAMES.gather(rows["outcome"]),
-        "gap": _some(rows["gap"], rows["gap"] >= 0),
-        "version": rounds,  # everyone downloads the newest model
-        "staleness": _some(rows["staleness"], rows["staleness"] >= 0),
-    }
-    return pl.DataFrame(columns, schema=PARTICIPATIONS)
+    columns: dict[str, Any] = {name: rows[name] for name in ("round", "client", "position")}
+    columns |= {f"{name}_s": each_to_seconds(rows[f"{name}_at"]) for name in ("selected", "ended")}
+    columns |= {"outcome": _NAMES.gather(rows["outcome"]), "gap": _some(rows["gap"], rows["gap"] >= 0)}
+    if "staleness" not in rows:
+        return pl.DataFrame(columns, schema=PARTICIPATIONS)
+    # Everyone downloads the newest model.
+    columns |= {"version": rows["round"], "staleness": _some(rows["staleness"], rows["staleness"] >= 0)}
+    return pl.DataFrame(columns, schema=BUFFERED)
 
 
 def _some(values: Ints | Floats, known: Bools) -> pl.Series:

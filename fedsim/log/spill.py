@@ -9,7 +9,7 @@ import polars as pl
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_table
-from fedsim.log.tables import PARTICIPATIONS, ROUNDS
+from fedsim.log.tables import BUFFERED, ROUNDS, with_staleness
 
 _OF_ROUNDS = ("round", "closed_s")
 _OF_PARTICIPATIONS = ("round", "client", "position", "ended_s", "outcome", "staleness")
@@ -29,7 +29,7 @@ class Spill:
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         self._rounds = [pl.DataFrame(schema=ROUNDS).select(_OF_ROUNDS)]
-        self._waiting = [pl.DataFrame(schema=PARTICIPATIONS).select(_OF_PARTICIPATIONS)]
+        self._waiting = [pl.DataFrame(schema=BUFFERED).select(_OF_PARTICIPATIONS)]
         self._files: list[Path] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -49,7 +49,7 @@ class Spill:
             If a temporary file cannot be written.
         """
         self._rounds.append(rounds.select(_OF_ROUNDS))
-        self._waiting.append(participations.select(_OF_PARTICIPATIONS))
+        self._waiting.append(with_staleness(participations).select(_OF_PARTICIPATIONS))
         if self._most is not None and sum(map(len, self._waiting)) > self._most:
             waiting = pl.concat(self._waiting)
             whole = len(waiting) // self._most * self._most

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import polars as pl
 
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS, Log
+from fedsim.log.tables import Log
 
 
 class Spool(Protocol):
@@ -19,14 +19,13 @@ class Memory:
     """Parts of the three tables, in memory."""
 
     def __init__(self) -> None:
-        empty = (pl.DataFrame(schema=ROUNDS), pl.DataFrame(schema=PARTICIPATIONS), pl.DataFrame(schema=GAUGES))
-        self._parts = [empty]
+        self._parts: list[tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]] = []
 
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
         """Take the next rows of the rounds, the participations and the gauges."""
         self._parts.append((rounds, participations, gauges))
 
     def log(self, ended_s: float) -> Log:
-        """Return everything that was added."""
+        """Return everything that was added, which has to be something."""
         rounds, participations, gauges = zip(*self._parts, strict=True)
         return Log(pl.concat(rounds), pl.concat(participations), pl.concat(gauges), ended_s)

@@ -1,6 +1,11 @@
-"""The schemas of the log's tables, and the words that stand in their outcome columns."""
+"""The schemas of the log's tables, and the words that stand in their outcome columns.
+
+Numbers of rounds, clients and places have 32 bits, as the recorder keeps them; counts have 64, since sums of them may
+need as many.
+"""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 
@@ -14,7 +19,7 @@ ROUND_OUTCOMES = ("target", "deadline", "exhausted", "skipped", "stopped")
 
 ROUNDS = pl.Schema(
     {
-        "round": pl.Int64,
+        "round": pl.Int32,
         "opened_s": pl.Float64,
         "selected_s": pl.Float64,
         "closed_s": pl.Float64,
@@ -26,22 +31,21 @@ ROUNDS = pl.Schema(
         "eligible": pl.Int64,
     }
 )
-PARTICIPATIONS = pl.Schema(
-    {
-        "round": pl.Int64,
-        "client": pl.Int64,
-        "position": pl.Int64,
-        "selected_s": pl.Float64,
-        "ended_s": pl.Float64,
-        "outcome": pl.String,
-        "gap": pl.Int64,
-        "version": pl.Int64,
-        "staleness": pl.Int64,
-    }
-)
+_PARTICIPATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "round": pl.Int32,
+    "client": pl.Int32,
+    "position": pl.Int32,
+    "selected_s": pl.Float64,
+    "ended_s": pl.Float64,
+    "outcome": pl.Enum(SESSION_OUTCOMES),
+    "gap": pl.Int32,
+}
+PARTICIPATIONS = pl.Schema(_PARTICIPATIONS)
+BUFFERED = pl.Schema({**_PARTICIPATIONS, "version": pl.Int32, "staleness": pl.Int32})
+"""Of the participations in the log of a buffered server."""
 CLIENTS = pl.Schema(
     {
-        "client": pl.Int64,
+        "client": pl.Int32,
         "group": pl.String,
         "weight": pl.Float64,
         "separation": pl.Int64,
@@ -70,7 +74,17 @@ GAUGES = pl.Schema(
         **dict.fromkeys(GAUGE_COUNTS, pl.Int64),
     }
 )
-TRANSITIONS = pl.Schema({"time_s": pl.Float64, "client": pl.Int64, "condition": pl.String, "on": pl.Boolean})
+TRANSITIONS = pl.Schema({"time_s": pl.Float64, "client": pl.Int32, "condition": pl.String, "on": pl.Boolean})
+
+
+Table = TypeVar("Table", pl.DataFrame, pl.LazyFrame, pl.DataFrame | pl.LazyFrame)
+
+
+def with_staleness(participations: Table) -> Table:
+    """Return participations with ``staleness``: 0 where the server runs rounds, whose log has no such column."""
+    if "staleness" in participations.lazy().collect_schema():
+        return participations
+    return participations.with_columns(staleness=pl.lit(0, pl.Int32))
 
 
 @dataclass(frozen=True)

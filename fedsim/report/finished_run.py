@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -13,7 +13,7 @@ import polars as pl
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import UNREADABLE
 from fedsim.common.json_files import read_figures, read_object
-from fedsim.report.gathered import BufferedSessions, Gathered, gather, gather_buffered
+from fedsim.report.gathered import Asked, BufferedSessions, Gathered, gather
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate
@@ -64,8 +64,6 @@ class FinishedRun:
         The table of a convergence study; None where the scenario asks for none.
     metrics
         The named metrics that have a finite value.
-    buffered
-        The sessions of a buffered server; None where it runs rounds.
     """
 
     name: str
@@ -80,16 +78,16 @@ class FinishedRun:
     learning: pl.DataFrame | None
     convergence: pl.DataFrame | None
     metrics: Mapping[str, float]
-    buffered: BufferedSessions | None = None
+
+    @property
+    def buffered(self) -> BufferedSessions | None:
+        """The sessions of a buffered server; None where it runs rounds."""
+        return self.gathered.buffered
 
     @property
     def simulated_s(self) -> float:
         """Seconds of simulated time from the start to the end of the run."""
-        known = self.manifest.get("simulated_s")
-        if isinstance(known, int | float):
-            return float(known)
-        closed = self.rounds["closed_s"].max()
-        return float(closed) if isinstance(closed, int | float) else 0.0
+        return _simulated_s(self.manifest, self.rounds)
 
     @cached_property
     def groups(self) -> int:
@@ -128,16 +126,18 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     clients = _read_table(directory / "clients.parquet", _CLIENTS)
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     participations = directory / "participations.parquet"
-    chosen = [] if transitions is None else transitions["client"].unique().to_list()
+    scenario, rounds = _scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
+    buffered = ("staleness",) if isinstance(scenario.server, BufferedServer) else ()
     with _reading(participations):
-        scan = _scan(participations, _PARTICIPATIONS)
-        gathered = gathered or gather(scan, clients, chosen)
+        scan = _scan(participations, (*_PARTICIPATIONS, *buffered))
+        if gathered is None:
+            gathered = gather(scan, clients, Asked.of(scenario, transitions, rounds, _simulated_s(manifest, rounds)))
     figures = read_figures(directory / "metrics.json")
-    run = FinishedRun(
+    return FinishedRun(
         name=name,
         manifest=manifest,
-        scenario=_scenario(path, manifest),
-        rounds=_read_table(directory / "rounds.parquet", _ROUNDS).sort("round"),
+        scenario=scenario,
+        rounds=rounds,
         clients=clients,
         participations=scan,
         gathered=gathered,
@@ -148,11 +148,11 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
         convergence=_read_optional(directory / "convergence.parquet", _CONVERGENCE),
         metrics={name: value for name, value in figures.items() if math.isfinite(value)},
     )
-    if not isinstance(run.scenario.server, BufferedServer):
-        return run
-    with _reading(participations):
-        frame = _scan(participations, (*_PARTICIPATIONS, "staleness"))
-        return replace(run, buffered=gather_buffered(frame, clients, run.simulated_s))
+
+
+def _simulated_s(manifest: Mapping[str, Json], rounds: pl.DataFrame) -> float:
+    known, closed = manifest.get("simulated_s"), rounds["closed_s"].max()
+    return next((float(each) for each in (known, closed) if isinstance(each, int | float)), 0.0)
 
 
 def _scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:

@@ -7,21 +7,30 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fedsim.analysis.contributions import Contributions, Counter
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.row_groups import slices
+from fedsim.experiment.cautions import drawn_together
 from fedsim.log import PARTICIPATIONS
 from fedsim.population import Population, residence
 from fedsim.report.binning import POINTS
+from fedsim.scenario import Scenario
+from fedsim.scenario.server import BufferedServer
 
 SLOT = 900.0
 """Seconds into which the starts of sessions are gathered: the offset of every time zone is a multiple of it."""
 
 _HOME = ("group", "time_zone")
+_REPORTS = {"taken": "reported", "discarded": "stale"}
 _BITS, _MIDDLE = 40, 1 << 39
 _DENSE = 1 << 20
 """Pairs that are counted in an array with a place for each, and that are held before they are put together."""
 _MANY = 100
 _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome", "gap")
+SPANS = 20
+"""Equal spans of the rounds in which turns are counted."""
+TENTH = 10
+"""The heaviest and the lightest of so many equal parts are compared; of fewer than twice as many clients, one each."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,12 @@ class Gathered:
         ``first_s``: when each client that took part did so first, in ascending order.
     chosen
         ``client``, ``round``, ``selected_s``, ``ended_s``, ``outcome``: all sessions of the clients asked for.
+    turns
+        (20, 2) participations of the heaviest and of the lightest clients by span; None where all weigh the same.
+    contributions
+        How often and how far apart clients contributed; None where nothing is promised of that.
+    buffered
+        The sessions of a buffered server; None where it runs rounds.
     """
 
     outcomes: pl.DataFrame
@@ -48,9 +63,50 @@ class Gathered:
     starts: pl.DataFrame
     firsts: pl.DataFrame
     chosen: pl.DataFrame
+    turns: Ints | None = None
+    contributions: Contributions | None = None
+    buffered: "BufferedSessions | None" = None
 
 
-def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence[int]) -> Gathered:
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the participations of a run beside what is of every run.
+
+    Parameters
+    ----------
+    chosen
+        Clients whose sessions are wanted one by one.
+    together
+        Clients that are chosen together: how many of the heaviest and the lightest are compared, where it is not 1.
+    rounds
+        How many rounds there are; None where no turns are asked for.
+    promised
+        Whether something is promised of contributions.
+    simulated_s
+        When the run of a buffered server ended; None where it runs rounds.
+    """
+
+    chosen: Sequence[int] = ()
+    together: int = 1
+    rounds: int | None = None
+    promised: bool = False
+    simulated_s: float | None = None
+
+    @classmethod
+    def of(
+        cls, scenario: Scenario, transitions: pl.DataFrame | None, rounds: pl.DataFrame, simulated_s: float
+    ) -> "Asked":
+        """Return what the page of a run asks."""
+        return cls(
+            [] if transitions is None else transitions["client"].unique().to_list(),
+            drawn_together(scenario),
+            1 + int(rounds["round"].to_numpy().max(initial=0)),
+            scenario.privacy is not None,
+            simulated_s if isinstance(scenario.server, BufferedServer) else None,
+        )
+
+
+def gather(participations: pl.LazyFrame, clients: pl.DataFrame, asked: Asked = Asked()) -> Gathered:
     """Gather the participations.
 
     Parameters
@@ -58,9 +114,9 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
     participations
         The table of the run directory.
     clients
-        The table of the same name: it has the group and the separation of each client.
-    chosen
-        Clients whose sessions are wanted one by one.
+        The table of the same name: it has the group, the separation and the weight of each client.
+    asked
+        What is asked.
 
     Raises
     ------
@@ -75,16 +131,18 @@ def gather(participations: pl.LazyFrame, clients: pl.DataFrame, chosen: Sequence
         numbers = homes.with_row_index("home")
         joined = of_client.select(_HOME).join(numbers, on=_HOME, how="left", nulls_equal=True, maintain_order="left")
         home = joined["home"].cast(pl.Int64).to_numpy()
-    empty = participations.select(_NEEDED).head(0).collect()
+    needed = (*_NEEDED, *(() if asked.simulated_s is None else ("staleness",)))
+    empty = participations.select(needed).head(0).collect()
     client, separation = (of_client[name].to_numpy() for name in ("client", "separation"))
-    gatherer = Gatherer(client, separation, homes, home, chosen, empty)
-    for part in slices(participations, *_NEEDED):
+    weight = clients["weight"].to_numpy() if asked.rounds is not None else np.empty(0)
+    gatherer = Gatherer(client, separation, weight, homes, home, asked, empty)
+    for part in slices(participations, *needed):
         gatherer.add(part)
     return gatherer.gathered()
 
 
-def gatherer_of(population: Population, chosen: Sequence[int]) -> "Gatherer":
-    """Return what gathers the participations of a population as they are measured, and some clients' sessions."""
+def gatherer_of(population: Population, asked: Asked) -> "Gatherer":
+    """Return what gathers the participations of a population as they are measured."""
     living = residence(population)
     names = (
         [population.group_names[each] for each in living.group],
@@ -93,9 +151,10 @@ def gatherer_of(population: Population, chosen: Sequence[int]) -> "Gatherer":
     return Gatherer(
         np.arange(len(population)),
         population.separation,
+        population.weight,
         pl.DataFrame(dict(zip(_HOME, names, strict=True)), schema=dict.fromkeys(_HOME, pl.String)),
         living.of_client if len(living.group) > 1 else None,
-        chosen,
+        asked,
         pl.DataFrame(schema={name: PARTICIPATIONS[name] for name in _NEEDED}),
     )
 
@@ -108,10 +167,12 @@ class Gatherer:
     client, separation, home
         (N,) numbers of the clients in ascending order, their separations, and which of the homes is theirs; None where
         there is one.
+    weight
+        (N,) their weights.
     homes
         ``group``, ``time_zone`` of each home.
-    chosen
-        Clients whose sessions are wanted one by one.
+    asked
+        What is asked.
     empty
         No participations, for the types of their columns.
     """
@@ -120,12 +181,17 @@ class Gatherer:
         self,
         client: Ints,
         separation: Ints,
+        weight: Floats,
         homes: pl.DataFrame,
         home: Ints | None,
-        chosen: Sequence[int],
+        asked: Asked,
         empty: pl.DataFrame,
     ) -> None:
-        self._client, self._numbered, self._chosen = client, _numbered(client), list(chosen)
+        self._client, self._numbered, self._asked = client, _numbered(client), asked
+        self._end = None if asked.rounds is None else _ends(weight, asked.together)
+        self._turns = np.zeros(3 * SPANS, dtype=np.int64)
+        self._counter = Counter(int(client.max(initial=-1)) + 1) if asked.promised else None
+        self._buffered = None if asked.simulated_s is None else _Buffered(asked.simulated_s, len(homes))
         self._separations = np.sort(pl.Series(separation).unique().to_numpy())
         self._kind = np.searchsorted(self._separations, separation) if len(self._separations) > 1 else None
         self._homes, self._home = homes.with_row_index("home"), home
@@ -137,16 +203,25 @@ class Gatherer:
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations."""
-        row, known = _rows(self._client, part["client"].to_numpy(), numbered=self._numbered)
+        if self._counter is not None:
+            self._counter.add(part)
+        row, known = _rows(self._client, part["client"].cast(pl.Int64).to_numpy(), numbered=self._numbered)
         self._outcomes.append(_outcomes(part["outcome"]))
-        if self._chosen:
-            self._sessions.append(part.filter(pl.col("client").is_in(self._chosen)).select(_NEEDED[:-1]))
+        if self._asked.chosen:
+            self._sessions.append(part.filter(pl.col("client").is_in(self._asked.chosen)).select(_NEEDED[:-1]))
         if known is not None:
             self._strangers.append(_strangers(part.filter(~known)))
             part = part.filter(known)
+        home = None if self._home is None else self._home[row]
+        if self._end is not None:
+            assert self._asked.rounds is not None
+            span = np.clip(part["round"].cast(pl.Int64).to_numpy() * SPANS // self._asked.rounds, 0, SPANS - 1)
+            self._turns += np.bincount(3 * span + self._end[row], minlength=len(self._turns))
+        if self._buffered is not None:
+            self._buffered.add(home, part)
         slot = (part["selected_s"] / SLOT).floor().cast(pl.Int64)
         self._gaps.add(None if self._kind is None else self._kind[row], part["gap"])
-        self._starts.add(None if self._home is None else self._home[row], slot)
+        self._starts.add(home, slot)
         np.minimum.at(self._first_s, row, part["selected_s"].fill_null(np.inf).to_numpy())
         if len(self._outcomes) > _MANY:
             self._outcomes, self._strangers = [_summed(self._outcomes)], [_earliest(self._strangers)]
@@ -166,7 +241,21 @@ class Gatherer:
             .sort(*_HOME, "slot"),
             pl.DataFrame({"first_s": np.sort(firsts)}),
             pl.concat(self._sessions).sort("client", "round"),
+            None if self._end is None else self._turns.reshape(SPANS, 3)[:, :2],
+            None if self._counter is None else self._counter.contributions(),
+            None if self._buffered is None else self._buffered.sessions(self._homes),
         )
+
+
+def _ends(weight: Floats, together: int) -> Ints | None:
+    """Return 0 for the heaviest clients, 1 for the lightest and 2 for the others; None where all weigh the same."""
+    if len(weight) < 2 or weight.max() == weight.min():
+        return None
+    order = np.argsort(-weight, kind="stable")
+    size = together if together > 1 else len(weight) // TENTH if len(weight) >= 2 * TENTH else 1
+    found = np.full(len(weight), 2)
+    found[order[:size]], found[order[-size:]] = 0, 1
+    return found
 
 
 def _numbered(client: Ints) -> bool:
@@ -208,7 +297,7 @@ class _Pairs:
         if values.null_count():
             kind = None if kind is None else kind[values.is_not_null().to_numpy()]
             values = values.drop_nulls()
-        value = values.to_numpy()
+        value = values.cast(pl.Int64).to_numpy()
         if not len(value):
             return
         least = int(value.min())
@@ -275,35 +364,37 @@ class BufferedSessions:
     running: Floats
 
 
-def gather_buffered(participations: pl.LazyFrame, clients: pl.DataFrame, simulated_s: float) -> BufferedSessions:
-    """Gather the sessions of a run of so many simulated seconds; the tables and errors are those of `gather`."""
-    outcome = pl.col("outcome")
-    stale = (
-        participations.drop_nulls("staleness")
-        .group_by("client", "staleness")
-        .agg(taken=(outcome == "reported").sum(), discarded=(outcome == "stale").sum())
-        .join(clients.lazy().select("client", "group"), on="client")
-        .group_by("group", "staleness")
-        .agg(pl.col("taken", "discarded").sum().cast(pl.Int64))
-        .sort("group", "staleness")
-    )
-    width = max(simulated_s, 1e-9) / POINTS
-    begun, ended = (
-        participations.drop_nulls(name)
-        .group_by(slot=(pl.col(name) / width).ceil().cast(pl.Int64).clip(0, POINTS))
-        .agg(number=pl.len(), sum_s=pl.col(name).sum())
-        for name in ("selected_s", "ended_s")
-    )
-    staleness, starts, ends = pl.collect_all([stale, begun, ended])
-    # By time t, sessions have run sum (t - begin) - sum (t - end) seconds in all.
-    time_s = width * np.arange(POINTS + 1.0)
-    spent_s = _since(starts, time_s) - _since(ends, time_s)
-    return BufferedSessions(staleness, time_s[1:], np.maximum(np.diff(spent_s) / width, 0.0))
+class _Buffered:
+    """Gathers the sessions of a buffered server whose run ended after so many seconds, and clients of so many homes."""
 
+    def __init__(self, simulated_s: float, homes: int) -> None:
+        self._width = max(simulated_s, 1e-9) / POINTS
+        self._reports = {name: (outcome, _Pairs(homes)) for name, outcome in _REPORTS.items()}
+        self._number, self._sum_s = np.zeros((2, POINTS + 1)), np.zeros((2, POINTS + 1))
 
-def _since(table: pl.DataFrame, time_s: Floats) -> Floats:
-    """Return the sum of t - instant over the instants up to each t."""
-    number, sum_s = np.zeros(len(time_s)), np.zeros(len(time_s))
-    slots = table["slot"].to_numpy()
-    number[slots], sum_s[slots] = table["number"].to_numpy(), table["sum_s"].to_numpy()
-    return np.asarray(time_s * np.cumsum(number) - np.cumsum(sum_s))
+    def add(self, home: Ints | None, part: pl.DataFrame) -> None:
+        """Take the next participations, of clients with these homes."""
+        outcome = part["outcome"].cast(pl.String)
+        for name, pairs in self._reports.values():
+            own = (outcome == name).fill_null(value=False)
+            pairs.add(None if home is None else home[own.to_numpy()], part["staleness"].filter(own))
+        for row, name in enumerate(("selected_s", "ended_s")):
+            time_s = part[name].drop_nulls().to_numpy()
+            slot = np.clip(np.ceil(time_s / self._width), 0, POINTS).astype(np.int64)
+            self._number[row] += np.bincount(slot, minlength=POINTS + 1)
+            self._sum_s[row] += np.bincount(slot, time_s, POINTS + 1)
+
+    def sessions(self, homes: pl.DataFrame) -> BufferedSessions:
+        """Return what was gathered."""
+        counted = []
+        for name, (_, pairs) in self._reports.items():
+            home, staleness, often = pairs.counts()
+            columns = {"home": home, "staleness": staleness} | dict.fromkeys(self._reports, 0) | {name: often}
+            kinds = dict.fromkeys(("staleness", *self._reports), pl.Int64)
+            counted.append(pl.DataFrame(columns, schema={"home": pl.UInt32, **kinds}))
+        stale = pl.concat(counted).join(homes, on="home").group_by("group", "staleness")
+        # By time t, sessions have run sum (t - begin) - sum (t - end) seconds in all.
+        time_s = self._width * np.arange(POINTS + 1.0)
+        begun_s, ended_s = time_s * np.cumsum(self._number, axis=1) - np.cumsum(self._sum_s, axis=1)
+        running = np.maximum(np.diff(begun_s - ended_s) / self._width, 0.0)
+        return BufferedSessions(stale.agg(pl.col(*self._reports).sum()).sort("group", "staleness"), time_s[1:], running)

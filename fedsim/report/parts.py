@@ -11,17 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats, Ints
-from fedsim.common.row_groups import slices
+from fedsim.common.arrays import Floats
 from fedsim.experiment.cautions import drawn_together
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, cut, number
+from fedsim.report.gathered import SPANS, TENTH
 
 NORMAL = 1.96
 """Half of a 95 % interval, in standard deviations of the normal law."""
 
-BATCHES = 20
-FEWEST = 10 * BATCHES
+FEWEST = 10 * SPANS
 """With fewer rounds than these a span is too short to tell anything."""
 
 MOST_GROUPS = 1_000
@@ -29,9 +28,6 @@ MOST_GROUPS = 1_000
 
 LONGEST = 40
 """Characters of a group's name that are shown."""
-
-TENTH = 10
-"""The heaviest and the lightest of so many equal parts are compared; of fewer than twice as many clients, one each."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +126,10 @@ def _group_ends(run: FinishedRun) -> Ends | None:
 
 
 def _weight_ends(run: FinishedRun) -> Ends | None:
-    weight, clients = run.clients["weight"].to_numpy(), len(run.clients)
-    if clients < 2 or weight.max() == weight.min() or not run.clients["participations"].sum():
+    turns, weight, clients = run.gathered.turns, run.clients["weight"], len(run.clients)
+    if turns is None or weight.max() == weight.min() or not run.clients["participations"].sum():
         return None
-    together = drawn_together(run.scenario)
-    if together > 1:
-        size, noun = together, "group"
-    else:
-        size, noun = (clients // TENTH, "tenth") if clients >= 2 * TENTH else (1, "client")
-    order = np.argsort(-weight, kind="stable")
-    label = np.full(clients, 2)
-    label[order[:size]], label[order[-size:]] = 0, 1
-    turns = _turns(run, label, 3)[:, :2]
+    noun = "group" if drawn_together(run.scenario) > 1 else "tenth" if clients >= 2 * TENTH else "client"
     high, low = turns.astype(np.float64).T
     if not low.any():
         return Ends(f"the heaviest {noun}", "the lightest", None, None, f"the lightest {noun}")
@@ -155,23 +143,8 @@ def _ratio(above: Floats, below: Floats) -> tuple[float, float]:
     from scipy.special import stdtrit  # takes long to import
 
     ratio = above.sum() / below.sum()
-    spread = math.sqrt(float(np.square(above - ratio * below).sum()) * BATCHES / (BATCHES - 1))
-    return float(ratio), float(stdtrit(BATCHES - 1, 0.975) * spread / below.sum())
-
-
-def _turns(run: FinishedRun, label: Ints, labels: int) -> Ints:
-    """Count the participations by span of the run and by what the client of each row of the table is labelled with."""
-    clients = run.clients["client"].to_numpy()
-    label_of = np.full(int(clients.max(initial=0)) + 1, labels)  # what no row speaks of is put aside
-    label_of[clients] = label
-    rounds = 1 + int(run.rounds["round"].to_numpy().max(initial=0))
-    counts = np.zeros(BATCHES * (labels + 1), dtype=np.int64)
-    for part in slices(run.participations, "client", "round"):
-        client, number = part["client"].to_numpy(), part["round"].to_numpy()
-        own = np.where(client < len(label_of), label_of[np.minimum(client, len(label_of) - 1)], labels)
-        span = np.clip(number * BATCHES // rounds, 0, BATCHES - 1)
-        counts += np.bincount(span * (labels + 1) + own, minlength=len(counts))
-    return counts.reshape(BATCHES, labels + 1)[:, :labels]
+    spread = math.sqrt(float(np.square(above - ratio * below).sum()) * SPANS / (SPANS - 1))
+    return float(ratio), float(stdtrit(SPANS - 1, 0.975) * spread / below.sum())
 
 
 @dataclass(frozen=True)

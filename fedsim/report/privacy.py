@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from fedsim.analysis.contributions import contributions
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.enforced import caveats_of
 from fedsim.privacy.epsilon import epsilon_of_rho
@@ -43,12 +42,11 @@ class PrivacySection:
 
 def privacy_section(run: FinishedRun) -> PrivacySection | None:
     """Compute the section; None where the scenario promises nothing."""
-    privacy, known = run.scenario.privacy, run.metrics
-    if privacy is None or any(f"privacy.{name}" not in known for name in _FIGURES):
+    privacy, known, seen = run.scenario.privacy, run.metrics, run.gathered.contributions
+    if privacy is None or seen is None or any(f"privacy.{name}" not in known for name in _FIGURES):
         return None
     figures = {name: known[f"privacy.{name}"] for name in _FIGURES}
     bounds = ParticipationBounds(*(int(figures[name]) for name in ("rounds", "separation", "most")))
-    seen = contributions(run.participations, len(run.clients))
     faults = broken(bounds, seen)
     apart = NOTHING if seen.least_separation is None else count(seen.least_separation)
     rows = (

@@ -19,7 +19,7 @@ import polars as pl
 from scipy.special import stdtrit
 
 from fedsim.common.errors import RunError
-from fedsim.log import fingerprint
+from fedsim.log import fingerprint, says
 from fedsim.sweeps import store
 
 FIXED = ("run_id", "point", "seed", "status", "metric", "value")
@@ -56,7 +56,7 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     # A stable sort: metrics stay in the order in which they were measured.
     found = rows.sort("point", "order", maintain_order=True).select(columns)
     whole = found["run_id"].n_unique() == len(plan)  # a run whose file was removed is one that is to be done again
-    if whole and sweep.get("fingerprint") not in {None, fingerprint_of(found)}:
+    if whole and sweep.get("fingerprint") is not None and not says(found.select(FIXED), sweep["fingerprint"]):
         raise RunError(
             f"{folder / store.RUNS} or {store.MERGED_FILE} do not hold what the sweep wrote: the fingerprint of the "
             f"results in {store.SWEEP_FILE} is another; remove {folder}, and run the sweep again"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from fedsim.analysis.contributions import contributions
 from fedsim.analysis.participation import l1
-from fedsim.analysis.tally import COLUMNS, Tally, tally
+from fedsim.analysis.tally import Tally, tally
 from fedsim.common import row_groups
 from fedsim.log import Log
-from fedsim.log.tables import SESSION_OUTCOMES
+from fedsim.log.tables import SESSION_OUTCOMES, with_staleness
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
@@ -38,7 +38,7 @@ def check(found: Tally, own: pl.DataFrame, clients: int) -> None:
     assert dict(found.outcomes) == {name: int((own["outcome"] == name).sum()) for name in SESSION_OUTCOMES}
     assert found.spent_s == pytest.approx(spent.sum())
     assert found.wasted_s == pytest.approx(spent.filter(own["outcome"] != "reported").sum())
-    stale = own["staleness"].drop_nulls().to_numpy()
+    stale = with_staleness(own)["staleness"].drop_nulls().to_numpy()
     assert found.staleness.tolist() == np.bincount(stale, minlength=1).tolist()
     taken = own["client"].filter(own["outcome"] == "reported").to_numpy()
     assert found.reported.tolist() == np.bincount(taken, minlength=clients).tolist()
@@ -69,10 +69,10 @@ def test_the_run_and_its_groups_are_tallied_in_one_pass(
     log = logged(Scenario.load(write(CASE + server)))
     table, sizes = log.participations, [20, 3, 9]
     seen: list[pl.DataFrame] = []
-    tallies = tally(table, log.rounds, 32, sizes, seen.append)
+    tallies = tally(table, log.rounds, 32, sizes, [seen.append])
     check(tallies.run, table, 32)
     assert tallies.run.least_separation == contributions(table, 32).least_separation
-    assert pl.concat(seen).equals(table.select(COLUMNS))
+    assert pl.concat(seen).equals(table)
     for found, size, first in zip(tallies.groups, sizes, [0, 20, 23], strict=True):
         own = table.filter(pl.col("client").is_between(first, first + size - 1))
         check(found, own.with_columns(pl.col("client") - first), size)

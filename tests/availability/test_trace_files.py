@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.availability.trace import Policy, Rows, Trace, TraceError, clean, read_rows
 from fedsim.availability.trace.unions import union
+from fedsim.traces.writing import write_trace
 
 
 def read(path: Path, policy: Policy = "repair") -> Trace:

@@ -17,7 +17,7 @@ from fedsim.bridges.schedule_format import OUTCOMES
 from fedsim.common.errors import RunError
 from fedsim.experiment.result import Result
 from fedsim.experiment.run import simulate
-from fedsim.log.tables import SESSION_OUTCOMES
+from fedsim.log.tables import SESSION_OUTCOMES, with_staleness
 from tests.conftest import LIMIT_S, Load
 
 RENEWAL = "population.0.availability={kind: renewal, on: 5m, off: 5m}"
@@ -32,7 +32,7 @@ def assert_same(schedule: Schedule, result: Result) -> None:
     """Compare every figure of a schedule with the tables of the run."""
     assert (schedule.clients, len(schedule)) == (len(result.clients), len(result.rounds))
     assert [each.opened_s for each in schedule] == result.rounds["opened_s"].to_list()
-    sessions = result.participations.sort("round", "position")
+    sessions = with_staleness(result.participations).sort("round", "position")
     lasted = (sessions["ended_s"] - sessions["selected_s"]).to_list()
     expected = zip(
         sessions["round"],

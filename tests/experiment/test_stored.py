@@ -5,6 +5,7 @@ import math
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +13,14 @@ from polars.testing import assert_frame_equal
 
 import fedsim
 from fedsim import Result, RunError, Scenario, ScenarioError
+from fedsim.bridges.perfetto import export_perfetto
+from fedsim.bridges.schedule import schedule_of
+from fedsim.common.json_files import checksum
+from fedsim.experiment.privacy import check_log
 from fedsim.experiment.record import record
 from fedsim.experiment.run_directory import Provenance
+from fedsim.log.fingerprint import _of_0_2 as of_0_2
+from fedsim.report.page import checked_document_of
 from tests.conftest import Load
 from tests.scenarios import buffered_scenarios, scenarios
 
@@ -144,3 +151,37 @@ def test_a_result_is_shown_on_a_screen(small: Load) -> None:
     assert any("loss of fedavg" in line for line in lines)
     assert len(lines) <= 20
     assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize("server", ["{cohort: 3}", "{mode: buffered, buffer: 2, concurrency: 4}"])
+def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: str) -> None:
+    """Its numbers had 64 bits, its outcomes were texts, and every log said version and staleness."""
+    result = fedsim.simulate(small(f"server={server}", LEARNING, "records.transitions=[1]"))
+    folder = result.save(tmp_path / "run")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name, table in result.tables.items():
+        wide = table.with_columns(pl.col(pl.Int32).cast(pl.Int64), pl.col(pl.Enum).cast(pl.String))
+        if name == "participations" and "version" not in wide.columns:
+            wide = wide.with_columns(version="round", staleness=pl.lit(0, pl.Int64))
+        wide.write_parquet(folder / f"{name}.parquet")
+        manifest["fingerprints"][name] = of_0_2(wide)
+    manifest["checksums"]["manifest.json"] = checksum(manifest, "checksums", "wall_time_s")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    found = fedsim.load(folder)
+    for name, table in result.tables.items():
+        assert_frame_equal(found.tables[name].select(table.columns), table, check_dtypes=False, categorical_as_str=True)
+    assert found.participations["version"].equals(found.participations["round"].alias("version"))
+    new = result.save(tmp_path / "new")
+    assert schedule_of(found).equals(schedule_of(result).cast(schedule_of(found).schema))
+    assert [check_log(each, {"rounds": 9, "min_separation": 2}) for each in (found, result)] == [
+        check_log(result, {"rounds": 9, "min_separation": 2})
+    ] * 2
+    of_run, of_old = (checked_document_of(each) for each in (new, folder))
+    assert (of_old.tiles, of_old.answer, of_old.finding) == (of_run.tiles, of_run.answer, of_run.finding)
+    assert export_perfetto(folder, tmp_path / "old.json") == export_perfetto(new, tmp_path / "new.json")
+    assert (tmp_path / "old.json").read_bytes() == (tmp_path / "new.json").read_bytes()
+    again = found.save(tmp_path / "again")
+    same(fedsim.load(again), found)
+    (folder / "rounds.parquet").write_bytes((new / "rounds.parquet").read_bytes())
+    with pytest.raises(RunError, match=r"its fingerprint in manifest\.json is another"):
+        fedsim.load(folder)

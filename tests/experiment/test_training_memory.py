@@ -7,9 +7,12 @@ import pytest
 
 from fedsim import Scenario
 from fedsim.common import row_groups
+from fedsim.common.progress import Report, silent
+from fedsim.common.row_groups import slices
 from fedsim.experiment.budget import ROW_BYTES
-from fedsim.experiment.training import train
-from fedsim.log import StoredLog
+from fedsim.experiment.training import Training
+from fedsim.learning import frequencies
+from fedsim.log import Recorded, StoredLog
 from fedsim.population import build_population
 from fedsim.simulation import simulate_log
 from tests.conftest import Write
@@ -52,11 +55,18 @@ def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
         path = tmp_path / f"{rounds}.parquet"
         log.participations.write_parquet(path, row_group_size=1000)
         stored = StoredLog(log.rounds, pl.scan_parquet(path), log.gauges, log.ended_s)
-        expected = train(scenario, learning, population, log, 0, lambda *_: None)
+
+        def train(recorded: Recorded, report: Report) -> tuple[pl.DataFrame, dict[str, float]]:
+            with Training(scenario, learning, population, recorded, 0) as training:
+                for part in slices(recorded.participations):
+                    training.watch(part)
+                return training.train(report, frequencies(recorded.participations, len(population)), None)
+
+        expected = train(log, silent)
         with monkeypatch.context() as patch, Held() as held:
             patch.setattr(row_groups, "ROWS", 1000)
             patch.setattr("fedsim.log.recorder._SETTLE", 1000)
-            found = train(scenario, learning, population, stored, 0, lambda *_: held.look())
+            found = train(stored, lambda *_: held.look())
         assert found[0].equals(expected[0])
         assert found[1] == pytest.approx(expected[1], rel=0.0, abs=0.0, nan_ok=True)
         return held.most

@@ -8,7 +8,7 @@ from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_table, write_text
-from fedsim.log import fingerprint
+from fedsim.log import fingerprint, says
 
 TABLE = pl.DataFrame({"number": [1, None, 3], "real": [0.5, 1.5, None], "word": ["a", None, "c"]})
 
@@ -46,12 +46,21 @@ def test_a_table_cannot_be_written_into_nowhere(tmp_path: Path) -> None:
         TABLE.with_columns(word=pl.Series(["a", "", "c"])),
         TABLE.rename({"word": "words"}),
         TABLE.with_columns(pl.col("number").cast(pl.Int32)),
+        TABLE.with_columns(pl.col("word").cast(pl.Enum(["a", "c"]))),
         TABLE.reverse(),
         TABLE.head(2),
     ],
 )
 def test_a_fingerprint_tells_tables_apart(other: pl.DataFrame) -> None:
     assert fingerprint(TABLE) != fingerprint(other)
+
+
+def test_the_fingerprint_of_0_2_is_still_known() -> None:
+    of_0_2 = "39bc0ee8c7f73ea3f05ff8ec98888fb58e1b0ebf943ad9f7517f894f62aa8aa2"
+    assert says(TABLE, of_0_2)
+    assert says(TABLE, fingerprint(TABLE))
+    assert fingerprint(TABLE) != of_0_2
+    assert not says(TABLE.reverse(), of_0_2)
 
 
 def test_a_fingerprint_survives_the_file(tmp_path: Path) -> None:

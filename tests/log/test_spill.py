@@ -14,8 +14,8 @@ from fedsim.log.spill import Spill
 
 def part(first: int, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return a round, and participations that can be told apart."""
-    rounds = pl.DataFrame({"round": [first], "closed_s": [float(first)]})
-    rows = pl.DataFrame({"client": range(first, first + count)}, schema={"client": pl.Int64})
+    rounds = pl.DataFrame({"round": [first], "closed_s": [float(first)]}, schema_overrides={"round": pl.Int32})
+    rows = pl.DataFrame({"client": range(first, first + count)}, schema={"client": pl.Int32})
     empty = {name: pl.lit(None, kind) for name, kind in PARTICIPATIONS.items() if name != "client"}
     return (
         rounds.with_columns(**{name: pl.lit(None, ROUNDS[name]) for name in ROUNDS if name not in rounds.columns}),

@@ -15,7 +15,7 @@ from fedsim.report.charts.chart import Chart, chart_of
 from fedsim.report.charts.gaps import GapChart
 from fedsim.report.charts.rounds import DurationChart, Durations, duration_data
 from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.gathered import gather_buffered
+from fedsim.report.gathered import Asked, gather
 
 SCENARIO = """\
 stop: {rounds: 150}
@@ -74,13 +74,17 @@ def test_sessions_in_flight_are_time_in_sessions_by_span(spans: list[tuple[float
     sessions = pl.DataFrame(
         {
             "client": [0] * len(spans),
+            "round": [0] * len(spans),
+            "gap": pl.Series([None] * len(spans), dtype=pl.Int32),
             "selected_s": [begun for begun, _ in spans],
             "ended_s": [begun + length for begun, length in spans],
             "outcome": ["reported"] * len(spans),
             "staleness": [0] * len(spans),
         }
     )
-    found = gather_buffered(sessions.lazy(), pl.DataFrame({"client": [0], "group": ["all"]}), 100.0)
+    clients = pl.DataFrame({"client": [0], "separation": [0], "group": ["all"], "time_zone": ["UTC"]})
+    found = gather(sessions.lazy(), clients, Asked(simulated_s=100.0)).buffered
+    assert found is not None
     edges = np.append(0.0, found.time_s)
     for k, running in enumerate(found.running):
         overlap = [max(0.0, min(b + n, edges[k + 1]) - max(b, edges[k])) for b, n in spans]

@@ -1,15 +1,17 @@
 """Participations gathered part by part say what one join of the whole tables says."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from fedsim.analysis.tally import COLUMNS
+from fedsim.analysis.contributions import contributions
 from fedsim.common.row_groups import slices
 from fedsim.experiment.run import simulate
 from fedsim.population import build_population
-from fedsim.report.gathered import SLOT, gather, gatherer_of
+from fedsim.report.gathered import SLOT, Asked, gather, gatherer_of
 from fedsim.scenario import Scenario
 from tests.conftest import Write
 
@@ -41,7 +43,7 @@ def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkey
             "gap": [None if not gap else int(gap) for gap in rng.integers(0, 9, rows)],
         }
     )
-    found, known = gather(taken.lazy(), table, [3, 8]), taken.join(table, on="client")
+    found, known = gather(taken.lazy(), table, Asked([3, 8])), taken.join(table, on="client")
     started, home = pl.col("selected_s").is_not_null(), ("group", "time_zone")
     slot = (pl.col("selected_s") / SLOT).floor().cast(pl.Int64).alias("slot")
     firsts = taken.filter(started).group_by("client").agg(first_s=pl.col("selected_s").min())
@@ -66,11 +68,21 @@ def test_what_is_gathered_while_it_is_measured_is_what_the_directory_says(
         "{name: c, devices: 5, availability: {kind: renewal, on: 1s, off: 1000h}, time_zone: {kind: mixture, "
         "parts: [{share: 1, source: UTC}, {share: 1, source: Asia/Tokyo}]}}",
     ]
-    population = ", ".join(["{name: a, devices: 12}", *others][:groups])
+    population = ", ".join(["{name: a, devices: 12, weight: {kind: zipf, exponent: 1}}", *others][:groups])
     result = simulate(Scenario.load(write(f"stop: {{rounds: 90}}\npopulation: [{population}]\nserver: {server}\n")))
-    chosen, found = [2, 5], gatherer_of(build_population(result.scenario), [2, 5])
-    for part in slices(result.participations, *COLUMNS):
+    asked = replace(Asked.of(result.scenario, None, result.rounds, result.simulated_s), chosen=[2, 5], promised=True)
+    found = gatherer_of(build_population(result.scenario), asked)
+    for part in slices(result.participations):
         found.add(part)
-    read = gather(result.participations.lazy(), result.clients, chosen)
-    for name, table in vars(read).items():
-        assert_frame_equal(vars(found.gathered())[name], table)
+    read, now = gather(result.participations.lazy(), result.clients, asked), found.gathered()
+    for name, expected in vars(read).items():
+        if isinstance(expected, pl.DataFrame):
+            assert_frame_equal(vars(now)[name], expected)
+    assert now.contributions == read.contributions == contributions(result.participations, len(result.clients))
+    assert now.turns is not None
+    assert read.turns is not None
+    assert now.turns.tolist() == read.turns.tolist()
+    assert (now.buffered is None) == (read.buffered is None) == ("mode" not in server)
+    if now.buffered is not None and read.buffered is not None:
+        assert_frame_equal(now.buffered.staleness, read.buffered.staleness)
+        assert now.buffered.running.tolist() == read.buffered.running.tolist()

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario, simulate
+from fedsim.analysis.contributions import contributions
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.privacy import privacy_section
 from tests.command import fedsim
@@ -44,7 +45,8 @@ def test_what_is_promised_and_what_the_log_shows(tmp_path: Path, small: Load) ->
 def test_a_broken_promise_is_told(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE))
     often = pl.concat([run.participations.collect()] * 2).sort("round", maintain_order=True).lazy()
-    section = privacy_section(replace(run, participations=often))
+    seen = contributions(often, len(run.clients))
+    section = privacy_section(replace(run, gathered=replace(run.gathered, contributions=seen)))
     assert section is not None
     assert section.breaks
     assert any(": 0 apart, and b = 3 was promised." in sentence for sentence in section.kept)

@@ -37,7 +37,7 @@ def with_scenario(run: FinishedRun, simulated_s: float = DAY, **changes: Any) ->
     return replace(run, scenario=scenario, manifest={"simulated_s": simulated_s})
 
 
-def with_taken(run: FinishedRun, **changes: pl.DataFrame) -> FinishedRun:
+def with_taken(run: FinishedRun, **changes: Any) -> FinishedRun:
     return replace(run, gathered=replace(run.gathered, **changes))
 
 

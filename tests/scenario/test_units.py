@@ -3,8 +3,18 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from fedsim.scenario.units import format_duration, format_instant, parse_duration, parse_instant
+from fedsim.scenario.units import (
+    Duration,
+    PositiveDuration,
+    format_duration,
+    format_instant,
+    parse_duration,
+    parse_instant,
+)
+
+DURATION, POSITIVE = TypeAdapter[float](Duration), TypeAdapter[float](PositiveDuration)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +53,25 @@ def test_a_bare_number_is_asked_for_its_unit(value: float) -> None:
 @given(st.floats(0, 1e9, allow_subnormal=False))
 def test_a_written_duration_reads_as_the_same_number(seconds: float) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
+
+
+@given(st.floats(0, 1e9))
+def test_durations_of_a_scenario_are_whole_milliseconds(seconds: float) -> None:
+    found: float = DURATION.validate_python(seconds)
+    assert found == round(found, 3) == pytest.approx(seconds, abs=5.001e-4, rel=1e-15)
+    assert DURATION.validate_python(format_duration(found)) == found
+
+
+@pytest.mark.parametrize("value", ["0s", "0.4ms", 0.0004, "PT0.0004S"])
+def test_what_rounds_to_nothing_is_not_above_nothing(value: object) -> None:
+    assert DURATION.validate_python(value) == 0.0
+    with pytest.raises(ValidationError, match=f"must be above 0 in whole milliseconds, not {value!r}"):
+        POSITIVE.validate_python(value)
+
+
+def test_instants_are_whole_milliseconds() -> None:
+    assert parse_instant("2026-12-31T23:59:59.999600Z") == parse_instant("2027-01-01T00:00:00Z")
+    assert format_instant(parse_instant("2026-01-05T00:00:00.0014Z")) == "2026-01-05T00:00:00.001000Z"
 
 
 def test_instants() -> None:

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 
 from fedsim.common.errors import StalledError
 from fedsim.log import Log
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS
+from fedsim.log.tables import BUFFERED, GAUGES, ROUNDS
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
@@ -96,7 +96,7 @@ def check_separation_and_cooldown(population: Population, server: BufferedServer
 
 def check_tables(server: BufferedServer, log: Log) -> None:
     rounds, sessions = log.rounds, log.participations
-    assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, PARTICIPATIONS, GAUGES)
+    assert (rounds.schema, sessions.schema, log.gauges.schema) == (ROUNDS, BUFFERED, GAUGES)
     assert rounds["round"].to_list() == list(range(len(rounds)))
     assert sessions.equals(sessions.sort("round", "position"))
     assert sessions["round"].equals(sessions["version"].alias("round"))

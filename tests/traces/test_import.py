@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fedsim.availability.trace import Policy, TraceError, read_rows
 from fedsim.traces.cleaning import Cleaning
 from fedsim.traces.imports import Form, Imported, import_trace
+from fedsim.traces.writing import write_trace
 from tests.command import fedsim
 
 

@@ -104,11 +104,11 @@ def metric_part(group: str) -> str:
     return _NOT_IN_A_NAME.sub("-", group)
 
 
-def tally_of(log: Recorded, setting: Setting, watch: Watch | None = None) -> Tallies:
-    """Read the participations of a log once, for all that is measured of them; `watch` is given every part of them."""
+def tally_of(log: Recorded, setting: Setting, watches: Sequence[Watch] = ()) -> Tallies:
+    """Read the participations of a log once, for all that is measured of them; `watches` are given every part."""
     sizes = {group: sum(zones.values()) for group, zones in setting.groups.items()}
     own = [sizes[group] for group in _measured_groups(setting)]
-    return tally(log.participations, log.rounds, sum(sizes.values()), own, watch)
+    return tally(log.participations, log.rounds, sum(sizes.values()), own, watches)
 
 
 def _measured_groups(setting: Setting) -> list[str]:

@@ -1,7 +1,7 @@
 """A scenario's own metrics: found, checked, and measured so that what goes wrong in them is told by their name."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -57,27 +57,18 @@ class Own:
         return {name: float(value) for name, value in named.items()}
 
 
-def own_metrics(scenario: Scenario) -> list[Own]:
-    """Return a scenario's own metrics; those with mistakes are left out, which `check_own` tells."""
-    return [each for each in _found(scenario) if isinstance(each, Own)]
+def made_metrics(scenario: Scenario) -> tuple[list[Own], list[Mistake]]:
+    """Return a scenario's own metrics, and what is wrong with those that are not among them."""
+    found = list(_found(scenario))
+    return [each for each in found if isinstance(each, Own)], [each for each in found if isinstance(each, Mistake)]
 
 
-def check_own(scenario: Scenario) -> list[Mistake]:
-    """Return what is wrong with a scenario's own metrics."""
-    return [each for each in _found(scenario) if isinstance(each, Mistake)]
-
-
-def own_described(scenario: Scenario) -> dict[str, Metric]:
+def own_described(scenario: Scenario, own: Sequence[Own]) -> dict[str, Metric]:
     """Return what a scenario's own metrics are, by the name in ``metrics.json``, those of groups written out."""
     several = 1 < len(scenario.population) <= MOST_GROUPS
     groups = [f"group.{metric_part(group.name)}." for group in scenario.population] if several else []
     prefixes = {"run": [""], "groups": groups, "both": ["", *groups]}
-    return {
-        prefix + metric.name: metric
-        for own in own_metrics(scenario)
-        for metric in own.metrics
-        for prefix in prefixes[own.scope]
-    }
+    return {prefix + metric.name: metric for each in own for metric in each.metrics for prefix in prefixes[each.scope]}
 
 
 def _found(scenario: Scenario) -> Iterator[Own | Mistake]:

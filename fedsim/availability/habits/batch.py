@@ -26,10 +26,8 @@ class HabitsBatch(Batch):
 
     Parameters
     ----------
-    habits
-        The habits.
-    place
-        When simulated time begins, and the devices' time zone.
+    habits, place
+        The habits, and where the devices live.
     members
         (n,) indices of the devices.
     persons
@@ -90,11 +88,8 @@ class HabitsBatch(Batch):
     def meetings(self, conditions: Collection[Condition], clients: Clients, since: int, until: int) -> Spells:
         """Return when clients (n,) meet some conditions within [since, until), in the order of clients and starts."""
         require = sum(_FLAGS[each] for each in conditions)
-        parts = [
-            Spells(*meetings(clients, first, last, require, self._known(clients, first, last)))
-            for first in range(since, until, _AT_ONCE)
-            if first < (last := min(first + _AT_ONCE, until))
-        ]
+        windows = ((first, min(first + _AT_ONCE, until)) for first in range(since, until, _AT_ONCE))
+        parts = [Spells(*meetings(clients, *each, require, self._known(clients, *each))) for each in windows]
         if len(parts) == 1:
             return parts[0]
         who, starts, ends = together(parts)

@@ -1,6 +1,5 @@
 """Some consecutive local days, and the five-minute slots around an instant, as numbers for the compiled loops."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -105,15 +104,7 @@ def _normal(deviation_s: float) -> Tables:
 
 
 class Calendar:
-    """What the compiled loops know of some habits, for any time.
-
-    Parameters
-    ----------
-    habits
-        The habits.
-    key
-        Of the stream for availability.
-    """
+    """What the compiled loops know of some habits, for any time; `key` is that of the stream for availability."""
 
     def __init__(self, habits: Habits, key: int) -> None:
         self._habits, night = habits, habits.charging.night
@@ -136,9 +127,8 @@ class Calendar:
         latest = max(to_ms(max(usual)) + self._off + self._longest, DAY + to_ms(TOP_UP_AT_MOST_S))
         # Days whose sessions may reach into a day: those before it, and the next ones.
         self._before, self._after = (latest - 1) // DAY, int(to_ms(min(usual)) < self._off)
-        self._shares = np.rint(np.array(habits.idle.by_hour) / sum(habits.idle.by_hour) / 12 * (1 << 30)).astype(
-            np.int64
-        )
+        hours = np.array(habits.idle.by_hour)
+        self._shares = np.rint(hours / sum(habits.idle.by_hour) / 12 * (1 << 30)).astype(np.int64)
         self._days = lru_cache(maxsize=8)(self._days_of)
         self._slots = lru_cache(maxsize=8)(self._slots_of)
 
@@ -163,10 +153,8 @@ class Calendar:
     def _facts(self, days: Ints, shifts: Ints, clock: Civil) -> Ints:
         night, network = self._habits.charging.night, self._habits.network
         weekend, free = _weekends(days), _weekends(days + 1)
-        midnights = clock.midnight(days)
-        least, most = shifts.min(), shifts.max()
+        midnights, least, most = clock.midnight(days), shifts.min(), shifts.max()
         plug_in = midnights + _each(free, _evening(night.plug_in_weekend), _evening(night.plug_in))
-        facts = np.empty((len(days), _FACTS), dtype=np.int64)
         columns = {
             NIGHT_FROM: plug_in - self._off - most,
             NIGHT_TO: plug_in + self._off - least + self._longest,
@@ -183,9 +171,7 @@ class Calendar:
             BACK: _each(weekend, network.weekend.back, network.weekday.back),
             AT_WORK: ~weekend,
         }
-        for column, values in columns.items():
-            facts[:, column] = values
-        return facts
+        return np.column_stack([columns[column] for column in range(_FACTS)]).astype(np.int64)
 
     def _slots_of(self, first: int, last: int, clock: Civil) -> dict[str, Any]:
         slots = np.arange(first, last + 1)
@@ -203,11 +189,9 @@ def _near(clock: Civil, days: Ints) -> slice:
 
 
 def _keys(days: Ints) -> NDArray[np.uint64]:
-    columns: Sequence[tuple[Draw, int]] = [
-        (each, 0) for each in (Draw.NIGHT, Draw.NIGHT_LENGTH, Draw.OUTING, Draw.BACK)
-    ]
-    columns = [*columns, *((Draw.TOP_UP, number) for number in range(TOP_UPS // 2))]
-    columns = [*columns, *((Draw.TOP_UP_TIME, number) for number in range(TOP_UPS))]
+    columns = [(each, 0) for each in (Draw.NIGHT, Draw.NIGHT_LENGTH, Draw.OUTING, Draw.BACK)]
+    columns += [(Draw.TOP_UP, number) for number in range(TOP_UPS // 2)]
+    columns += [(Draw.TOP_UP_TIME, number) for number in range(TOP_UPS)]
     return np.column_stack([mixed_index(index(what, days, number)) for what, number in columns])
 
 

@@ -19,16 +19,8 @@ _AT_ONCE = 1 << 16  # clients of a thread
 class PossibleDays:
     """One local day after the other, cut into parts, with those who may be on a charger with a network in each.
 
-    Screen uses and failures of the network are left aside, so some who are not available are among them.
-
-    Parameters
-    ----------
-    members
-        (n,) indices of the devices, in ascending order.
-    persons
-        The persons behind them.
-    require, calendar
-        As the batch has them; charging must be required.
+    Charging must be required. Screen uses and failures of the network are left aside, so some who are not available
+    are among them. The parameters are those of `HabitsBatch`.
     """
 
     def __init__(self, members: Clients, persons: Persons, require: int, calendar: Calendar) -> None:

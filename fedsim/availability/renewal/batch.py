@@ -25,8 +25,7 @@ class Process:
 
     Draw 0 decides whether the device starts on, with probability mean_on / (mean_on + mean_off); draw k >= 1 decides
     the k-th length. The first length is what is left of a running interval (`Distribution.remaining`), so the process
-    looks at time 0 as it does at any other. Lengths are whole milliseconds, `LONGEST`
-    at most; one of 0 is passed over.
+    looks at time 0 as it does at any other. Lengths are whole milliseconds, `LONGEST` at most; one of 0 is passed over.
     """
 
     on: Distribution
@@ -93,17 +92,7 @@ class Standing:
 
 
 class RenewalBatch(Batch):
-    """Devices with one pair of laws.
-
-    Parameters
-    ----------
-    process
-        The laws.
-    members
-        (n,) indices of the devices, in ascending order.
-    draws
-        The stream for availability.
-    """
+    """Devices with one pair of laws; `members` (n,) are their indices in ascending order."""
 
     follows = True
 
@@ -124,19 +113,6 @@ class RenewalBatch(Batch):
             late = places[behind]
             self._standing.put(late, self._advanced(clients[behind], self._standing.of(late), instant))
         return self._standing.on[places]
-
-    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:
-        """Look whether the running interval ends in time."""
-        now = self._advanced(clients, self._standing.of(self._places(clients)), instant)
-        found, who = np.full(len(clients), FOREVER), np.arange(len(clients))
-        while len(who):
-            found[who] = np.where(now.end <= until[who], now.end, FOREVER)
-            ending = np.flatnonzero(now.end <= until[who])
-            who, now = who[ending], now.of(ending)
-            now = self._advanced(clients[who], now, now.end.copy())
-            stays = np.flatnonzero(now.on)  # the length off that follows is 0
-            who, now = who[stays], now.of(stays)
-        return found
 
     def spells(self, clients: Clients, since: int, until: int) -> Spells:
         """Follow a copy of the devices through the window."""
@@ -180,32 +156,21 @@ class RenewalBatch(Batch):
         behind = (now.end <= limits).nonzero()[0]
         while len(behind):
             before, limit = now.of(behind), limits[behind]
-            steps = self._steps(limit - before.end)
-            after = (
-                self._after(clients[behind], before)
-                if steps == 1
-                else self._beyond(clients[behind], before, limit, steps)
-            )
+            after = self._beyond(clients[behind], before, limit, self._steps(limit - before.end))
             now.put(behind, after)
             behind = behind[after.end <= limit]
         return now
 
-    def _after(self, clients: Clients, before: Standing) -> Standing:
-        """Return where devices stand one length later."""
-        number, on = before.number + 1, ~before.on
-        end = before.end + self._process.lengths(on, self._draws.uniforms(clients, number))
-        return Standing(number, on, _or_forever(end))
-
     def _beyond(self, clients: Clients, before: Standing, limit: Ints, steps: int) -> Standing:
         """Return where devices stand when the state ends after a limit (n,), or as many lengths later as steps."""
-        further, every = np.arange(1, steps + 1), np.arange(len(clients))
+        further = np.arange(1, steps + 1)
         numbers, on = before.number[:, None] + further, before.on[:, None] ^ (further % 2 == 1)
-        ends = np.empty((len(clients), steps + 1), dtype=np.int64)
-        ends[:, 0], ends[:, 1:] = before.end, self._process.lengths(on, self._draws.uniforms(clients[:, None], numbers))
-        np.add.accumulate(ends, axis=1, out=ends)
-        over = ends[:, 1:] > limit[:, None]
-        last = np.where(over[:, -1], over.argmax(axis=1), steps - 1)  # ends never fall
-        return Standing(numbers[every, last], on[every, last], _or_forever(ends[every, last + 1]))
+        lengths = self._process.lengths(on, self._draws.uniforms(clients[:, None], numbers))
+        ends = before.end[:, None] + np.cumsum(lengths, axis=1)
+        # Ends never fall: the first that is beyond the limit comes after all that are not.
+        last = np.minimum((ends <= limit[:, None]).sum(axis=1), steps - 1)
+        every = np.arange(len(clients))
+        return Standing(numbers[every, last], on[every, last], _or_forever(ends[every, last]))
 
     def _steps(self, missing: Ints) -> int:
         """Return how many lengths will probably do for most who are behind by so much, as far as memory allows.

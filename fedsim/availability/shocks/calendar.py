@@ -48,13 +48,7 @@ class Calendar(Protocol):
 
 
 class Known(Calendar):
-    """Shocks at known times.
-
-    Parameters
-    ----------
-    starts, ends
-        (n,) milliseconds of simulated time.
-    """
+    """Shocks at known times: (n,) milliseconds of simulated time."""
 
     def __init__(self, starts: Ints, ends: Ints) -> None:
         order = np.argsort(starts, kind="stable")

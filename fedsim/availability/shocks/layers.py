@@ -10,7 +10,6 @@ from fedsim.availability.cells import Cells
 from fedsim.availability.place import Place
 from fedsim.availability.shocks.calendar import ByChance, Calendar, Known
 from fedsim.availability.shocks.outages import Layer, Outages, ServerOutages, shock_key
-from fedsim.common.arrays import Bools
 from fedsim.common.errors import Mistake, PluginError
 from fedsim.common.instants import FOREVER, SECOND, to_ms
 from fedsim.common.keyed import Purpose, Stream, stream
@@ -38,8 +37,8 @@ def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
                     message = f"no device {'is in the group' if key == 'groups' else 'lives in'} {name!r}"
                     message += did_you_mean(name, known)
                     mistakes.append(scenario.mistake(("shocks", index, key, place), message))
-        wrong = [((*path,), message) for path, message in check_laws(shock)]
-        mistakes += [scenario.mistake(("shocks", index, *path), message) for path, message in wrong]
+        wrong = [scenario.mistake(("shocks", index, *path), message) for path, message in check_laws(shock)]
+        mistakes += wrong
         if shock.by_chance and not wrong:
             try:
                 _rates_of(shock)
@@ -49,32 +48,20 @@ def check_shocks(scenario: Scenario, population: Population) -> list[Mistake]:
 
 
 def outages_of(scenario: Scenario, devices: Cells, replicate: int) -> Outages | None:
-    """Return the shocks of a scenario's devices; None where it has none.
-
-    Parameters
-    ----------
-    scenario, devices
-        A scenario without mistakes, and the cells of its population.
-    replicate
-        Key of the repetition.
-    """
-    draws = stream(scenario.seed, replicate, Purpose.SHOCK)
-    layers = [layer for shock in scenario.shocks for layer in _layers(scenario, shock, devices, draws)]
-    if not layers:
-        return None
-    hits, recoveries = (
-        stream(scenario.seed, replicate, purpose) for purpose in (Purpose.SHOCK_HIT, Purpose.SHOCK_RECOVERY)
+    """Return the shocks of the devices of a scenario without mistakes, in one replicate; None where it has none."""
+    draws, hits, recoveries = (
+        stream(scenario.seed, replicate, purpose)
+        for purpose in (Purpose.SHOCK, Purpose.SHOCK_HIT, Purpose.SHOCK_RECOVERY)
     )
-    return Outages(layers, devices.of_client, hits, recoveries)
+    layers = [layer for shock in scenario.shocks for layer in _layers(shock, devices, draws)]
+    return Outages(layers, devices.of_client, hits, recoveries) if layers else None
 
 
 def server_outages(scenario: Scenario, replicate: int) -> ServerOutages:
     """Return when a scenario's server is down."""
     draws = stream(scenario.seed, replicate, Purpose.SHOCK)
     place = Place(scenario.start, ZoneInfo("UTC"))
-    return ServerOutages(
-        [_calendar(shock, "", place, draws) for shock in scenario.shocks if shock.of == "server"],
-    )
+    return ServerOutages([_calendar(shock, "", place, draws) for shock in scenario.shocks if shock.of == "server"])
 
 
 def describe(scenario: Scenario) -> Iterator[str]:
@@ -105,37 +92,26 @@ def _rates_of(shock: Shock) -> tuple[Rates, float]:
     return found, law.mean
 
 
-def _layers(scenario: Scenario, shock: Shock, devices: Cells, draws: Stream) -> Iterator[Layer]:
+def _layers(shock: Shock, devices: Cells, draws: Stream) -> Iterator[Layer]:
     """Yield a layer for each place that shocks of one kind befall apart, or at other instants."""
-    asked = np.array(
-        [
-            (shock.zones is None or zone in shock.zones) and (shock.groups is None or group in shock.groups)
-            for group, zone in devices.names
-        ]
-    )
+    asked = [
+        (shock.zones is None or zone in shock.zones) and (shock.groups is None or group in shock.groups)
+        for group, zone in devices.names
+    ]
+    if shock.of == "zone" or not shock.by_chance:  # known times are read by each zone's clock
+        places = [zone for _, zone in devices.names]
+    else:
+        places = [group if shock.of == "group" else "" for group, _ in devices.names]
     share = 1.0 if shock.share is None else shock.share
-    recovery = None if shock.recovery is None else distribution(shock.recovery)
     if shock.by_chance:
         share = _rates_of(shock)[0].share
-    for place, home, cells in _places(scenario, shock, devices):
-        if (own := cells & asked).any():
-            calendar = _calendar(shock, place, home, draws)
-            ever = recovery is None and any(window.end is None for window in shock.windows or ())
-            yield Layer(shock_key(shock.name), calendar, own, share, recovery, ever)
-
-
-def _places(scenario: Scenario, shock: Shock, devices: Cells) -> Iterator[tuple[str, Place, Bools]]:
-    """Yield the name, the clock and the cells of each place in which shocks of one kind happen apart."""
-    utc = Place(scenario.start, ZoneInfo("UTC"))
-    if not shock.by_chance:  # by each zone's clock; who is hit is drawn for each device anyway
-        of = [zone for _, zone in devices.names]
-    elif shock.of in {"everyone", "server"}:
-        of = [""] * len(devices.names)
-    else:
-        of = [names[shock.of == "zone"] for names in devices.names]
-    for name in dict.fromkeys(of):
-        cells = np.array([each == name for each in of])
-        yield name, utc if shock.by_chance else devices.places[of.index(name)], cells
+    recovery = None if shock.recovery is None else distribution(shock.recovery)
+    ever = recovery is None and any(window.end is None for window in shock.windows or ())
+    for place in dict.fromkeys(places):
+        cells = np.array(asked) & np.array([each == place for each in places])
+        if cells.any():
+            calendar = _calendar(shock, place, devices.places[places.index(place)], draws)
+            yield Layer(shock_key(shock.name), calendar, cells, share, recovery, ever)
 
 
 def _calendar(shock: Shock, place: str, home: Place, draws: Stream) -> Calendar:

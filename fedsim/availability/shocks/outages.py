@@ -119,10 +119,8 @@ class Outages:
     @cached_property
     def ever(self) -> Mask:
         """(N,) whom a shock may take out for ever."""
-        found = np.zeros(len(self.cell), dtype=np.bool_)
-        for layer in self.layers:
-            found |= layer.ever & layer.cells[self.cell]
-        return found
+        cells = np.array([layer.cells for layer in self.layers if layer.ever], dtype=np.bool_)
+        return cells.any(axis=0)[self.cell] if len(cells) else np.zeros(len(self.cell), dtype=np.bool_)
 
     def _spells(self, clients: Clients, since: int, until: int, *, only_ever: bool = False) -> Iterator[Spells]:
         for layer in self.layers:
@@ -179,10 +177,10 @@ def without(spells: Spells, outages: Spells, clients: int) -> Spells:
     concerned[outages.who] = True
     touched = concerned[spells.who]
     kept = Spells(spells.who[~touched], spells.starts[~touched], spells.ends[~touched])
-    who = np.concatenate([spells.who[touched], spells.who[touched], outages.who, outages.who])
+    own = spells.who[touched]
+    who = np.concatenate([own, own, outages.who, outages.who])
     instants = np.concatenate([spells.starts[touched], spells.ends[touched], outages.starts, outages.ends])
-    sizes = [int(touched.sum())] * 2 + [len(outages.who)] * 2
-    steps = np.repeat(np.array([1, -1, -2, 2]), sizes)
+    steps = np.repeat([1, -1, -2, 2], [len(own), len(own), len(outages.who), len(outages.who)])
     order = np.lexsort((instants, who))
     who, instants = who[order], instants[order]
     # 1 where available and no outage runs; each outage takes away 2, so that nothing else comes to 1.

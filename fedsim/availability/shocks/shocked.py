@@ -74,15 +74,7 @@ Availability: TypeAlias = PopulationAvailability | ShockedAvailability
 
 
 def availability_of(scenario: Scenario, devices: Cells, replicate: int) -> Availability:
-    """Return when all devices of a scenario are available.
-
-    Parameters
-    ----------
-    scenario, devices
-        A scenario without mistakes, and the cells of its population.
-    replicate
-        Key of the repetition.
-    """
+    """Return when all devices of a scenario without mistakes are available in one replicate."""
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
     lives = population_availability(devices.models, devices.places, devices.of_client, draws)
     outages = outages_of(scenario, devices, replicate)

@@ -57,8 +57,8 @@ class TraceFile(RecordedAvailability):
             path = locate(file)
             check_file(path)
             status = path.stat()
-            kept = without_intervals == "keep"
-            pattern, report = _read(path, policy, used, kept, status.st_mtime_ns, status.st_size)
+            version = status.st_mtime_ns, status.st_size
+            pattern, report = _read(path, policy, used, without_intervals == "keep", version)
         except (TraceError, ValueError) as error:
             raise OptionError("file", str(error)) from None
         dealt, devices = assign != "with_replacement", len(pattern.names)
@@ -74,9 +74,7 @@ class TraceFile(RecordedAvailability):
 
 
 @lru_cache(maxsize=8)
-def _read(
-    path: Path, policy: Policy, used: _Used, keep_empty: bool, _modified: int, _size: int
-) -> tuple[Pattern, TraceReport]:
+def _read(path: Path, policy: Policy, used: _Used, keep_empty: bool, _: tuple[int, int]) -> tuple[Pattern, TraceReport]:
     # The file's time and size are part of the key, so that a new file is read anew.
     trace = clean(read_rows(path), policy, keep_empty=keep_empty)
     try:
@@ -87,8 +85,7 @@ def _read(
 
 def _notes(pattern: Pattern, report: TraceReport) -> list[str]:
     notes = [str(report)] if report.faults() else []
-    if pattern.stray:
-        notes.append(stray_words(pattern.stray))
+    notes += [stray_words(pattern.stray)] if pattern.stray else []
     if pattern.never > report.devices_without:
         required = " and ".join(pattern.conditions)
         devices = f"{pattern.never:,} device{'s are' if pattern.never > 1 else ' is'}"

@@ -91,10 +91,8 @@ def clean(
         If the policy refuses a fault, or nothing is left.
     """
     report = report or TraceReport(0, 0, 0)
-    for count, most, noun in (
-        (len(rows.starts), MOST_INTERVALS, "intervals"),
-        (len(rows.names), MOST_DEVICES, "devices"),
-    ):
+    sizes = (len(rows.starts), MOST_INTERVALS, "intervals"), (len(rows.names), MOST_DEVICES, "devices")
+    for count, most, noun in sizes:
         if count > most:
             raise TraceError(f"has {count:,} {noun}; at most {most:,} are possible", rows.source)
     missing = np.isnan(rows.starts) & np.isnan(rows.ends)
@@ -103,7 +101,7 @@ def clean(
         impossible = ~possible & ~missing
         lengths = np.where(possible, rows.ends - rows.starts, 0.0)
     if policy != "lenient" and impossible.any():
-        raise _refused(rows, impossible, _impossible(rows, impossible))
+        raise _impossible(rows, impossible)
     negative, empty = possible & (lengths < 0), possible & (lengths >= 0) & (lengths < RESOLUTION_S)
     good = possible & (lengths >= RESOLUTION_S)
     spans, overlapping, touching = dict[str, Spans](), 0, 0
@@ -133,14 +131,15 @@ def clean(
     return Trace(rows.names, spans, report)
 
 
-def _impossible(rows: Rows, which: Bools) -> str:
+def _impossible(rows: Rows, which: Bools) -> TraceError:
     first, count = int(np.argmax(which)), int(which.sum())
     others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
-    return (
+    message = (
         f"device {rows.names[rows.devices[first]]!r} has the interval [{rows.starts[first]:g}, {rows.ends[first]:g}], "
         f"which is impossible: times are seconds, finite and within 100 years of the base{others}; with the policy "
         "lenient such intervals are dropped"
     )
+    return _refused(rows, which, message)
 
 
 def _refused(rows: Rows, which: Bools, message: str) -> TraceError:

@@ -1,6 +1,7 @@
 """The processes of a device hold and lift reasons at the instants at which its conditions end and begin."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,7 +115,8 @@ class Leaving(AlwaysBatch):
 def test_departures_are_asked_for_a_day_at_a_time(horizon: int) -> None:
     clock, instants = Clock(), [5, DAY, DAY + 7, 3 * DAY, 0]
     roster, leaving = Roster(clock, np.zeros(6, dtype=np.int64)), Leaving(instants)
-    clock.process(departures(clock, roster, leaving, np.arange(5), horizon))
+    availability: Any = leaving
+    clock.process(departures(clock, roster, availability, np.arange(5), horizon))
     for instant in sorted(instants):
         clock.run(until=instant + 0.5)
         gone = (roster.masks & GONE) != 0
