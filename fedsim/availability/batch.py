@@ -58,10 +58,8 @@ def together(parts: Iterable[Spells]) -> Spells:
 
 def joined(who: NDArray[np.intp], starts: Ints, ends: Ints) -> Spells:
     """Put together what follows one another at one client; sorted by client and start, and none overlaps the next."""
-    opens = np.ones(len(who), dtype=np.bool_)
-    opens[1:] = (who[1:] != who[:-1]) | (starts[1:] > ends[:-1])
-    closes = np.ones(len(who), dtype=np.bool_)
-    closes[:-1] = opens[1:]
+    apart = (who[1:] != who[:-1]) | (starts[1:] > ends[:-1])
+    opens, closes = (np.concatenate(each)[: len(who)] for each in (([True], apart), (apart, [True])))
     return Spells(who[opens], starts[opens], ends[closes])
 
 

@@ -21,7 +21,7 @@ MODELS: Final = Registry[AvailabilityModel](
     AvailabilityModel,
     {
         "always": "fedsim.availability.always:AlwaysAvailable",
-        "renewal": "fedsim.availability.renewal.model:RenewalAvailability",
+        "renewal": "fedsim.availability.renewal:RenewalAvailability",
         "habits": "fedsim.availability.habits.model:HabitsAvailability",
         "trace": "fedsim.availability.trace.file:TraceFile",
     },

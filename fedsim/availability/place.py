@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -72,7 +73,7 @@ def _days(place: Place, year: int) -> tuple[Day, ...]:
     clock = place.clock(to_ms(place.seconds(datetime(year, 7, 1))))
     midnights = each_to_seconds(clock.instant(clock.midnight(np.arange(first, last + 1)))).tolist()
     return tuple(
-        Day(date.fromordinal(first + number), midnights[number], midnights[number + 1])
-        for number in range(last - first)
-        if midnights[number] < midnights[number + 1]
+        Day(date.fromordinal(number), start, end)
+        for number, (start, end) in enumerate(pairwise(midnights), first)
+        if start < end
     )

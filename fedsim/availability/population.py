@@ -70,9 +70,11 @@ class PopulationAvailability:
 
     def _put_together(self, told: Sequence[Possible | None]) -> Bits | None:
         known = [each.bits for each in told if each is not None]
-        if len(known) == len(told) == 1 or not known:
-            return known[0] if known else None
-        from fedsim.common.bits import with_numbers, words_for  # compiled: only who needs it shall load that
+        if not known:
+            return None
+        if len(told) == 1:
+            return known[0]
+        from fedsim.common.bits import with_numbers, words_for  # only where needed: it compiles
 
         bits = np.zeros(words_for(len(self.cell)), dtype=np.uint64)
         for own in known:
@@ -130,8 +132,7 @@ class PopulationAvailability:
         number = self._of_client[clients]
         order = np.argsort(number, kind="stable")
         cuts = np.searchsorted(number[order], np.arange(1, len(self.batches)))
-        parts = zip(self.batches, np.split(order, cuts), strict=True)
-        return [(batch, own) for batch, own in parts if len(own)]
+        return [(batch, own) for batch, own in zip(self.batches, np.split(order, cuts), strict=True) if len(own)]
 
 
 def population_availability(

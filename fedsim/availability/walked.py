@@ -75,8 +75,7 @@ class WalkedBatch(Batch):
             for start, end in self._walk(client).to(until)
             if start < until and end > since
         ]
-        columns = zip(*found, strict=True) if found else ((), (), ())
-        return Spells(*(np.array(column, dtype=np.int64) for column in columns))
+        return Spells(*np.array(found, dtype=np.int64).reshape(-1, 3).T)
 
     def leaves(self, clients: Clients, since: int, until: int) -> Ints:
         """Find those whose intervals end."""
@@ -90,7 +89,6 @@ class WalkedBatch(Batch):
         return gone
 
     def _walk(self, client: int) -> _Walk:
-        walk = self._walks.get(client)
-        if walk is None:
-            walk = self._walks[client] = _Walk(pieces(self._model, client, self._place, self._draws))
-        return walk
+        if client not in self._walks:
+            self._walks[client] = _Walk(pieces(self._model, client, self._place, self._draws))
+        return self._walks[client]

@@ -36,9 +36,9 @@ class Enough(Exception):  # noqa: N818  what is raised is no error
     """Ends a simulation where it stands, as if the duration of its run were over."""
 
 
-FEW_DEVICES = 50
-"""Up to so many devices `engine: auto` takes processes: over a week, arrays are faster from about 25 devices with
-habits, 150 of a renewal process, and 300 that are always available."""
+FEW_DEVICES = 100
+"""Up to so many devices `engine: auto` takes processes: over a week, arrays are faster from about 60 devices with
+habits, and 300 of other kinds."""
 
 
 def simulate_log(

@@ -14,7 +14,7 @@ from scipy import stats
 from fedsim.availability import AvailabilityModel, available_at, between, intervals
 from fedsim.availability.model import Pieces, in_seconds
 from fedsim.availability.model import pieces as pieces_of
-from fedsim.availability.renewal.model import RenewalAvailability
+from fedsim.availability.renewal import RenewalAvailability
 from fedsim.common.arrays import Floats
 from fedsim.common.instants import FOREVER, to_seconds
 from fedsim.common.registry import OptionError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.availability import AvailabilityModel, Place, between, build_model, conditions
-from fedsim.availability.renewal.model import RenewalAvailability
+from fedsim.availability.renewal import RenewalAvailability
 from fedsim.availability.trace import CONDITIONS, Pattern, Rows, TraceError, build_pattern, clean, read_rows
 from fedsim.availability.trace.unions import union
 from fedsim.common.keyed import Purpose, stream

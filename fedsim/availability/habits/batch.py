@@ -12,7 +12,6 @@ from fedsim.availability.habits.possible import PossibleDays
 from fedsim.availability.place import Place
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY, FOREVER
-from fedsim.common.keyed import Stream
 from fedsim.common.reasons import REASON_OF
 from fedsim.scenario.habits import Condition, Habits
 
@@ -24,24 +23,15 @@ _WORTH, _LEFT = 2, 6
 class HabitsBatch(Batch):
     """Devices with one set of habits in one place.
 
-    Parameters
-    ----------
-    habits, place
-        The habits, and where the devices live.
-    members
-        (n,) indices of the devices.
-    persons
-        The persons behind them, whom batches in other places may share.
-    draws
-        The stream for availability.
+    `members` (n,) are their indices, and `persons` are behind them; batches in other places may share the persons.
     """
 
     foreseeable = DAY
 
-    def __init__(self, habits: Habits, place: Place, members: Clients, persons: Persons, draws: Stream) -> None:
+    def __init__(self, habits: Habits, place: Place, members: Clients, persons: Persons, calendar: Calendar) -> None:
         self._habits, self._place, self._members, self._persons = habits, place, members, persons
         self._require = sum(_FLAGS[each] for each in habits.require)
-        self._calendar = Calendar(habits, draws.key)
+        self._calendar = calendar
         self._days: PossibleDays | None = None
         if self._require & CHARGING:
             self._days = PossibleDays(members, persons, self._require, self._calendar)
@@ -102,4 +92,4 @@ class HabitsBatch(Batch):
 
     def _known(self, clients: Clients, since: int, until: int) -> Known:
         self._persons.know(clients)
-        return self._calendar.known(since, until, self._place.clock(since), self._persons.columns)
+        return self._calendar.known(since, until, self._place.clock(since), self._persons)

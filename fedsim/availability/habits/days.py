@@ -9,7 +9,16 @@ from scipy.special import ndtri
 
 from fedsim.availability.civil import Civil
 from fedsim.availability.habits.laws import SIZE, Tables, tabulated
-from fedsim.availability.habits.persons import LIMIT, TOP_UP, TOP_UP_WEEKEND, TOP_UPS, Draw, index, scaled_chance
+from fedsim.availability.habits.persons import (
+    LIMIT,
+    TOP_UP,
+    TOP_UP_WEEKEND,
+    TOP_UPS,
+    Draw,
+    Persons,
+    index,
+    scaled_chance,
+)
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.instants import DAY, HOUR, to_ms
 from fedsim.common.keyed import mixed_index
@@ -46,8 +55,8 @@ class Known(NamedTuple):
     ----------
     key
         Of the stream for availability.
-    persons
-        (clients, columns) as named in `persons`.
+    first, persons
+        The first of the clients whose persons are known, and their (clients, columns) as named in `persons`.
     tables
         The laws, see `laws`.
     commute, settle
@@ -70,6 +79,7 @@ class Known(NamedTuple):
     """
 
     key: np.uint64
+    first: int
     persons: NDArray[np.int32]
     tables: Tables
     commute: int
@@ -129,16 +139,17 @@ class Calendar:
         self._before, self._after = (latest - 1) // DAY, int(to_ms(min(usual)) < self._off)
         hours = np.array(habits.idle.by_hour)
         self._shares = np.rint(hours / sum(habits.idle.by_hour) / 12 * (1 << 30)).astype(np.int64)
-        self._days = lru_cache(maxsize=8)(self._days_of)
-        self._slots = lru_cache(maxsize=8)(self._slots_of)
+        self._days = lru_cache(maxsize=64)(self._days_of)
+        self._slots = lru_cache(maxsize=64)(self._slots_of)
 
-    def known(self, since: int, until: int, clock: Civil, persons: NDArray[np.int32]) -> Known:
+    def known(self, since: int, until: int, clock: Civil, persons: Persons) -> Known:
         """Return what is known of all days and slots that matter from an instant up to another one, both included."""
         first, last = (since - self._reach + clock.begun) // SLOT, (until + clock.begun) // SLOT
         run = first // _SLOTS * _SLOTS  # slots are worked out some thousands at a time
         slots = self._slots(run, max(run + _SLOTS + _SLOTS // 8, last + 1), clock)
         days = self._days(clock.day(since), clock.day(until), clock)
-        return Known(persons=persons, reach=self._reach, **self._always, **days, **slots)
+        of_persons: dict[str, Any] = {"first": persons.first, "persons": persons.columns}
+        return Known(**of_persons, reach=self._reach, **self._always, **days, **slots)
 
     def _days_of(self, first: int, last: int, clock: Civil) -> dict[str, Any]:
         days = np.arange(first - self._before, last + self._after + 1)

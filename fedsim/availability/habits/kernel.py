@@ -65,22 +65,22 @@ def _instant(wall: int, known: Known) -> int:
 
 
 @inlined
-def _night(word: np.uint64, client: int, day: int, known: Known) -> tuple[int, int]:
+def _night(word: np.uint64, row: int, day: int, known: Known) -> tuple[int, int]:
     """Return the night's session of a day; an empty one, if there is none."""
     bits = mixed(word ^ known.keys[day, of_day.NIGHT_KEY])
-    if _chance(bits) >= known.persons[client, of_person.NIGHT]:
+    if _chance(bits) >= known.persons[row, of_person.NIGHT]:
         return 0, 0
-    later = known.persons[client, of_person.LATER] + drawn(known.tables, of_day.NIGHT_TIME, _lower(bits))
+    later = known.persons[row, of_person.LATER] + drawn(known.tables, of_day.NIGHT_TIME, _lower(bits))
     start = _instant(known.facts[day, of_day.PLUG_IN] + later, known)
     bits = mixed(word ^ known.keys[day, of_day.LENGTH_KEY])
-    longer = known.persons[client, of_person.LONGER] + drawn(known.tables, of_day.NIGHT_LENGTH, _upper(bits))
+    longer = known.persons[row, of_person.LONGER] + drawn(known.tables, of_day.NIGHT_LENGTH, _upper(bits))
     return start, start + min(max(known.facts[day, of_day.LASTS] + longer, 0), NIGHT_AT_MOST)
 
 
 @inlined
-def _top_ups(word: np.uint64, client: int, day: int, known: Known) -> int:
+def _top_ups(word: np.uint64, row: int, day: int, known: Known) -> int:
     """Return which top-ups of a day take place, as bits."""
-    taken, most = 0, known.persons[client, known.facts[day, of_day.TOP_UP_COLUMN]]
+    taken, most = 0, known.persons[row, known.facts[day, of_day.TOP_UP_COLUMN]]
     for pair in range(TOP_UPS // 2):
         bits = mixed(word ^ known.keys[day, of_day.TOP_UP_KEY + pair])
         taken |= (int(_chance(bits) < most) | int(_chance_of_lower(bits) < most) << 1) << 2 * pair
@@ -96,15 +96,15 @@ def _top_up(word: np.uint64, number: int, day: int, known: Known) -> tuple[int, 
 
 
 @inlined
-def _outing(word: np.uint64, client: int, day: int, known: Known) -> tuple[int, int, int, int]:
+def _outing(word: np.uint64, row: int, day: int, known: Known) -> tuple[int, int, int, int]:
     """Return when a person leaves home on a day, is back, comes to work and leaves it; all the same, if never."""
     facts, bits = known.facts, mixed(word ^ known.keys[day, of_day.OUTING_KEY])
     if _chance(bits) >= facts[day, of_day.OUT_CHANCE]:
         return 0, 0, 0, 0
-    leave = facts[day, of_day.LEAVE] + known.persons[client, of_person.LEAVES]
+    leave = facts[day, of_day.LEAVE] + known.persons[row, of_person.LEAVES]
     leave = min(max(leave + drawn(known.tables, of_day.OUTING_TIME, _lower(bits)), 0), DAY)
     bits = mixed(word ^ known.keys[day, of_day.BACK_KEY])
-    back = facts[day, of_day.BACK] + known.persons[client, of_person.RETURNS]
+    back = facts[day, of_day.BACK] + known.persons[row, of_person.RETURNS]
     back = max(min(back + drawn(known.tables, of_day.OUTING_TIME, _upper(bits)), DAY), leave)
     work_until = max(back - known.commute, leave) if facts[day, of_day.AT_WORK] else leave
     work_since = min(leave + known.commute, work_until)
@@ -118,20 +118,20 @@ def _outing(word: np.uint64, client: int, day: int, known: Known) -> tuple[int, 
 
 
 @inlined
-def _plugged_until(word: np.uint64, client: int, instant: int, limit: int, known: Known) -> int:
+def _plugged_until(word: np.uint64, row: int, instant: int, limit: int, known: Known) -> int:
     """Return until when a device is on its charger: the instant itself, if it is not; some time after the limit."""
     facts, until, before = known.facts, instant, instant - 1
     while before < until:
         before = until
         for day in range(len(facts)):
             if facts[day, of_day.NIGHT_FROM] <= until < facts[day, of_day.NIGHT_TO]:
-                start, end = _night(word, client, day, known)
+                start, end = _night(word, row, day, known)
                 if start <= until < end:
                     until = end
                     if until > limit:
                         return until
             if facts[day, of_day.TOP_UP_FROM] <= until < facts[day, of_day.TOP_UP_TO]:
-                taken = _top_ups(word, client, day, known)
+                taken = _top_ups(word, row, day, known)
                 for number in range(TOP_UPS):
                     if taken >> number & 1:
                         start, end = _top_up(word, number, day, known)
@@ -143,16 +143,16 @@ def _plugged_until(word: np.uint64, client: int, instant: int, limit: int, known
 
 
 @inlined
-def _plugged_from(word: np.uint64, client: int, instant: int, limit: int, known: Known) -> int:
+def _plugged_from(word: np.uint64, row: int, instant: int, limit: int, known: Known) -> int:
     """Return when the next session on a charger begins, after an instant; some time after the limit, if later."""
     facts, found = known.facts, limit + 1
     for day in range(len(facts)):
         if facts[day, of_day.NIGHT_FROM] < found and facts[day, of_day.NIGHT_TO] > instant:
-            start, end = _night(word, client, day, known)
+            start, end = _night(word, row, day, known)
             if instant < start < min(found, end):
                 found = start
         if facts[day, of_day.TOP_UP_FROM] < found and facts[day, of_day.TOP_UP_TO] > instant:
-            taken = _top_ups(word, client, day, known)
+            taken = _top_ups(word, row, day, known)
             for number in range(TOP_UPS):
                 if taken >> number & 1:
                     start, end = _top_up(word, number, day, known)
@@ -162,15 +162,15 @@ def _plugged_from(word: np.uint64, client: int, instant: int, limit: int, known:
 
 
 @inlined
-def _networked_until(word: np.uint64, client: int, instant: int, limit: int, known: Known) -> int:
+def _networked_until(word: np.uint64, row: int, instant: int, limit: int, known: Known) -> int:
     """Return until when a device has a network, failures left aside; as `_plugged_until`."""
-    facts, networks = known.facts, known.persons[client, of_person.USES_AND_NETWORKS] & 3
+    facts, networks = known.facts, known.persons[row, of_person.USES_AND_NETWORKS] & 3
     until, before = instant, instant - 1
     while networks and before < until <= limit:
         before, away, leaves, at_work_until = until, False, limit + 1, until
         for day in range(len(facts)):
             if facts[day, of_day.OUT_TO] > until and facts[day, of_day.OUT_FROM] <= limit:
-                leave, back, work_since, work_until = _outing(word, client, day, known)
+                leave, back, work_since, work_until = _outing(word, row, day, known)
                 away |= leave <= until < back
                 if until < leave < back:
                     leaves = min(leaves, leave)
@@ -181,12 +181,12 @@ def _networked_until(word: np.uint64, client: int, instant: int, limit: int, kno
 
 
 @inlined
-def _networked_from(word: np.uint64, client: int, instant: int, limit: int, known: Known) -> int:
+def _networked_from(word: np.uint64, row: int, instant: int, limit: int, known: Known) -> int:
     """Return the next instant at which a device may have a network again; as `_plugged_from`."""
     facts, found = known.facts, limit + 1
-    for day in range(len(facts) if known.persons[client, of_person.USES_AND_NETWORKS] & 3 else 0):
+    for day in range(len(facts) if known.persons[row, of_person.USES_AND_NETWORKS] & 3 else 0):
         if facts[day, of_day.OUT_FROM] < found and facts[day, of_day.OUT_TO] > instant:
-            _, back, work_since, _ = _outing(word, client, day, known)
+            _, back, work_since, _ = _outing(word, row, day, known)
             if instant < back < found:
                 found = back
             if instant < work_since < found:
@@ -195,9 +195,9 @@ def _networked_from(word: np.uint64, client: int, instant: int, limit: int, know
 
 
 @inlined
-def _chance_of_use(client: int, slot: int, known: Known) -> int:
+def _chance_of_use(row: int, slot: int, known: Known) -> int:
     """Return the chance, of `ALL`, that a screen use begins in a slot: 1 - exp(-x), x in units of 2**-26."""
-    uses = np.int64(known.persons[client, of_person.USES_AND_NETWORKS]) >> 2
+    uses = np.int64(known.persons[row, of_person.USES_AND_NETWORKS]) >> 2
     x = uses * known.shares[slot] >> 19
     place = x >> 16
     if place >= _SURE:
@@ -223,13 +223,13 @@ def _failure(word: np.uint64, slot: int, known: Known) -> tuple[int, int]:
 
 
 @inlined
-def _troubled_until(word: np.uint64, client: int, instant: int, require: int, known: Known) -> int:
+def _troubled_until(word: np.uint64, row: int, instant: int, require: int, known: Known) -> int:
     """Return the end of a use or a failure that goes on at an instant; the instant itself, if there is none."""
     share, of_use, of_failure = -1, 0, known.failure if require & NETWORK else 0
     last = (instant - known.begin) // SLOT
     for slot in range(last, (instant - known.begin - known.reach) // SLOT - 1, -1):
         if known.shares[slot] != share and require & IDLE:
-            share, of_use = known.shares[slot], _chance_of_use(client, slot, known)
+            share, of_use = known.shares[slot], _chance_of_use(row, slot, known)
         bits = mixed(word ^ known.slot_keys[slot, of_day.EVENT_KEY])
         if _chance(bits) < of_use:
             start, end = _use(word, slot, known)
@@ -243,12 +243,12 @@ def _troubled_until(word: np.uint64, client: int, instant: int, require: int, kn
 
 
 @inlined
-def _troubled_from(word: np.uint64, client: int, instant: int, limit: int, require: int, known: Known) -> int:
+def _troubled_from(word: np.uint64, row: int, instant: int, limit: int, require: int, known: Known) -> int:
     """Return when the next use or failure begins, after an instant; some time after the limit, if later."""
     found, share, of_use, of_failure = limit + 1, -1, 0, known.failure if require & NETWORK else 0
     for slot in range((instant - known.begin) // SLOT, (limit - known.begin) // SLOT + 1):
         if known.shares[slot] != share and require & IDLE:
-            share, of_use = known.shares[slot], _chance_of_use(client, slot, known)
+            share, of_use = known.shares[slot], _chance_of_use(row, slot, known)
         bits = mixed(word ^ known.slot_keys[slot, of_day.EVENT_KEY])
         if _chance(bits) < of_use:
             start, end = _use(word, slot, known)
@@ -274,18 +274,18 @@ def holding_until(clients: Clients, instant: int, limits: Ints, require: int, kn
     for place in range(len(clients)):
         if place % _TOGETHER == 0:  # load the rows of some clients in one loop, so that cache misses overlap
             for near in range(place, min(place + _TOGETHER, len(clients))):
-                found[near] = known.persons[clients[near], 0]
-        client, limit = clients[place], limits[place if len(limits) > 1 else 0]
-        word, until = word_of(client, known.key), limit + 1
+                found[near] = known.persons[clients[near] - known.first, 0]
+        row, limit = clients[place] - known.first, limits[place if len(limits) > 1 else 0]
+        word, until = word_of(clients[place], known.key), limit + 1
         if require & CHARGING:
-            until = min(until, _plugged_until(word, client, instant, limit, known))
+            until = min(until, _plugged_until(word, row, instant, limit, known))
         if require & NETWORK and until > instant:
-            until = min(until, _networked_until(word, client, instant, until - 1, known))
+            until = min(until, _networked_until(word, row, instant, until - 1, known))
         if require & (NETWORK | IDLE) and until > instant:
-            if _troubled_until(word, client, instant, require, known) > instant:
+            if _troubled_until(word, row, instant, require, known) > instant:
                 until = instant
             elif until > instant + 1:
-                until = _troubled_from(word, client, instant, until - 1, require, known)
+                until = _troubled_from(word, row, instant, until - 1, require, known)
         found[place] = until
     return found
 
@@ -293,25 +293,25 @@ def holding_until(clients: Clients, instant: int, limits: Ints, require: int, kn
 @compiled
 def _meetings_of(client: int, since: int, until: int, require: int, known: Known) -> Iterator[tuple[int, int]]:
     """Go through [since, until) from one change of a client's conditions to the next, and yield when all hold."""
-    word, now = word_of(client, known.key), since
+    word, row, now = word_of(client, known.key), client - known.first, since
     while now < until:
         end = until
         if require & CHARGING:
-            end = min(end, _plugged_until(word, client, now, until - 1, known))
+            end = min(end, _plugged_until(word, row, now, until - 1, known))
             if end == now:
-                now = _plugged_from(word, client, now, until - 1, known)
+                now = _plugged_from(word, row, now, until - 1, known)
                 continue
         if require & NETWORK:
-            end = min(end, _networked_until(word, client, now, end - 1, known))
+            end = min(end, _networked_until(word, row, now, end - 1, known))
             if end == now:
-                now = _networked_from(word, client, now, until - 1, known)
+                now = _networked_from(word, row, now, until - 1, known)
                 continue
         while now < end:
             over, trouble = now, end
             if require & (NETWORK | IDLE):
-                over = _troubled_until(word, client, now, require, known)
+                over = _troubled_until(word, row, now, require, known)
                 if over == now:
-                    trouble = _troubled_from(word, client, now, end - 1, require, known)
+                    trouble = _troubled_from(word, row, now, end - 1, require, known)
             if over == now:
                 yield now, trouble
                 now = trouble
@@ -361,21 +361,21 @@ def possible_parts(clients: Clients, begin: int, part: int, require: int, known:
     """
     facts, found = known.facts, np.empty(len(clients), np.uint64)
     for place in range(len(clients)):
-        client = clients[place]
-        word, networks = word_of(client, known.key), known.persons[client, of_person.USES_AND_NETWORKS] & 3
+        word, row = word_of(clients[place], known.key), clients[place] - known.first
+        networks = known.persons[row, of_person.USES_AND_NETWORKS] & 3
         plugged, away, at_work, until = _NONE, _NONE, _NONE, begin + PARTS * part
         for day in range(len(facts)):
             if facts[day, of_day.NIGHT_FROM] < until and facts[day, of_day.NIGHT_TO] > begin:
-                start, end = _night(word, client, day, known)
+                start, end = _night(word, row, day, known)
                 plugged |= _touched(start, end, begin, part)
             if facts[day, of_day.TOP_UP_FROM] < until and facts[day, of_day.TOP_UP_TO] > begin:
-                taken = _top_ups(word, client, day, known)
+                taken = _top_ups(word, row, day, known)
                 for number in range(TOP_UPS):
                     if taken >> number & 1:
                         start, end = _top_up(word, number, day, known)
                         plugged |= _touched(start, end, begin, part)
             if require & NETWORK and facts[day, of_day.OUT_FROM] < until and facts[day, of_day.OUT_TO] > begin:
-                leave, back, work_since, work_until = _outing(word, client, day, known)
+                leave, back, work_since, work_until = _outing(word, row, day, known)
                 # Only those parts that lie within an outing as a whole are spent away from home.
                 away |= _touched(leave + part - 1, back - part + 1, begin, part)
                 at_work |= _touched(work_since, work_until, begin, part)

@@ -1,6 +1,7 @@
 """Availability from daily habits: where charging, network and idle hold together, as far as they are required."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedsim.scenario.habits import Charging, Condition, Habits, Idle, Network
 
 if TYPE_CHECKING:
     from fedsim.availability.habits.batch import HabitsBatch
+    from fedsim.availability.habits.days import Calendar
 
 _FIRST_WINDOW, _WINDOW = 2 * DAY, 14 * DAY
 
@@ -31,6 +33,7 @@ class HabitsAvailability(ExactModel):
 
     def __init__(self, require: list[Condition], charging: Charging, network: Network, idle: Idle) -> None:
         self.habits = Habits(kind="habits", require=require, charging=charging, network=network, idle=idle)
+        self._calendar = lru_cache(maxsize=4)(self._calendar_of)
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:
         """Return the intervals of each required condition of one device."""
@@ -46,9 +49,15 @@ class HabitsAvailability(ExactModel):
         from fedsim.availability.habits.batch import HabitsBatch
         from fedsim.availability.habits.persons import Persons
 
-        last = max(int(members.max(initial=0)) for _, members in homes)
-        persons = Persons(self.habits, last + 1, draws)
-        return [HabitsBatch(self.habits, place, members, persons, draws) for place, members in homes]
+        first = min(int(members.min()) for _, members in homes)
+        last = max(int(members.max()) for _, members in homes)
+        persons, calendar = Persons(self.habits, first, last - first + 1, draws), self._calendar(draws.key)
+        return [HabitsBatch(self.habits, place, members, persons, calendar) for place, members in homes]
+
+    def _calendar_of(self, key: int) -> "Calendar":
+        from fedsim.availability.habits.days import Calendar
+
+        return Calendar(self.habits, key)
 
     def _pieces(
         self, conditions: Collection[Condition], client: int, place: Place, draws: Stream, since: int

@@ -76,35 +76,36 @@ AT_HOME, AT_WORK = 1, 2
 
 
 class Persons:
-    """The persons behind all devices below some index.
+    """The persons behind consecutive clients, known when they are asked about.
 
     Parameters
     ----------
     habits
         Their habits.
-    clients
-        One more than the largest index of a client.
+    first, count
+        The first of the clients, and how many there are.
     draws
         The stream for availability.
 
     Attributes
     ----------
     columns
-        (clients, COLUMNS) what belongs to those who are `known`: times in milliseconds, chances as parts of `ALL`.
+        (count, COLUMNS) what belongs to those who are `known`: times in milliseconds, chances as parts of `ALL`.
     """
 
-    def __init__(self, habits: Habits, clients: int, draws: Stream) -> None:
-        self._habits, self._draws = habits, draws
+    def __init__(self, habits: Habits, first: int, count: int, draws: Stream) -> None:
+        self._habits, self._draws, self.first = habits, draws, first
         # Pages of these arrays that nobody has needed take no memory.
-        self._known = np.zeros(clients, dtype=np.bool_)
-        self.columns = _lines(clients)
+        self._known = np.zeros(count, dtype=np.bool_)
+        self.columns = _lines(count)
 
     def know(self, clients: Clients) -> None:
         """Work out what belongs to the persons of some clients, as far as it is not known yet."""
-        clients = clients[~self._known[clients]]
+        clients = clients[~self._known[clients - self.first]]
         if not len(clients):
             return
-        self._known[clients] = True
+        rows = clients - self.first
+        self._known[rows] = True
         draws, columns = self._draws, self.columns
         charging, network, idle = self._habits.charging, self._habits.network, self._habits.idle
         score = propensity(clients, draws)
@@ -114,20 +115,20 @@ class Persons:
             return np.rint(1000.0 * standard_s * own)
 
         night, top_up = charging.night, charging.top_up
-        columns[clients, NIGHT] = scaled_chance(chance(night.chance, charging.spread, score))
-        columns[clients, LATER] = deviation(Draw.NIGHT_TIME_OF_PERSON, night.between_persons)
-        columns[clients, LONGER] = deviation(Draw.NIGHT_LENGTH_OF_PERSON, night.length_between_persons)
+        columns[rows, NIGHT] = scaled_chance(chance(night.chance, charging.spread, score))
+        columns[rows, LATER] = deviation(Draw.NIGHT_TIME_OF_PERSON, night.between_persons)
+        columns[rows, LONGER] = deviation(Draw.NIGHT_LENGTH_OF_PERSON, night.length_between_persons)
         for column, per_day in ((TOP_UP, top_up.per_day), (TOP_UP_WEEKEND, top_up.per_day_weekend)):
-            columns[clients, column] = scaled_chance(chance(per_day / TOP_UPS, charging.spread, score))
-        columns[clients, LEAVES] = deviation(Draw.LEAVE_OF_PERSON, network.between_persons)
-        columns[clients, RETURNS] = deviation(Draw.BACK_OF_PERSON, network.between_persons)
+            columns[rows, column] = scaled_chance(chance(per_day / TOP_UPS, charging.spread, score))
+        columns[rows, LEAVES] = deviation(Draw.LEAVE_OF_PERSON, network.between_persons)
+        columns[rows, RETURNS] = deviation(Draw.BACK_OF_PERSON, network.between_persons)
         home, work = (
             draws.uniforms(clients, int(index(what))) < chance(share, network.spread, score)
             for what, share in ((Draw.HOME, network.home), (Draw.WORK, network.work))
         )
         uses = idle.uses_per_day * np.exp(-idle.spread * score - idle.spread**2 / 2)
         of_uses = np.minimum(np.rint(uses * (1 << 15)), _MOST_USES - 1).astype(np.int64)
-        columns[clients, USES_AND_NETWORKS] = 4 * of_uses + AT_HOME * home + AT_WORK * work
+        columns[rows, USES_AND_NETWORKS] = 4 * of_uses + AT_HOME * home + AT_WORK * work
 
 
 def _lines(clients: int) -> NDArray[np.int32]:

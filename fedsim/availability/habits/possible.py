@@ -20,7 +20,8 @@ class PossibleDays:
     """One local day after the other, cut into parts, with those who may be on a charger with a network in each.
 
     Charging must be required. Screen uses and failures of the network are left aside, so some who are not available
-    are among them. The parameters are those of `HabitsBatch`.
+    are among them. `members` (n,) are in ascending order, the others as in
+    `HabitsBatch`.
     """
 
     def __init__(self, members: Clients, persons: Persons, require: int, calendar: Calendar) -> None:
@@ -39,7 +40,7 @@ class PossibleDays:
         """Work out a local day."""
         begin, until = clock.instant(clock.midnight(np.array([day, day + 1]))).tolist()
         self._begin, self._part = begin, -(-(until - begin) // PARTS)
-        known = self._calendar.known(begin, until, clock, self._persons.columns)
+        known = self._calendar.known(begin, until, clock, self._persons)
         bits = np.zeros(PARTS * words_for(int(self._members.max(initial=0)) + 1), dtype=np.uint64)
 
         def some(first: int) -> None:

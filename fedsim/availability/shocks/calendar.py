@@ -65,17 +65,8 @@ class ByChance(Calendar):
     """Shocks that begin as a Poisson process, stationary from the first instant.
 
     At time 0 a Poisson number of them runs already, each with what is left of its length (`Distribution.remaining`).
-
-    Parameters
-    ----------
-    draws, key
-        The stream for shocks, and the key of this kind and place in it.
-    every_s
-        Mean time between two beginnings, a millisecond at least.
-    length
-        The law of their lengths.
-    running
-        How many run at an instant, on average.
+    `key` is that of this kind and place in the stream for shocks, `every_s` the mean time between two beginnings (a
+    millisecond at least), `length` the law of their lengths, and `running` how many run at an instant on average.
     """
 
     def __init__(self, draws: Stream, key: int, every_s: float, length: Distribution, running: float) -> None:
@@ -91,21 +82,17 @@ class ByChance(Calendar):
     def within(self, since: int, until: int) -> Shocks:
         """Go on as far as need be, and look among those that begin before `until`, from the first that still runs."""
         while self._reached < until:
-            self._go_on()
+            number = np.arange(len(self._starts), len(self._starts) + _CHUNK)
+            gaps = drawn(self._every_s * self._draws.exponentials(self._key, _DRAWS * (number + 1)))
+            starts = self._reached + np.cumsum(gaps)
+            ends = starts + drawn(self._length.draw(self._draws.uniforms(self._key, _DRAWS * (number + 1) + 3)))
+            self._starts, self._ends = np.concatenate([self._starts, starts]), np.concatenate([self._ends, ends])
+            self._latest = np.maximum.accumulate(np.concatenate([self._latest, ends]))
+            self._reached = int(starts[-1])
         last = int(np.searchsorted(self._starts, until, side="left"))
         first = min(int(np.searchsorted(self._latest, since, side="right")), last)
         runs = first + np.flatnonzero(self._ends[first:last] > since)
         return Shocks(runs, self._starts[runs], self._ends[runs])
-
-    def _go_on(self) -> None:
-        first = len(self._starts)
-        number = np.arange(first, first + _CHUNK)
-        gaps = drawn(self._every_s * self._draws.exponentials(self._key, _DRAWS * (number + 1)))
-        starts = self._reached + np.cumsum(gaps)
-        ends = starts + drawn(self._length.draw(self._draws.uniforms(self._key, _DRAWS * (number + 1) + 3)))
-        self._starts, self._ends = np.concatenate([self._starts, starts]), np.concatenate([self._ends, ends])
-        self._latest = np.maximum.accumulate(np.concatenate([self._latest, ends]))
-        self._reached = int(starts[-1])
 
 
 def poisson_quantile(mean: float, u: float) -> int:

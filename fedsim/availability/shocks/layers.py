@@ -102,9 +102,7 @@ def _layers(shock: Shock, devices: Cells, draws: Stream) -> Iterator[Layer]:
         places = [zone for _, zone in devices.names]
     else:
         places = [group if shock.of == "group" else "" for group, _ in devices.names]
-    share = 1.0 if shock.share is None else shock.share
-    if shock.by_chance:
-        share = _rates_of(shock)[0].share
+    share = _rates_of(shock)[0].share if shock.by_chance else (shock.share or 1.0)
     recovery = None if shock.recovery is None else distribution(shock.recovery)
     ever = recovery is None and any(window.end is None for window in shock.windows or ())
     for place in dict.fromkeys(places):

@@ -2,13 +2,13 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from fedsim.availability.batch import Clients, Mask, Spells, joined, together
-from fedsim.availability.shocks.calendar import Calendar, Shocks, drawn
+from fedsim.availability.shocks.calendar import Calendar, drawn
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.keyed import Stream
@@ -50,11 +50,6 @@ class Layer:
     recovery: Distribution | None = None
     ever: bool = False
 
-    def within(self, since: int, until: int) -> Shocks:
-        """Return the shocks that may have a device out at some instant of [since, until)."""
-        # A device that recovers may be out long after the shock.
-        return self.calendar.within(since if self.recovery is None else -FOREVER, until)
-
 
 @dataclass(frozen=True)
 class Outages:
@@ -78,8 +73,7 @@ class Outages:
     def at(self, clients: Clients, instant: int) -> Mask:
         """Say of each client whether a shock has taken it out."""
         out = np.zeros(len(clients), dtype=np.bool_)
-        for spells in self._spells(clients, instant, instant + 1):
-            out[spells.who] = True
+        out[self.spells(clients, instant, instant + 1).who] = True
         return out
 
     def spells(self, clients: Clients, since: int, until: int) -> Spells:
@@ -92,11 +86,11 @@ class Outages:
         They are in order; if there is a last one, it ends at `FOREVER`. After days without any comes a pair with
         start == end: none starts before it.
         """
-        one = np.array([client])
-        last = max((layer.calendar.last for layer in self.layers if layer.cells[self.cell[client]]), default=-1)
+        own = replace(self, layers=[layer for layer in self.layers if layer.cells[self.cell[client]]])
+        last = max((layer.calendar.last for layer in own.layers), default=-1)
         free, reached = since, since  # free: from when on no shock is known of that has it out
         while free < FOREVER:
-            _, starts, ends = self.spells(one, reached, reached + _AT_ONCE)
+            _, starts, ends = own.spells(np.array([client]), reached, reached + _AT_ONCE)
             for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):
                 if free < start:
                     yield free, start
@@ -111,25 +105,28 @@ class Outages:
     def for_good(self, clients: Clients, until: int) -> Ints:
         """Return from when on each client is out for ever; `FOREVER` where that is not by `until`."""
         found = np.full(len(clients), FOREVER)
-        for who, starts, ends in self._spells(clients, 0, until + 1, only_ever=True):
-            ever = ends == FOREVER
-            np.minimum.at(found, who[ever], starts[ever])
+        lasting = replace(self, layers=[layer for layer in self.layers if layer.ever])
+        who, starts, ends = lasting.spells(clients, 0, until + 1)
+        np.minimum.at(found, who[ends == FOREVER], starts[ends == FOREVER])
         return found
 
     @cached_property
     def ever(self) -> Mask:
         """(N,) whom a shock may take out for ever."""
-        cells = np.array([layer.cells for layer in self.layers if layer.ever], dtype=np.bool_)
-        return cells.any(axis=0)[self.cell] if len(cells) else np.zeros(len(self.cell), dtype=np.bool_)
-
-    def _spells(self, clients: Clients, since: int, until: int, *, only_ever: bool = False) -> Iterator[Spells]:
+        found = np.zeros(len(self.cell), dtype=np.bool_)
         for layer in self.layers:
-            if only_ever and not layer.ever:
+            found |= layer.ever & layer.cells[self.cell]
+        return found
+
+    def _spells(self, clients: Clients, since: int, until: int) -> Iterator[Spells]:
+        for layer in self.layers:
+            # A device that recovers may be out long after the shock.
+            happening = layer.calendar.within(since if layer.recovery is None else -FOREVER, until)
+            if not len(happening.number):
                 continue
             here = np.flatnonzero(layer.cells[self.cell[clients]])
-            happening = layer.within(since, until)
             step = max(1, _PAIRS // max(1, len(here)))
-            for first in range(0, len(happening.number) if len(here) else 0, step):
+            for first in range(0, len(happening.number), step):
                 number, starts, ends = (column[first : first + step] for column in happening)
                 which, who = self._hit(clients[here], layer, number).nonzero()
                 who, number, starts, ends = here[who], number[which], starts[which], ends[which]
@@ -164,14 +161,7 @@ class ServerOutages:
 def without(spells: Spells, outages: Spells, clients: int) -> Spells:
     """Return what is left of spells of availability, whole and disjoint, when outages are taken out of them.
 
-    Parameters
-    ----------
-    spells
-        Disjoint for each client.
-    outages
-        They may overlap.
-    clients
-        How many there are.
+    The spells of each client are disjoint; the outages may overlap. `clients` is the number of clients.
     """
     concerned = np.zeros(clients, dtype=np.bool_)
     concerned[outages.who] = True
@@ -187,6 +177,6 @@ def without(spells: Spells, outages: Spells, clients: int) -> Spells:
     level = np.cumsum(steps[order])
     last = np.ones(len(who), dtype=np.bool_)
     last[:-1] = (who[1:] != who[:-1]) | (instants[1:] > instants[:-1])
-    who, instants, free = who[last], instants[last], level[last] == 1
-    opens = np.flatnonzero(free)
+    who, instants = who[last], instants[last]
+    opens = np.flatnonzero(level[last] == 1)
     return together([kept, joined(who[opens], instants[opens], instants[opens + 1])])

@@ -36,8 +36,7 @@ class ShockedAvailability(PopulationAvailability):
     def at(self, clients: Clients, instant: int) -> Mask:
         """Say of each client whether it is available."""
         answer = super().at(clients, instant)
-        there = np.flatnonzero(answer)
-        answer[there] = ~self.outages.at(clients[there], instant)
+        answer[answer] = ~self.outages.at(clients[answer], instant)
         return answer
 
     def reasons(self, clients: Clients, instant: int) -> Reasons:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.availability.trace.unions import Spans, union
-from fedsim.common.arrays import Bools, Floats
+from fedsim.common.arrays import Floats
 
 _TAIL = 0.1
 _LEAST_GAP_S = 7 * 86_400.0
@@ -21,11 +21,14 @@ class Extent(NamedTuple):
         Its first start and its last end in seconds, those far from all others left out.
     stray
         How many intervals have a time that is left out.
+    kept
+        The other intervals of each condition.
     """
 
     first: float
     last: float
     stray: int
+    kept: list[Spans]
 
 
 def extent(parts: Sequence[Spans], since: float | None = None, until: float | None = None) -> Extent:
@@ -43,18 +46,15 @@ def extent(parts: Sequence[Spans], since: float | None = None, until: float | No
         A begin or an end that is given; nothing is cut off on that side.
     """
     times = np.concatenate([column for part in parts for column in (part.starts, part.ends)])
-    low, high = float(times.min()), float(times.max())
     first, last = bulk(times)
-    first, last = first if since is None else since, last if until is None else until
     # A side that is given cuts intervals, and makes none of them stray.
-    begin, end = (low if since is not None else first), (high if until is not None else last)
-    outside = [_outside(part, begin, end) for part in parts]
-    stray = sum(int(cut.sum()) for cut in outside)
-    if stray:  # what they had inside of the bulk is gone with them
-        kept = [(part.starts[~cut], part.ends[~cut]) for part, cut in zip(parts, outside, strict=True)]
-        first = min(starts.min(initial=np.inf) for starts, _ in kept) if since is None else since
-        last = max(ends.max(initial=-np.inf) for _, ends in kept) if until is None else until
-    return Extent(float(first), float(last), stray)
+    begin, end = (first if since is None else -np.inf), (last if until is None else np.inf)
+    kept = [_inside(part, begin, end) for part in parts]
+    stray = sum(len(part.starts) for part in parts) - sum(len(part.starts) for part in kept)
+    if stray:  # what the stray intervals had inside of the bulk is gone with them
+        first = min(float(part.starts.min(initial=np.inf)) for part in kept)
+        last = max(float(part.ends.max(initial=-np.inf)) for part in kept)
+    return Extent(first if since is None else since, last if until is None else until, stray, kept)
 
 
 def bulk(times: Floats) -> tuple[float, float]:
@@ -66,14 +66,9 @@ def bulk(times: Floats) -> tuple[float, float]:
     return -_outermost(-times, -left, gap), _outermost(times, right, gap)
 
 
-def without_stray(spans: Spans, begin: float | None, end: float | None) -> Spans:
-    """Leave out the intervals with a time before `begin` or after `end`."""
-    keep = ~_outside(spans, -np.inf if begin is None else begin, np.inf if end is None else end)
-    return union(spans.devices[keep], spans.starts[keep], spans.ends[keep], len(spans))[0]
-
-
-def _outside(spans: Spans, begin: float, end: float) -> Bools:
-    return (spans.starts < begin) | (spans.ends > end)
+def _inside(spans: Spans, begin: float, end: float) -> Spans:
+    keep = (spans.starts >= begin) & (spans.ends <= end)
+    return spans if keep.all() else union(spans.devices[keep], spans.starts[keep], spans.ends[keep], len(spans))[0]
 
 
 def _outermost(times: Floats, inner: float, gap: float) -> float:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
+from itertools import compress
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from fedsim.availability.civil import offset_at, offset_pieces
-from fedsim.availability.trace.extent import extent, without_stray
+from fedsim.availability.trace.extent import extent
 from fedsim.availability.trace.faults import TraceError
 from fedsim.availability.trace.rows import Trace
 from fedsim.availability.trace.unions import Moments, Spans, clip, intersection, select, union
@@ -125,13 +126,9 @@ def build_pattern(
     for condition in needed:
         if condition not in trace.spans:
             raise TraceError(f"has no intervals of the condition {condition!r}; it has {', '.join(trace.spans)}")
-    parts = {condition: trace.spans[condition] for condition in needed}
-    first, last, stray = extent(list(parts.values()), since, until)
-    if stray:
-        if strict:
-            raise TraceError(f"has faults, and the policy is strict: {stray_words(stray)}")
-        sides = (first if since is None else None, last if until is None else None)
-        parts = {condition: without_stray(part, *sides) for condition, part in parts.items()}
+    first, last, stray, parts = extent([trace.spans[condition] for condition in needed], since, until)
+    if stray and strict:
+        raise TraceError(f"has faults, and the policy is strict: {stray_words(stray)}")
     if last <= first:
         raise TraceError(f"ends {last:g} s after its base, before the part that is used begins ({first:g} s)")
     civil = zone or base.tzinfo
@@ -145,7 +142,7 @@ def build_pattern(
     lap = math.inf if repeat == "none" else max(1, math.ceil((end - begin - 1e-3) / period)) * period
     laid = {
         condition: _fold(_positions(clip(part, first, last), base.timestamp(), civil, reference), lap)
-        for condition, part in parts.items()
+        for condition, part in zip(needed, parts, strict=True)
     }
     spans = intersection(list(laid.values()))
     available = np.diff(spans.offsets) > 0
@@ -155,7 +152,7 @@ def build_pattern(
     if not keep_empty and not available.all():
         spans = select(spans, available)
         laid = {condition: select(part, available) for condition, part in laid.items()}
-        names = tuple(name for name, kept in zip(names, available.tolist(), strict=True) if kept)
+        names = tuple(compress(names, available))
     never, weekly = int((~available).sum()), repeat == "week"
     return Pattern(spans, laid, lap, weekly, reference, begin - reference, end - begin, names, never, stray)
 

@@ -159,14 +159,10 @@ def _unrolled(moments: Moments, device: int, pattern: Pattern, place: Place, sin
     starts, ends = (times.tolist() for times in moments.of(device))
     if (starts, ends) == ([0], [to_ms(pattern.lap)]):
         yield 0, FOREVER
-        return
-    for origin, low, high in laps(pattern, place, since, FOREVER if starts else since):
-        for start, end in zip(starts, ends, strict=True):
-            first, last = max(origin + start, low), min(origin + end, high)
-            if first < last:
-                yield first, last
-        if isinf(pattern.lap) and low - origin > ends[-1] + _SHIFT:
-            return
+    elif starts:
+        until = ends[-1] + _SHIFT if isinf(pattern.lap) else FOREVER
+        for found in _within(moments, np.array([device]), pattern, place, since, until):
+            yield from zip(found.starts.tolist(), found.ends.tolist(), strict=True)
 
 
 def laps(pattern: Pattern, place: Place, since: int, until: int) -> Iterator[tuple[int, int, int]]:

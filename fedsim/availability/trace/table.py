@@ -47,9 +47,10 @@ def check_file(path: Path) -> None:
     source = str(path)
     try:
         status = path.stat()
+    except FileNotFoundError:
+        raise TraceError(f"there is no file {source!r}") from None
     except OSError as error:
-        message = f"there is no file {source!r}" if isinstance(error, FileNotFoundError) else str(error.strerror)
-        raise TraceError(message, "" if isinstance(error, FileNotFoundError) else source) from None
+        raise TraceError(str(error.strerror), source) from None
     if not path.is_file():
         raise TraceError("is not a file", source)
     if not status.st_size:

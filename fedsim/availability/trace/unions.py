@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,25 +45,19 @@ class Sets(Generic[T]):
         return self.starts[own], self.ends[own]
 
     def near(self, devices: Ints, first: float, last: float) -> tuple[NDArray[np.intp], Ints]:
-        """Return every interval of some devices that touches [first, last], and perhaps some beside it.
-
-        Times must not be negative here. Returned are the place in `devices` and the row of each interval.
-        """
-        starts, ends, stride, margin = self._apart
-        # Nothing lies outside of a quarter of the stride.
-        low, high = (min(max(each, -stride / 4), stride / 2) for each in (first - margin, last + margin))
-        begin = np.searchsorted(ends, devices * stride + low, side="right")
-        count = np.maximum(np.searchsorted(starts, devices * stride + high, side="left") - begin, 0)
+        """Return the place in `devices` and the row of every interval of some devices that touches [first, last]."""
+        (by_start, starts), (by_end, ends) = self._ranked
+        shift = devices * np.int64(len(by_end) + 1)
+        begin = ends.searchsorted(shift + by_end.searchsorted(first, side="left"))
+        count = np.maximum(starts.searchsorted(shift + by_start.searchsorted(last, side="right")) - begin, 0)
         who = np.repeat(np.arange(len(devices)), count)
         return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count - begin, count)
 
     @cached_property
-    def _apart(self) -> tuple[NDArray[Any], NDArray[Any], float, float]:
-        """Starts and ends with each device far from the next, how far, and a margin for the rounding of that."""
-        stride = 4.0 * (float(self.ends.max(initial=0)) + 1.0)
-        margin = max(1.0, 4.0 * float(np.spacing(stride * max(1, len(self)))))
-        shift = self.devices * stride
-        return shift + self.starts, shift + self.ends, stride, margin
+    def _ranked(self) -> list[tuple[NDArray[T], Ints]]:
+        """Starts and ends, sorted; and the rank of each, shifted by the device as in `union`."""
+        shift = self.devices * np.int64(len(self.ends) + 1)
+        return [(by := np.sort(times), shift + by.searchsorted(times)) for times in (self.starts, self.ends)]
 
 
 Spans: TypeAlias = Sets[np.float64]

@@ -1,17 +1,24 @@
-"""The alternating renewal process, and many of them at once, each followed from where it was last asked about."""
+"""Devices that are on and off by turns, with independent lengths: an alternating renewal process for each device."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.batch import Batch, Clients, Mask, Spells, joined, together
+from fedsim.availability.model import ExactModel, Pieces
+from fedsim.availability.place import Place
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import FOREVER, SECOND, each_to_ms
 from fedsim.common.keyed import Stream
-from fedsim.population.distributions import Distribution
+from fedsim.common.registry import OptionError
+from fedsim.population.distributions import Distribution, distribution
+from fedsim.scenario.availability import Length
 
+_BLOCK = 64  # drawn at once: drawing one by one costs ten times as much
+_LEAST_CYCLE = 1.001  # milliseconds; in less, every length may be rounded to 0, and means may be slightly inexact
 _SPELLS = 16  # of each device on average, that it pays to work out at once
 _AT_ONCE, _MOST = 1 << 16, 64  # lengths that are worked out at once, of all devices and of each
 _EXTREMES = np.array([2.0**-54, 1.0 - 2.0**-53])  # of uniform draws
@@ -64,6 +71,56 @@ def _whole(seconds: Floats) -> Ints:
 
 def _or_forever(ends: Ints) -> Ints:
     return np.where(ends < LONGEST, ends, FOREVER)
+
+
+class RenewalAvailability(ExactModel):
+    """An alternating renewal process for each device.
+
+    Parameters
+    ----------
+    on, off
+        The laws of the lengths, as the scenario has them.
+
+    Raises
+    ------
+    OptionError
+        If a mean is not above 0 and finite, or both together are no more than a millisecond.
+    """
+
+    def __init__(self, on: Length, off: Length) -> None:
+        self.process = Process(distribution(on), distribution(off))
+        for name, law in (("on", self.process.on), ("off", self.process.off)):
+            if not 0 < law.mean < math.inf:
+                raise OptionError(name, f"must be a law with a mean above 0 and finite, not {law.mean:g}")
+        if self.process.cycle < _LEAST_CYCLE:
+            raise OptionError(
+                "on",
+                "on and off together must last longer than a millisecond on average, the step of simulated time, not "
+                f"{self.process.cycle:g} ms",
+            )
+
+    def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:  # noqa: ARG002
+        """Return the intervals on of one device; they depend on its key alone."""
+        (starts_on,), (left,) = self.process.starting(np.array([client]), draws)
+        on, since, first = bool(starts_on), 0, 1  # since when the device has been in this state
+        while True:
+            u = draws.uniforms(client, np.arange(first, first + _BLOCK))
+            lengths = self.process.lengths((np.arange(_BLOCK) % 2 == 0) == starts_on, u)
+            if first == 1:
+                lengths[0] = left
+            for length in lengths.tolist():
+                end = since + length if since + length < LONGEST else FOREVER
+                if on and length:
+                    yield since, end
+                if end == FOREVER:
+                    return
+                since, on = end, not on
+            first += _BLOCK
+
+    def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[RenewalBatch]":
+        """Return one batch for all: it does not matter where they live."""
+        members = np.sort(np.concatenate([members for _, members in homes]))
+        return [RenewalBatch(self.process, members, draws)] * len(homes)
 
 
 @dataclass

@@ -1,1 +1,0 @@
-"""Devices that are on and off by turns, with independent lengths."""
