@@ -148,7 +148,7 @@ class Life:
             local = utc.astimezone(self.place.zone)
             likely = per_day * shares[local.hour] / 12 if uses else drop_outs.per_hour / 12
             if self._bits(Draw.EVENT, slot)[0 if uses else 1] / 2**32 < -np.expm1(-likely):
-                at, lasting = self._bits(Draw.USE if uses else Draw.DROP_OUT, slot)
+                at, lasting = self._bits(Draw.USE if uses else Draw.FAILURE, slot)
                 start = round((utc - self.place.start.astimezone(UTC)) / MS) + at * 300_000 // 2**32
                 spans.append((start, start + law.of(lasting) + after))
             utc += timedelta(minutes=5)

@@ -39,7 +39,7 @@ def test_the_table_has_a_row_for_each_round_and_optimizer() -> None:
     learning = run()
     assert learning.schema == pl.Schema(
         {
-            "round": pl.Int64,
+            "round": pl.Int32,
             "closed_s": pl.Float64,
             "optimizer": pl.String,
             "loss": pl.Float64,

@@ -40,7 +40,7 @@ class HabitsBatch(Batch):
     def possible(self, instant: int) -> Possible | None:
         """Tell who may be on a charger with a network, if many are asked about on this day, or were the day before.
 
-        Working that out takes about as long as looking up one in `_WORTH`, and leaves one in `_LEFT` to look up.
+        It costs as much as looking up half of them (`_WORTH`); on such days each look-up stands for `_LEFT` without it.
         """
         if self._days is None:
             return None

@@ -30,7 +30,7 @@ TOP_UP_AT_MOST_S, SHORT_AT_MOST_S = 8 * 3600.0, 3600.0
 SLOT: Final = 300_000
 _PER_DAY = DAY // SLOT
 _SLOTS = 4096  # that are worked out together
-NIGHT_TIME, NIGHT_LENGTH, OUTING_TIME, TOP_UP_TIME, TOP_UP_LENGTH, USE_LENGTH, DROP_OUT_LENGTH = (
+NIGHT_TIME, NIGHT_LENGTH, OUTING_TIME, TOP_UP_TIME, TOP_UP_LENGTH, USE_LENGTH, FAILURE_LENGTH = (
     SIZE * law for law in range(7)
 )
 """Where the table of each law begins."""
@@ -38,13 +38,13 @@ NIGHT_TIME, NIGHT_LENGTH, OUTING_TIME, TOP_UP_TIME, TOP_UP_LENGTH, USE_LENGTH, D
     NIGHT_FROM, NIGHT_TO, PLUG_IN, LASTS, TOP_UP_FROM, TOP_UP_TO, MIDNIGHT, TOP_UP_COLUMN,
     OUT_FROM, OUT_TO, OUT_CHANCE, LEAVE, BACK, AT_WORK,
 ) = range(_FACTS := 14)  # fmt: skip
-"""Columns of a day: between which instants its night's session lies, the clock time at which it usually begins, and how
-long it usually lasts; the same instants of its top-ups, its midnight by the clock, the persons' column with the chance
-of a top-up; between which instants it lies, chance of an outing, usual times of it, and whether anybody works."""
+"""Columns of a day. Instants between which its night's session, its top-ups and the day itself lie; the clock times of
+its usual `PLUG_IN` and its `MIDNIGHT`; clock times after midnight of the usual `LEAVE` and `BACK`. How long a night's
+session usually `LASTS`, the persons' column with the chance of a top-up, that of an outing, whether anybody works."""
 NIGHT_KEY, LENGTH_KEY, OUTING_KEY, BACK_KEY, TOP_UP_KEY = range(5)
 TOP_UP_TIME_KEY: Final = TOP_UP_KEY + TOP_UPS // 2
 """Columns of the keys of a day's draws; top-ups have several."""
-EVENT_KEY, USE_KEY, DROP_OUT_KEY = range(3)
+EVENT_KEY, USE_KEY, FAILURE_KEY = range(3)
 """Columns of the keys of a slot's draws."""
 
 
@@ -60,13 +60,13 @@ class Known(NamedTuple):
     tables
         The laws, see `laws`.
     commute, settle
-        Each way, and after each use of the screen.
+        Time from home to work and back, each; how long after a use of the screen a device is not idle.
     failure
         Chance of a failure of the network in a slot, of `ALL`.
     chances
-        1 - exp(-x) at multiples of 2**-10 below 16, of `ALL`.
+        1 - exp(-x) at multiples of 2**-10 up to 16, of `ALL`.
     reach
-        Longer than any use or failure.
+        No use or failure, with the time after it, is longer.
     facts, keys
         (days, columns) as named above; the indices' parts of the keys of their draws.
     walls, shifts
@@ -188,7 +188,7 @@ class Calendar:
         slots = np.arange(first, last + 1)
         begins = slots * SLOT - clock.begun
         count = slots + clock.first_day * _PER_DAY
-        keys = np.column_stack([mixed_index(index(each, count)) for each in (Draw.EVENT, Draw.USE, Draw.DROP_OUT)])
+        keys = np.column_stack([mixed_index(index(each, count)) for each in (Draw.EVENT, Draw.USE, Draw.FAILURE)])
         shares = self._shares[clock.wall(begins) // HOUR % 24]
         return {"begin": int(begins[0]), "slot_keys": keys, "shares": shares}
 

@@ -1,8 +1,8 @@
 """When one person's device is on a charger, on a network and out of use: compiled, in whole milliseconds.
 
 `holding_until` says whether a device meets its conditions at an instant, and until when; `meetings` goes from one such
-time to the next. What they know of persons, days and slots (`Known`) is told in `persons` and `days`; `word` is the
-client's part of the keys of its draws.
+time to the next; `possible_parts` says in which parts of a day it may meet them at all. What they know of persons, days
+and slots (`Known`) is told in `persons` and `days`; `word` is the client's part of the keys of its draws.
 """
 
 from collections.abc import Iterator
@@ -34,14 +34,14 @@ _TOGETHER: Final = 32
 
 
 @inlined
-def _chance(bits: np.uint64) -> int:
-    """Return the 30 bits of a draw that a chance is compared with."""
+def _upper_30(bits: np.uint64) -> int:
+    """Return the upper 30 bits of a draw, with which a chance is compared."""
     return int(np.int64(bits >> _34))
 
 
 @inlined
-def _chance_of_lower(bits: np.uint64) -> int:
-    """Return the same of its lower half."""
+def _lower_30(bits: np.uint64) -> int:
+    """Return the upper 30 bits of its lower half, for another chance."""
     return int(np.int64((bits >> _2) & _LOW_30))
 
 
@@ -68,7 +68,7 @@ def _instant(wall: int, known: Known) -> int:
 def _night(word: np.uint64, row: int, day: int, known: Known) -> tuple[int, int]:
     """Return the night's session of a day; an empty one, if there is none."""
     bits = mixed(word ^ known.keys[day, of_day.NIGHT_KEY])
-    if _chance(bits) >= known.persons[row, of_person.NIGHT]:
+    if _upper_30(bits) >= known.persons[row, of_person.NIGHT]:
         return 0, 0
     later = known.persons[row, of_person.LATER] + drawn(known.tables, of_day.NIGHT_TIME, _lower(bits))
     start = _instant(known.facts[day, of_day.PLUG_IN] + later, known)
@@ -80,10 +80,10 @@ def _night(word: np.uint64, row: int, day: int, known: Known) -> tuple[int, int]
 @inlined
 def _top_ups(word: np.uint64, row: int, day: int, known: Known) -> int:
     """Return which top-ups of a day take place, as bits."""
-    taken, most = 0, known.persons[row, known.facts[day, of_day.TOP_UP_COLUMN]]
+    taken, chance = 0, known.persons[row, known.facts[day, of_day.TOP_UP_COLUMN]]
     for pair in range(TOP_UPS // 2):
         bits = mixed(word ^ known.keys[day, of_day.TOP_UP_KEY + pair])
-        taken |= (int(_chance(bits) < most) | int(_chance_of_lower(bits) < most) << 1) << 2 * pair
+        taken |= (int(_upper_30(bits) < chance) | int(_lower_30(bits) < chance) << 1) << 2 * pair
     return taken
 
 
@@ -99,7 +99,7 @@ def _top_up(word: np.uint64, number: int, day: int, known: Known) -> tuple[int, 
 def _outing(word: np.uint64, row: int, day: int, known: Known) -> tuple[int, int, int, int]:
     """Return when a person leaves home on a day, is back, comes to work and leaves it; all the same, if never."""
     facts, bits = known.facts, mixed(word ^ known.keys[day, of_day.OUTING_KEY])
-    if _chance(bits) >= facts[day, of_day.OUT_CHANCE]:
+    if _upper_30(bits) >= facts[day, of_day.OUT_CHANCE]:
         return 0, 0, 0, 0
     leave = facts[day, of_day.LEAVE] + known.persons[row, of_person.LEAVES]
     leave = min(max(leave + drawn(known.tables, of_day.OUTING_TIME, _lower(bits)), 0), DAY)
@@ -119,7 +119,7 @@ def _outing(word: np.uint64, row: int, day: int, known: Known) -> tuple[int, int
 
 @inlined
 def _plugged_until(word: np.uint64, row: int, instant: int, limit: int, known: Known) -> int:
-    """Return until when a device is on its charger: the instant itself, if it is not; some time after the limit."""
+    """Return until when a device is on its charger: the instant, if it is not; beyond the limit, any time after it."""
     facts, until, before = known.facts, instant, instant - 1
     while before < until:
         before = until
@@ -164,6 +164,7 @@ def _plugged_from(word: np.uint64, row: int, instant: int, limit: int, known: Kn
 @inlined
 def _networked_until(word: np.uint64, row: int, instant: int, limit: int, known: Known) -> int:
     """Return until when a device has a network, failures left aside; as `_plugged_until`."""
+    # Each step goes on to the end of the time at home or at work, until neither extends it.
     facts, networks = known.facts, known.persons[row, of_person.USES_AND_NETWORKS] & 3
     until, before = instant, instant - 1
     while networks and before < until <= limit:
@@ -182,7 +183,7 @@ def _networked_until(word: np.uint64, row: int, instant: int, limit: int, known:
 
 @inlined
 def _networked_from(word: np.uint64, row: int, instant: int, limit: int, known: Known) -> int:
-    """Return the next instant at which a device may have a network again; as `_plugged_from`."""
+    """Return the next instant after one at which a device may have a network again: the caller has to look there."""
     facts, found = known.facts, limit + 1
     for day in range(len(facts) if known.persons[row, of_person.USES_AND_NETWORKS] & 3 else 0):
         if facts[day, of_day.OUT_FROM] < found and facts[day, of_day.OUT_TO] > instant:
@@ -207,19 +208,11 @@ def _chance_of_use(row: int, slot: int, known: Known) -> int:
 
 
 @inlined
-def _use(word: np.uint64, slot: int, known: Known) -> tuple[int, int]:
-    """Return the screen use of a slot in which one begins."""
-    bits = mixed(word ^ known.slot_keys[slot, of_day.USE_KEY])
+def _event(word: np.uint64, slot: int, key: int, law: int, after: int, known: Known) -> tuple[int, int]:
+    """Return the screen use or the failure of a slot in which one begins; `after` is added to its length."""
+    bits = mixed(word ^ known.slot_keys[slot, key])
     start = known.begin + slot * SLOT + (_upper(bits) * SLOT >> 32)
-    return start, start + drawn(known.tables, of_day.USE_LENGTH, _lower(bits)) + known.settle
-
-
-@inlined
-def _failure(word: np.uint64, slot: int, known: Known) -> tuple[int, int]:
-    """Return the failure of the network of a slot in which one begins."""
-    bits = mixed(word ^ known.slot_keys[slot, of_day.DROP_OUT_KEY])
-    start = known.begin + slot * SLOT + (_upper(bits) * SLOT >> 32)
-    return start, start + drawn(known.tables, of_day.DROP_OUT_LENGTH, _lower(bits))
+    return start, start + drawn(known.tables, law, _lower(bits)) + after
 
 
 @inlined
@@ -231,12 +224,12 @@ def _troubled_until(word: np.uint64, row: int, instant: int, require: int, known
         if known.shares[slot] != share and require & IDLE:
             share, of_use = known.shares[slot], _chance_of_use(row, slot, known)
         bits = mixed(word ^ known.slot_keys[slot, of_day.EVENT_KEY])
-        if _chance(bits) < of_use:
-            start, end = _use(word, slot, known)
+        if _upper_30(bits) < of_use:
+            start, end = _event(word, slot, of_day.USE_KEY, of_day.USE_LENGTH, known.settle, known)
             if start <= instant < end:
                 return end
-        if _chance_of_lower(bits) < of_failure:
-            start, end = _failure(word, slot, known)
+        if _lower_30(bits) < of_failure:
+            start, end = _event(word, slot, of_day.FAILURE_KEY, of_day.FAILURE_LENGTH, 0, known)
             if start <= instant < end:
                 return end
     return instant
@@ -250,12 +243,12 @@ def _troubled_from(word: np.uint64, row: int, instant: int, limit: int, require:
         if known.shares[slot] != share and require & IDLE:
             share, of_use = known.shares[slot], _chance_of_use(row, slot, known)
         bits = mixed(word ^ known.slot_keys[slot, of_day.EVENT_KEY])
-        if _chance(bits) < of_use:
-            start, end = _use(word, slot, known)
+        if _upper_30(bits) < of_use:
+            start, end = _event(word, slot, of_day.USE_KEY, of_day.USE_LENGTH, known.settle, known)
             if instant < start < min(found, end):
                 found = start
-        if _chance_of_lower(bits) < of_failure:
-            start, end = _failure(word, slot, known)
+        if _lower_30(bits) < of_failure:
+            start, end = _event(word, slot, of_day.FAILURE_KEY, of_day.FAILURE_LENGTH, 0, known)
             if instant < start < min(found, end):
                 found = start
         if found <= limit:
@@ -307,16 +300,16 @@ def _meetings_of(client: int, since: int, until: int, require: int, known: Known
                 now = _networked_from(word, row, now, until - 1, known)
                 continue
         while now < end:
-            over, trouble = now, end
+            trouble_ends, trouble_begins = now, end
             if require & (NETWORK | IDLE):
-                over = _troubled_until(word, row, now, require, known)
-                if over == now:
-                    trouble = _troubled_from(word, row, now, end - 1, require, known)
-            if over == now:
-                yield now, trouble
-                now = trouble
+                trouble_ends = _troubled_until(word, row, now, require, known)
+                if trouble_ends == now:  # none goes on
+                    trouble_begins = _troubled_from(word, row, now, end - 1, require, known)
+            if trouble_ends == now:
+                yield now, trouble_begins
+                now = trouble_begins
             else:
-                now = over
+                now = trouble_ends
 
 
 @compiled

@@ -30,7 +30,7 @@ def tabulated(quantile: Callable[[Floats], Floats], longest_s: float) -> Tables:
     quantile
         Values in seconds that are exceeded with probability 1 - p, for p (n,) strictly between 0 and 1.
     longest_s
-        Larger values are cut there; below 2**31 milliseconds.
+        Larger values are cut there; what is left must be below 2**31 milliseconds.
     """
     even = np.arange(_BINS + 1) / _BINS
     tail, end = even / _FINER, even / _FINER**2

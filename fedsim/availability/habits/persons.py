@@ -26,9 +26,18 @@ _MOST_USES = 1 << 29
 class Draw(IntEnum):
     """What a draw of the habits is for. The numbers are part of the format: a new purpose takes a new number.
 
-    A draw has 64 bits. The upper 32 of `NIGHT`, `OUTING` and `TOP_UP` say whether something takes place and the lower
-    ones when it begins (of `TOP_UP`, whether another one takes place); of `EVENT` they say so of a screen use and of a
-    failure of the network. Of the lengths, the upper ones of `USE` and `DROP_OUT` say when in its slot it begins.
+    A draw of a day or slot has 64 bits, whose halves are used apart; of `NIGHT_LENGTH` and `BACK` only the upper one:
+
+    ============  ===================================  ===========================================
+    draw          upper half                           lower half
+    ============  ===================================  ===========================================
+    NIGHT         whether there is a night's session   when it begins
+    TOP_UP        whether the 1st (3rd) takes place    whether the 2nd (4th) does
+    TOP_UP_TIME   when it begins                       how long it lasts
+    OUTING        whether there is an outing           when the person leaves home
+    EVENT         whether a screen use begins          whether a failure of the network begins
+    USE, FAILURE  when in its slot it begins           how long it lasts
+    ============  ===================================  ===========================================
     """
 
     PROPENSITY = 1  # drawn in `population.members`
@@ -44,7 +53,7 @@ class Draw(IntEnum):
     BACK_OF_PERSON = 13
     OUTING = 14
     BACK = 16
-    DROP_OUT = 18
+    FAILURE = 18
     EVENT = 19
     USE = 20
 

@@ -19,9 +19,8 @@ _AT_ONCE = 1 << 16  # clients of a thread
 class PossibleDays:
     """One local day after the other, cut into parts, with those who may be on a charger with a network in each.
 
-    Charging must be required. Screen uses and failures of the network are left aside, so some who are not available
-    are among them. `members` (n,) are in ascending order, the others as in
-    `HabitsBatch`.
+    Screen uses and failures of the network are left aside, so some who are not available are among them. `members` (n,)
+    are in ascending order; `require` are the conditions that must hold, charging among them.
     """
 
     def __init__(self, members: Clients, persons: Persons, require: int, calendar: Calendar) -> None:
@@ -48,6 +47,6 @@ class PossibleDays:
             self._persons.know(clients)
             bits[clients] = possible_parts(clients, begin, self._part, self._require, known)
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:  # each client is in one part
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # no client is in two of them
             list(threads.map(some, range(0, len(self._members), _AT_ONCE)))
         self._rows = transpose_all(bits)

@@ -1,1 +1,1 @@
-"""The engine of processes: one for every device, session and cool-down."""
+"""The engine of processes: one for each condition of a device, each session and each wall-clock cool-down."""

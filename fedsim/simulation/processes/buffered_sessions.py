@@ -22,7 +22,7 @@ class ProcessBufferedSessions:
     lengths
         How long sessions take.
     deadline
-        When the server gives a session up.
+        How long after its start the server gives a session up.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ProcessBufferedSessions:
         return self._roster.wait_for(1 if free else FOREVER, until)
 
     def abort(self) -> list[EndedSession]:
-        """Cut all sessions short: the run is over."""
+        """Cut all sessions short as aborted: the run is over."""
         for session in list(self._running.values()):
             session.cut("aborted")
         return self.take_ended()

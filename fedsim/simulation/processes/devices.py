@@ -62,11 +62,11 @@ def departures(
     clients
         (n,) those whose devices may leave for good.
     horizon
-        When the run is stopped; no day looks further ahead.
+        When the run is stopped; nobody is followed beyond it.
     """
     while len(clients):
         until = max(clock.now, min(clock.now + DAY, horizon))
-        availability.at(clients, clock.now)  # those who are followed are known from here on, and not from time 0
+        availability.at(clients, clock.now)  # models that are followed step by step go on to here, for `leaves`
         leaves = availability.leaves(clients, clock.now, until)
         for instant, client in sorted(zip(leaves.tolist(), clients.tolist(), strict=True)):
             if instant > until:

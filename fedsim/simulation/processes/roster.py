@@ -19,21 +19,21 @@ IN_SESSION, GONE = int(Reason.IN_SESSION), int(Reason.GONE)
 
 
 class Roster:
-    """The reasons against every client, and how many clients (or whole selection groups) have none.
+    """The reasons against every client, and how many clients (or whole blocks) have none.
 
     Parameters
     ----------
     clock
         The simulation's clock.
     group
-        (N,) group of each client; there is no reason against any of them yet.
+        (N,) what `counts` counts apart: the cell of each client.
     block
         Clients that can be selected only together: consecutive blocks of this size (1: each on its own).
 
     Attributes
     ----------
     counted
-        Counting those who are ready costs nothing.
+        Always true: `ready` costs nothing here.
     masks
         (N,) mask of `Reason` of each client.
     resting
@@ -132,8 +132,8 @@ class Roster:
     def wait_for(self, wanted: int, until: int) -> simpy.Event:
         """Return an event for the first instant with `wanted` clients ready; there are fewer now.
 
-        It may also happen when there are still fewer: when a client has left for good, at `until` if `keep_time` runs,
-        or when something else takes a client out at the very instant that lets it in.
+        It may also happen when there are still fewer: when a client has left for good, when a session of a buffered
+        server has ended, at `until` if `keep_time` runs, or when the instant that lets a client in also takes it out.
         """
         self._wanted, self._until, self._enough = wanted, until, self._clock.event()
         return self._enough
@@ -150,7 +150,7 @@ class Roster:
         One process with one event ahead: SimPy cannot take a timer back, and one for every wait would fill its queue.
         """
         while True:
-            # No wait that begins later is to end before one that has begun.
+            # A wait ends `patience` after it begins, or later: sleeping that long never misses the end of one.
             until = self._until
             if until <= self._clock.now:
                 self.wake()

@@ -105,7 +105,7 @@ class ProcessWorld:
         return ProcessBufferedSessions(self.clock, self.roster, self._sessions, self._lengths, deadline)
 
     def stop(self) -> None:
-        """Cut all sessions short: the run is over."""
+        """Cut all sessions short as late: the run is over."""
         for session in list(self._sessions.values()):
             session.cut("late")
 
