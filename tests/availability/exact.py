@@ -92,7 +92,7 @@ class Life:
         lengths = _length(top_up.length, 8 * 3600.0)
         for day in self.days:
             number = day.toordinal()
-            free = (number + 7) % 7 in {0, 6}  # whether the next day is a Saturday or Sunday
+            free = (number + 1) % 7 in {6, 0}  # whether the next day is a Saturday or Sunday
             takes, upper = self._bits(Draw.NIGHT, number)
             if self._happens(takes, chance(night.chance, spread, self.score)[0]):
                 usual = night.plug_in_weekend if free else night.plug_in

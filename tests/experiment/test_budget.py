@@ -70,8 +70,8 @@ CASES: dict[str, tuple[list[str], str, str]] = {
     ),
     "gauges": (
         ["validate"],
-        SMALL.replace("rounds: 60", "duration: 30d") + "records: {gauges: 0.000001ms}\n",
-        ":5:19: error: records.gauges: counting the population every 1e-09 s, about 2,592,000,000,000,000 times, would",
+        SMALL.replace("rounds: 60", "duration: 30000d") + "records: {gauges: 1ms}\n",
+        ":5:19: error: records.gauges: counting the population every 0.001 s, about 2,592,000,000,000 times, would",
     ),
     "dimensions": (
         ["validate"],
