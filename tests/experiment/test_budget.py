@@ -56,7 +56,7 @@ CASES: dict[str, tuple[list[str], str, str]] = {
     "a log": (
         ["replay"],
         SMALL.replace("60", "20_000_000"),
-        ":1:16: error: stop.rounds: a log of about 60,000,000 participations would take 3.6 GiB",
+        ":1:16: error: stop.rounds: a log of about 60,000,000 participations would take 2.0 GiB",
     ),
     "a table of rounds": (
         ["run", "--out", "out"],

@@ -45,7 +45,7 @@ learning:
 def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str
 ) -> None:
-    """Eight times the rounds take a few numbers a round and a piece more, not what a log takes in memory."""
+    """Twice the rounds take a few numbers a round and a piece more, not what a log takes in memory."""
 
     def most_held(rounds: int) -> int:
         scenario = Scenario.load(write(COMMON + server), [f"stop.rounds={rounds}"])
@@ -71,5 +71,5 @@ def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
         assert found[1] == pytest.approx(expected[1], rel=0.0, abs=0.0, nan_ok=True)
         return held.most
 
-    few, many = most_held(80), most_held(400)
-    assert many - few < 320 * 100 * ROW_BYTES / 5
+    few, many = most_held(400), most_held(800)
+    assert many - few < 400 * 100 * ROW_BYTES / 5
