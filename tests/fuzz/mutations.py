@@ -155,7 +155,9 @@ def of_table(draw: random.Random, path: Path) -> None:
         case 4 if dtype.is_float():
             frame = frame.with_columns(pl.lit(draw.choice([float("nan"), float("inf"), -1e300, -1.0])).alias(name))
         case 4 if dtype.is_integer():
-            frame = frame.with_columns(pl.lit(draw.choice([-1, 2**30 if dtype == pl.Int32 else 2**62, 0]), dtype).alias(name))
+            frame = frame.with_columns(
+                pl.lit(draw.choice([-1, 2**30 if dtype == pl.Int32 else 2**62, 0]), dtype).alias(name)
+            )
         case 5 if dtype == pl.String:
             frame = frame.with_columns(pl.lit(draw.choice(["", "x" * 10_000, "\x1b\0\u202e"])).alias(name))
         case 6:
