@@ -17,7 +17,8 @@ from fedsim.availability.batch import Spells
 from fedsim.availability.cells import cells
 from fedsim.availability.model import condition_pieces
 from fedsim.availability.population import PopulationAvailability
-from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_outages, without
+from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_outages
+from fedsim.availability.shocks.outages import without
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.common.instants import DAY, FOREVER, HOUR, to_seconds
 from fedsim.common.keyed import Purpose, stream

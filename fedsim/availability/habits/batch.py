@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.availability.batch import Batch, Clients, Mask, Possible, Reasons, Spells, joined, together
 from fedsim.availability.habits.days import Calendar, Known
-from fedsim.availability.habits.kernel import CHARGING, IDLE, NETWORK, holding_until, meetings
+from fedsim.availability.habits.kernel import CHARGING, holding_until, meetings, unmet
 from fedsim.availability.habits.persons import Persons
 from fedsim.availability.habits.possible import PossibleDays
 from fedsim.availability.place import Place
@@ -15,7 +15,6 @@ from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.reasons import REASON_OF
 from fedsim.scenario.habits import Condition, Habits
 
-_FLAGS = {"charging": CHARGING, "network": NETWORK, "idle": IDLE}
 _AT_ONCE = 28 * DAY  # of a window
 _WORTH, _LEFT = 2, 6
 
@@ -30,11 +29,9 @@ class HabitsBatch(Batch):
 
     def __init__(self, habits: Habits, place: Place, members: Clients, persons: Persons, calendar: Calendar) -> None:
         self._habits, self._place, self._members, self._persons = habits, place, members, persons
-        self._require = sum(_FLAGS[each] for each in habits.require)
+        self._require = sum(int(REASON_OF[each]) for each in habits.require)
         self._calendar = calendar
-        self._days: PossibleDays | None = None
-        if self._require & CHARGING:
-            self._days = PossibleDays(members, persons, self._require, self._calendar)
+        self._days = PossibleDays(members, persons, self._require, calendar) if self._require & CHARGING else None
         self._today, self._asked, self._many = 0, 0, False
 
     def possible(self, instant: int) -> Possible | None:
@@ -56,19 +53,15 @@ class HabitsBatch(Batch):
     def at(self, clients: Clients, instant: int) -> Mask:
         """Look each of them up."""
         self._asked += len(clients)
-        return self._holding_until(clients, instant, np.array([instant]), self._require) > instant
+        return self._holding_until(clients, instant, np.array([instant])) > instant
 
     def reasons(self, clients: Clients, instant: int) -> Reasons:
         """Look up each condition that is required."""
-        found = np.zeros(len(clients), dtype=np.uint16)
-        for name in self._habits.require:
-            until = self._holding_until(clients, instant, np.array([instant]), _FLAGS[name])
-            found[until == instant] |= np.uint16(REASON_OF[name])
-        return found
+        return unmet(clients, instant, self._require, self._known(clients, instant, instant))
 
     def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:
         """Look for the first condition that ceases to hold."""
-        found = self._holding_until(clients, instant, until, self._require)
+        found = self._holding_until(clients, instant, until)
         return np.where(found <= until, found, FOREVER)
 
     def spells(self, clients: Clients, since: int, until: int) -> Spells:
@@ -77,7 +70,7 @@ class HabitsBatch(Batch):
 
     def meetings(self, conditions: Collection[Condition], clients: Clients, since: int, until: int) -> Spells:
         """Return when clients (n,) meet some conditions within [since, until), in the order of clients and starts."""
-        require = sum(_FLAGS[each] for each in conditions)
+        require = sum(int(REASON_OF[each]) for each in conditions)
         windows = ((first, min(first + _AT_ONCE, until)) for first in range(since, until, _AT_ONCE))
         parts = [Spells(*meetings(clients, *each, require, self._known(clients, *each))) for each in windows]
         if len(parts) == 1:
@@ -86,9 +79,9 @@ class HabitsBatch(Batch):
         order = np.lexsort((starts, who))
         return joined(who[order], starts[order], ends[order])
 
-    def _holding_until(self, clients: Clients, instant: int, limits: Ints, require: int) -> Ints:
+    def _holding_until(self, clients: Clients, instant: int, limits: Ints) -> Ints:
         known = self._known(clients, instant, int(limits.max(initial=instant)))
-        return holding_until(clients, instant, limits, require, known)
+        return holding_until(clients, instant, limits, self._require, known)
 
     def _known(self, clients: Clients, since: int, until: int) -> Known:
         self._persons.know(clients)

@@ -1,8 +1,8 @@
 """When one person's device is on a charger, on a network and out of use: compiled, in whole milliseconds.
 
-`holding_until` says whether a device meets its conditions at an instant, and until when; `meetings` goes from one such
-time to the next; `possible_parts` says in which parts of a day it may meet them at all. What they know of persons, days
-and slots (`Known`) is told in `persons` and `days`; `word` is the client's part of the keys of its draws.
+`holding_until` says whether a device meets its conditions at an instant, and until when; `unmet`, which ones it does
+not; `meetings`, when it does in a window; `possible_parts`, in which parts of a day it may. What they know of persons,
+days and slots (`Known`) is told in `persons` and `days`; `word` is the client's part of the keys of its draws.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Clients
+from fedsim.availability.batch import Clients, Reasons
 from fedsim.availability.habits import days as of_day
 from fedsim.availability.habits import persons as of_person
 from fedsim.availability.habits.days import NIGHT_AT_MOST, SLOT, Known
@@ -21,9 +21,10 @@ from fedsim.common.arrays import Bits, Ints
 from fedsim.common.compiled import compiled, inlined
 from fedsim.common.instants import DAY
 from fedsim.common.keyed_loops import mixed, word_of
+from fedsim.common.reasons import Reason
 
-CHARGING, NETWORK, IDLE = 1, 2, 4
-"""Conditions, added up where several are meant."""
+CHARGING, NETWORK, IDLE = int(Reason.NO_CHARGER), int(Reason.NO_NETWORK), int(Reason.IN_USE)
+"""Conditions, as the reasons while they do not hold; added up where several are meant."""
 PARTS: Final = 64
 """Parts of a day, one for each bit of a word."""
 _2, _32, _34 = np.uint64(2), np.uint64(32), np.uint64(34)
@@ -280,6 +281,22 @@ def holding_until(clients: Clients, instant: int, limits: Ints, require: int, kn
             elif until > instant + 1:
                 until = _troubled_from(word, row, instant, until - 1, require, known)
         found[place] = until
+    return found
+
+
+@compiled
+def unmet(clients: Clients, instant: int, require: int, known: Known) -> Reasons:
+    """Return which required conditions each client (n,) does not meet at an instant, as reasons."""
+    found = np.zeros(len(clients), np.uint16)
+    for place in range(len(clients)):
+        row, word = clients[place] - known.first, word_of(clients[place], known.key)
+        if require & CHARGING and _plugged_until(word, row, instant, instant, known) == instant:
+            found[place] |= CHARGING
+        if require & NETWORK and _networked_until(word, row, instant, instant, known) == instant:
+            found[place] |= NETWORK
+        for each in (NETWORK, IDLE):
+            if require & each and _troubled_until(word, row, instant, each, known) > instant:
+                found[place] |= each
     return found
 
 

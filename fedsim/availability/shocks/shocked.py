@@ -1,7 +1,6 @@
 """The availability of all devices with shocks laid over it: what the engines ask."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -68,11 +67,7 @@ class ShockedAvailability(PopulationAvailability):
         return np.minimum(super().leaves(clients, since, until), np.maximum(for_good, since))
 
 
-Availability: TypeAlias = PopulationAvailability | ShockedAvailability
-"""What tells when all devices are available, with shocks or without."""
-
-
-def availability_of(scenario: Scenario, devices: Cells, replicate: int) -> Availability:
+def availability_of(scenario: Scenario, devices: Cells, replicate: int) -> PopulationAvailability:
     """Return when all devices of a scenario without mistakes are available in one replicate."""
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
     lives = population_availability(devices.models, devices.places, devices.of_client, draws)

@@ -1,6 +1,6 @@
 """Recorded availability: its file, its faults, its layout lap by lap, and the clients who live by it."""
 
-from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
+from fedsim.availability.trace.faults import Policy, TraceError
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.recorded import RecordedAvailability
 from fedsim.availability.trace.rows import CONDITIONS, Rows, Trace, clean
@@ -14,7 +14,6 @@ __all__ = [
     "Rows",
     "Trace",
     "TraceError",
-    "TraceReport",
     "build_pattern",
     "clean",
     "read_rows",

@@ -87,8 +87,7 @@ class RecordedBatch(Batch):
     """Clients that live by the trace of a group in one place."""
 
     def __init__(self, trace: RecordedAvailability, place: Place, draws: Stream) -> None:
-        self._trace, self._place, self._draws = trace, place, draws
-        self._pattern = trace.pattern
+        self._trace, self._pattern, self._place, self._draws = trace, trace.pattern, place, draws
         self.may_leave = isinf(trace.pattern.lap) or bool((np.diff(trace.pattern.available.offsets) == 0).any())
 
     def at(self, clients: Clients, instant: int) -> Mask:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.availability.batch import Clients, Mask, Reasons, Spells
-from fedsim.availability.shocks import Availability
+from fedsim.availability.population import PopulationAvailability
 from fedsim.common.arrays import Bits, Ints
 from fedsim.common.instants import DAY, FOREVER
 
@@ -16,7 +16,7 @@ _LONGEST = DAY
 
 
 class ForeseenAvailability:
-    """The availability of all devices; answers as `Availability` does, at instants that never go back.
+    """The availability of all devices; answers as `PopulationAvailability` does, at instants that never go back.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class ForeseenAvailability:
     one number, which is looked at.
     """
 
-    def __init__(self, availability: Availability, horizon: int) -> None:
+    def __init__(self, availability: PopulationAvailability, horizon: int) -> None:
         self._availability, self._horizon = availability, horizon
         self.cell: Ints = availability.cell
         self._some_leave = bool(availability.may_leave.any())

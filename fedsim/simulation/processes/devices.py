@@ -6,7 +6,7 @@ import simpy
 
 from fedsim.availability.batch import Clients
 from fedsim.availability.model import Pieces
-from fedsim.availability.shocks import Availability
+from fedsim.availability.population import PopulationAvailability
 from fedsim.common.instants import DAY, FOREVER
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.roster import GONE, Roster
@@ -51,7 +51,7 @@ def condition(
 
 
 def departures(
-    clock: Clock, roster: Roster, availability: Availability, clients: Clients, horizon: int
+    clock: Clock, roster: Roster, availability: PopulationAvailability, clients: Clients, horizon: int
 ) -> Generator[simpy.Event, None, None]:
     """Note who will never be available again, and let a waiting server see whether it waits in vain.
 
