@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.availability.cells import cells
+from fedsim.availability.cells import Cells, cells
 from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY, to_ms
@@ -34,7 +34,7 @@ class AvailableTime:
 
 
 def available_time(
-    scenario: Scenario, population: Population, ended_s: float, replicate: int = 0
+    scenario: Scenario, population: Population, ended_s: float, replicate: int = 0, devices: Cells | None = None
 ) -> AvailableTime | None:
     """Work out for which share of the run each device was available, shocks included.
 
@@ -46,7 +46,7 @@ def available_time(
         What was simulated.
     ended_s
         When the run ended.
-    replicate
+    replicate, devices
         As in the simulation.
 
     Returns
@@ -59,7 +59,7 @@ def available_time(
     size = len(population)
     taken = min(size, _MOST, max(_FEWEST, int(_MOST_DEVICE_DAYS * DAY / longest)))
     clients = (2 * np.arange(taken) + 1) * size // (2 * taken)
-    availability = availability_of(scenario, cells(scenario, population), replicate)
+    availability = availability_of(scenario, devices or cells(scenario, population), replicate)
     total = np.zeros(taken)
     for since in range(0, longest, _WINDOW):
         spells = availability.spells(clients, since, min(since + _WINDOW, longest))

@@ -32,15 +32,15 @@ class Cells:
     of_client: Ints
 
 
-def cells(scenario: Scenario, population: Population) -> Cells:
-    """Return the cells of a scenario's population.
+def cells(scenario: Scenario, population: Population, models: Sequence[AvailabilityModel] | None = None) -> Cells:
+    """Return the cells of a scenario's population; `models` are those of its groups, if they are made already.
 
     Raises
     ------
     ScenarioError
         If a model cannot be made; every mistake with its place.
     """
-    models = availability_models(scenario)
+    models = availability_models(scenario) if models is None else models
     group, zone, of_client = residence(population)
     places = [Place(scenario.start, ZoneInfo(name)) for name in population.zone_names]
     pairs = list(zip(group.tolist(), zone.tolist(), strict=True))

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.availability import open_models
+from fedsim.availability.cells import Cells, cells
 from fedsim.availability.models import Opened
 from fedsim.availability.place import Place
 from fedsim.availability.shocks import check_shocks, describe
@@ -34,8 +35,8 @@ class Ready:
 
     Attributes
     ----------
-    population
-        Its population.
+    population, devices
+        Its population, and the cells of that.
     own
         Its own metrics.
     notes
@@ -43,6 +44,7 @@ class Ready:
     """
 
     population: Population
+    devices: Cells
     own: Sequence[Own]
     notes: Sequence[str]
 
@@ -82,7 +84,8 @@ def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
     ]
     if mistakes:
         raise ScenarioError(mistakes)
-    return Ready(population, own, opened.notes)
+    models = [opened.models[index] for index in range(len(scenario.population))]
+    return Ready(population, cells(scenario, population, models), own, opened.notes)
 
 
 def _check_selection(scenario: Scenario) -> list[Mistake]:

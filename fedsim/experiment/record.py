@@ -125,7 +125,7 @@ def _record(
         if journal.state is not None:
             tell(f"going on at round {int(journal.state['number']):,}")
         try:
-            ended_s = simulate_into(journal, scenario, ready.population, 0, telling(scenario, report))
+            ended_s = simulate_into(journal, scenario, ready.population, 0, telling(scenario, report), ready.devices)
         except StalledError:
             remove(unfinished)  # it would stall there again
             raise
@@ -137,7 +137,7 @@ def _record(
     with _saying_how_to_go_on(again):
         log = stored_log(directory, ended_s)
         watching = Watching(scenario, ready.population, log)
-        outcome = evaluate(scenario, ready.population, log, 0, report, watching.begin, ready.own)
+        outcome = evaluate(scenario, ready, log, 0, report, watching.begin)
         origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
         known = {"participations": watching.fingerprint.hexdigest()}
         write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import numpy as np
@@ -10,7 +10,6 @@ import polars as pl
 
 from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics import measure, tally_of
-from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.analysis.metrics.view import Setting
 from fedsim.analysis.participation import clients_table
 from fedsim.analysis.tally import Watch
@@ -18,7 +17,7 @@ from fedsim.common.arguments import whole
 from fedsim.common.progress import Report, readable, silent
 from fedsim.experiment.budget import check_log
 from fedsim.experiment.outcome import Outcome
-from fedsim.experiment.preflight import made_ready
+from fedsim.experiment.preflight import Ready, made_ready
 from fedsim.experiment.result import Result
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
@@ -75,8 +74,8 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
     scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
     ready = made_ready(scenario, replicate)
     check_log(scenario)
-    log = simulate_log(scenario, ready.population, replicate, telling(scenario, report))
-    return Result(**vars(evaluate(scenario, ready.population, log, replicate, report, own=ready.own)))
+    log = simulate_log(scenario, ready.population, replicate, telling(scenario, report), ready.devices)
+    return Result(**vars(evaluate(scenario, ready, log, replicate, report)))
 
 
 def telling(scenario: Scenario, report: Report) -> Progress:
@@ -106,25 +105,26 @@ def telling(scenario: Scenario, report: Report) -> Progress:
 
 def evaluate(
     scenario: Scenario,
-    population: Population,
+    ready: Ready,
     log: Recorded,
     replicate: int = 0,
     report: Report = silent,
     watched_by: Callable[[pl.DataFrame | None], Watch] | None = None,
-    own: Sequence[Own] | None = None,
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
-    Parameters and errors are those of `simulate`; the participations are read some rows at a time. `watched_by` is told
-    the transitions, if the scenario chooses devices whose are recorded, and returns what is given each of these parts;
-    `own` are the scenario's own metrics, if they are made already.
+    Parameters and errors are those of `simulate`; `ready` is what `made_ready` returned. The participations are read
+    some rows at a time. `watched_by` is told the transitions, if the scenario chooses devices whose are recorded, and
+    returns what is given each of these parts.
     """
+    population, devices = ready.population, ready.devices
     theory = applicable(scenario, population)
     pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
     chosen = scenario.records.transitions
-    transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate) if chosen else None
+    transitions = None
+    if chosen:
+        transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
     setting = setting_of(scenario, population)
-    own = made_metrics(scenario)[0] if own is None else own
     watches = [] if watched_by is None else [watched_by(transitions)]
     with ExitStack() as opened:
         training = None
@@ -135,8 +135,8 @@ def evaluate(
             watches.append(training.watch)
         tallies = tally_of(log, setting, watches)
         clients = clients_table(population, tallies.run.counts, pi, method)
-        available = available_time(scenario, population, log.ended_s, replicate)
-        metrics = measure(log, clients, setting, tallies, own, available)
+        available = available_time(scenario, population, log.ended_s, replicate, devices)
+        metrics = measure(log, clients, setting, tallies, ready.own, available)
         study = scenario.theory.convergence
         convergence = None if study is None else convergence_table(scenario, population, study)
         learning = None

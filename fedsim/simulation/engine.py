@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 import simpy
 
-from fedsim.availability.cells import cells
+from fedsim.availability.cells import Cells, cells
 from fedsim.common.instants import FOREVER, to_ms, to_seconds
 from fedsim.log import Log
 from fedsim.log.columns import part_of, within
@@ -42,7 +42,11 @@ habits, and 300 of other kinds."""
 
 
 def simulate_log(
-    scenario: Scenario, population: Population, replicate: int = 0, progress: Progress | None = None
+    scenario: Scenario,
+    population: Population,
+    replicate: int = 0,
+    progress: Progress | None = None,
+    devices: Cells | None = None,
 ) -> Log:
     """Simulate a scenario.
 
@@ -54,6 +58,8 @@ def simulate_log(
         Key of this repetition; the same seed and replicate give the same log.
     progress
         Called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
+    devices
+        The cells of the population, if they are made already.
 
     Raises
     ------
@@ -61,11 +67,16 @@ def simulate_log(
         If the federation can never make progress again.
     """
     memory = Memory()
-    return memory.log(simulate_into(memory, scenario, population, replicate, progress))
+    return memory.log(simulate_into(memory, scenario, population, replicate, progress, devices))
 
 
 def simulate_into(
-    spool: Spool, scenario: Scenario, population: Population, replicate: int = 0, progress: Progress | None = None
+    spool: Spool,
+    scenario: Scenario,
+    population: Population,
+    replicate: int = 0,
+    progress: Progress | None = None,
+    devices: Cells | None = None,
 ) -> float:
     """Simulate a scenario into a spool, into a journal from where it stands, and return when it ended, in seconds.
 
@@ -75,7 +86,7 @@ def simulate_into(
     journal = spool if isinstance(spool, Journal) else None
     state = None if journal is None else journal.state
     clock = Clock(0 if state is None else int(state["now"]))
-    devices = cells(scenario, population)
+    devices = devices or cells(scenario, population)
     server = scenario.server
     staleness = None if isinstance(server, BufferedServer) else 0
     recorder = Recorder(len(population), devices.names, spool, staleness)

@@ -3,7 +3,7 @@
 import polars as pl
 
 from fedsim.availability import between
-from fedsim.availability.cells import cells
+from fedsim.availability.cells import Cells, cells
 from fedsim.availability.model import condition_pieces
 from fedsim.availability.shocks import outages_of
 from fedsim.common.instants import each_to_seconds, to_ms
@@ -14,7 +14,12 @@ from fedsim.scenario import Scenario
 
 
 def transitions_table(
-    scenario: Scenario, population: Population, clients: list[int], until_s: float, replicate: int = 0
+    scenario: Scenario,
+    population: Population,
+    clients: list[int],
+    until_s: float,
+    replicate: int = 0,
+    devices: Cells | None = None,
 ) -> pl.DataFrame:
     """Return the transitions of some devices, in the order of time, client and condition.
 
@@ -30,11 +35,11 @@ def transitions_table(
         Their indices.
     until_s
         Simulated time up to which they are followed.
-    replicate
+    replicate, devices
         As in the simulation.
     """
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    devices = cells(scenario, population)
+    devices = devices or cells(scenario, population)
     outages = outages_of(scenario, devices, replicate)
     until = to_ms(until_s)
     rows: list[tuple[float, int, str, bool]] = []

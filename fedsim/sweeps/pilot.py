@@ -15,10 +15,9 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import FedsimError
 from fedsim.common.memory import SHARE, limit_this_process
 from fedsim.experiment.budget import check_log
-from fedsim.experiment.preflight import preflight
+from fedsim.experiment.preflight import Ready, made_ready
 from fedsim.experiment.run import evaluate, simulate
 from fedsim.log import Log
-from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.models import Stop
 from fedsim.simulation import Enough, simulate_log
@@ -81,7 +80,7 @@ def warm_up(scenario: Scenario) -> None:
 
 def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
     began, daily = time.process_time(), _daily(scenario)
-    population = preflight(scenario)
+    ready = made_ready(scenario)
     check_log(scenario)
     seen: list[tuple[float, float, float]] = []  # rounds, simulated time, processor time
 
@@ -98,10 +97,10 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
         if not daily or now_s - begun_s >= _DAY_S or spent >= longest_s:
             raise Enough
 
-    log = simulate_log(scenario, population, 0, look)
+    log = simulate_log(scenario, ready.population, 0, look, ready.devices)
     simulated = time.process_time() - began
     whole = len(log.rounds) >= (scenario.stop.rounds or np.inf) or log.ended_s >= (scenario.stop.duration or np.inf)
-    fixed, of_a_round = _evaluation(scenario, population, log, budget_s)
+    fixed, of_a_round = _evaluation(scenario, ready, log, budget_s)
     rounds = len(log.rounds)
     if whole:
         seconds = simulated + fixed + of_a_round * rounds
@@ -145,22 +144,22 @@ def _rest(since: NDArray[np.float64], last: NDArray[np.float64], stop: Stop) -> 
     return (more * seconds, more * rounds) if np.isfinite(more) else (0.0, 0.0)
 
 
-def _evaluation(scenario: Scenario, population: Population, log: Log, budget_s: float) -> tuple[float, float]:
+def _evaluation(scenario: Scenario, ready: Ready, log: Log, budget_s: float) -> tuple[float, float]:
     """Return seconds that measuring (and training on) a log takes at all, and seconds for each of its rounds."""
     rounds = len(log.rounds)
     # Training may take long for each round, and is tried on more and more of them; metrics do not, and where there are
     # more clients than participations it is the clients that take time.
-    few = scenario.learning is None and len(log.participations) < len(population)
+    few = scenario.learning is None and len(log.participations) < len(ready.population)
     number = rounds if few else min(_FIRST_ROUNDS, rounds)
-    first = seconds = _evaluated(scenario, population, log, number)
+    first = seconds = _evaluated(scenario, ready, log, number)
     while number < rounds and seconds - first < budget_s:
         number = rounds if scenario.learning is None else min(rounds, _STEP * number)
-        seconds = _evaluated(scenario, population, log, number)
+        seconds = _evaluated(scenario, ready, log, number)
     slope = max(0.0, seconds - first) / max(1, number - _FIRST_ROUNDS)
     return max(0.0, seconds - slope * number), slope
 
 
-def _evaluated(scenario: Scenario, population: Population, log: Log, rounds: int) -> float:
+def _evaluated(scenario: Scenario, ready: Ready, log: Log, rounds: int) -> float:
     """Measure the first rounds of a log, and train on them; return processor seconds."""
     whole = rounds == len(log.rounds)
     ended_s = log.ended_s if whole else float(log.rounds["closed_s"][rounds - 1])
@@ -168,5 +167,5 @@ def _evaluated(scenario: Scenario, population: Population, log: Log, rounds: int
     stop = scenario.stop.model_copy(update={"rounds": max(1, rounds)})
     began = time.process_time()
     short = Log(log.rounds.head(rounds), participations, log.gauges, ended_s)
-    evaluate(scenario.model_copy(update={"stop": stop}), population, short)
+    evaluate(scenario.model_copy(update={"stop": stop}), ready, short)
     return time.process_time() - began

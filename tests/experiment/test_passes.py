@@ -2,12 +2,14 @@
 
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import polars as pl
 import pytest
 
 from fedsim.analysis.metrics import own
+from fedsim.availability import models
 from fedsim.common import row_groups
 from fedsim.experiment.record import record
 from fedsim.experiment.run_directory import Provenance
@@ -21,6 +23,7 @@ TRAINING = (
 ON_BUFFERS = TRAINING.replace("fedavg, debiased_fedavg", "fedbuff, debiased_fedbuff").replace(", loss_parts: true", "")
 PRIVATE = "privacy={epsilon: 6, delta: 0.001}"
 WEIGHTS = "population.0.weight={kind: zipf, exponent: 1}"
+RENEWAL = "population.0.availability={kind: renewal, on: 8h, off: 4h}"
 GROUPS = "population=[{name: a, devices: 9}, {name: b, devices: 9}]"
 
 
@@ -76,15 +79,22 @@ def test_the_participations_are_read_as_seldom_as_can_be(
     assert reads["pieces"] - 1 == passes * (pieces + 1)  # of which the last is empty; that one was this test's own
 
 
-def test_own_metrics_are_made_once(small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, found = Counter[str](), own._found
+def test_what_a_scenario_names_is_made_once(small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own metrics, and its availability models: a trace is a file to be read."""
+    made = Counter[str]()
 
-    def counted(scenario: Any) -> Any:
-        made["own"] += 1
-        return found(scenario)
+    def count(module: ModuleType, name: str) -> None:
+        make = getattr(module, name)
 
-    monkeypatch.setattr(own, "_found", counted)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            made[name] += 1
+            return make(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(own, "_found")
+    count(models, "build_model")
     expected = "expect=[participation.l1_uniform <= 2, rounds.count >= 1]"
-    scenario = small("stop.rounds=60", "metrics=[unevenness]", expected)
+    scenario = small("stop.rounds=60", "metrics=[unevenness]", "records.transitions=[1]", expected, RENEWAL)
     record(scenario, tmp_path / "run", Provenance())
-    assert made["own"] == 1
+    assert made == {"_found": 1, "build_model": 1}
