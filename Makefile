@@ -23,9 +23,11 @@ style: $(TEST_READY)
 types: $(TEST_READY)
 	$(BIN)/mypy
 
-# Without what takes long, and with one in ten examples of the tests by hypothesis.
+# Without what takes long, and with one in ten examples of the tests by hypothesis. `make test ROOM=theory` leaves out the
+# tests that a change in fedsim/theory cannot affect.
 quick: $(TEST_READY)
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+	@tests=$$($(if $(ROOM),$(BIN)/python -m tests.affected $(ROOM),echo tests)) && set -x && \
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" $$tests
 
 # Everything: also long simulations against theory, the paper's claims, runs that are killed, and all examples.
 test-all: style types
@@ -40,11 +42,11 @@ replay: $(READY)
 # Needs the extras: scikit-learn's digits, and PyTorch for the network.
 reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch,test]'
-	$(BIN)/python reports/make.py
+	$(BIN)/python -m reports.make pages
 	$(BIN)/fedsim playground --out docs/playground.html
-	$(BIN)/python reports/validation.py
-	$(BIN)/python reports/studies.py rates two-speeds
-	$(BIN)/python reports/screenshots.py
+	$(BIN)/python -m reports.make validation
+	$(BIN)/python -m reports.make studies rates two-speeds
+	$(BIN)/python -m reports.make screenshots
 
 # What takes many draws and seeds: the numbers that the documentation quotes. `make studies rates drop-outs` runs these two,
 # `make studies STUDIES=--list` lists all.
@@ -55,7 +57,7 @@ $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)):
 endif
 studies: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch]'
-	$(BIN)/python reports/studies.py $(STUDIES)
+	$(BIN)/python -m reports.make studies $(STUDIES)
 
 schema: $(READY)
 	$(BIN)/fedsim schema --out scenarios/fedsim.schema.json

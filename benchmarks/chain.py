@@ -68,7 +68,8 @@ def textbook_distances(p: NDArray[np.float64]) -> NDArray[np.float64]:
 def by_scipy(p: NDArray[np.float64], separation: int) -> NDArray[np.float64]:
     """pi_R from scipy's Poisson-binomial distribution at the same tilt."""
     n = separation + 1
-    odds = p * tilt(p, n).scale
+    scale, _ = tilt(p, n)
+    odds = p * scale
     q = odds / (1.0 + odds)
     whole = poisson_binom.pmf(n, q)
     return np.array([q[i] * poisson_binom.pmf(n - 1, np.delete(q, i)) / whole for i in range(p.size)]) / n

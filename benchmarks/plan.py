@@ -17,7 +17,7 @@ from fedsim.experiment.run import simulate
 from fedsim.scenario import Scenario
 from fedsim.sweeps.executors.local import LocalProcesses
 from fedsim.sweeps.pilot import warm_up
-from fedsim.sweeps.plan import estimates, plan_sweep
+from fedsim.sweeps.plan import estimated_times, plan_sweep
 
 TARGET = 1.5
 STUDIES = Path("scenarios/studies").resolve()
@@ -120,7 +120,7 @@ def main() -> None:
             shutil.copy(STUDIES / "phones.parquet", folder)
             scenario = Scenario.load(file)
             began = time.monotonic()
-            [estimate] = estimates(plan_sweep(scenario))
+            [estimate] = estimated_times(plan_sweep(scenario))
             planned = time.monotonic() - began
             assert estimate is not None, kind
             seconds = measured(scenario)

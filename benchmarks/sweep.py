@@ -22,7 +22,7 @@ from fedsim.scenario import Scenario
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.executors.local import LocalProcesses
 from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.store import write_run
+from fedsim.sweeps.store import write_run_results
 from fedsim.sweeps.sweep import run_sweep
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
@@ -38,7 +38,7 @@ sweep: {{seeds: {seeds}}}
 
 def nothing(task: Task) -> RunOutcome:
     """Write a file with one figure."""
-    write_run(Path(task.folder), task.run_id, task.scenario.seed, {"nothing": 0.0})
+    write_run_results(Path(task.folder), task.run_id, task.scenario.seed, {"nothing": 0.0})
     return RunOutcome()
 
 

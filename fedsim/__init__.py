@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     )
     from fedsim.experiment.chain import chain
     from fedsim.experiment.privacy import promises
-    from fedsim.experiment.result import Result
+    from fedsim.experiment.result import Result, load
     from fedsim.experiment.run import simulate
-    from fedsim.experiment.stored import load
     from fedsim.learning.failures import LearningError
     from fedsim.scenario import Scenario
     from fedsim.sweeps.compare import compare
@@ -61,7 +60,7 @@ _HOMES = {
     "Scenario": "fedsim.scenario",
     "chain": "fedsim.experiment.chain",
     "compare": "fedsim.sweeps.compare",
-    "load": "fedsim.experiment.stored",
+    "load": "fedsim.experiment.result",
     "promises": "fedsim.experiment.privacy",
     "simulate": "fedsim.experiment.run",
     "sweep": "fedsim.sweeps.sweep",
@@ -102,8 +101,9 @@ def register(role: str, name: str) -> Callable[[_T], _T]:
         raise ValueError(f"{role!r} is not something that can be registered; known are {', '.join(sorted(_ROLES))}")
     if not isinstance(name, str):
         raise TypeError(f"name must be text, not {name!r}")
-    module, _, registry = _ROLES[role].partition(":")
-    decorator: Callable[[_T], _T] = getattr(import_module(module), registry).register(name)
+    from fedsim.common.registry import registry_of
+
+    decorator: Callable[[_T], _T] = registry_of(role).register(name)
     return decorator
 
 

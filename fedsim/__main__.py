@@ -11,12 +11,12 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line. While its modules are imported, which is nothing to clean up after, Ctrl-C ends at once."""
     before = signal.signal(signal.SIGINT, _end)
-    from fedsim.cli import main as command_line
+    from fedsim.cli import run_app
 
     signal.signal(signal.SIGINT, before)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # as a batch system or a container ends a job
         signal.signal(signal.SIGTERM, _interrupt)
-    command_line()
+    run_app()
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from fedsim.cli import app, main
+from fedsim.cli import app, run_app
 from tests.conftest import LIMIT_S
 
 REPOSITORY = Path.cwd()
@@ -64,7 +64,7 @@ def fedsim(*arguments: object, cwd: Path | None = None, **environment: str) -> D
         if cwd is not None:
             patch.chdir(cwd)
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
-            main()
+            run_app()
     code = stopped.value.code
     assert isinstance(code, int)
     return Done(code, out.getvalue(), err.getvalue(), seen.getvalue())

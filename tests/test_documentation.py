@@ -12,6 +12,7 @@ from typer.main import get_command
 
 import fedsim
 from fedsim.cli import app
+from fedsim.common import registry
 from tests import command as command_line
 from tests.consoles import consoles
 
@@ -19,7 +20,11 @@ PAGES = [Path("README.md"), *sorted(Path("docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_python_examples(page: Path) -> None:
+def test_python_examples(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page registers is forgotten after it."""
+    monkeypatch.setattr(registry, "_REGISTERED", {*registry._REGISTERED})
+    for each in map(registry.registry_of, fedsim._ROLES):
+        monkeypatch.setattr(each, "_registered", {**each._registered})
     failed, _ = doctest.testfile(str(page.resolve()), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert failed == 0
 
@@ -63,6 +68,7 @@ def test_there_are_commands_to_run() -> None:
     assert Path("README.md") in SHOWING
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("page", "run"),
     [

@@ -1,26 +1,17 @@
 """The study of the paper's rates trains what `fedsim.learning` trains, and its numbers are what they are said to be."""
 
-from importlib import import_module
-from types import ModuleType
-
 import numpy as np
 import polars as pl
 import pytest
 
 from fedsim.learning import FedAvg, build_optimizer, replay
+from reports.make import rates
 
 ROUNDS = 60
 
 
-@pytest.fixture
-def rates(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Import the script."""
-    monkeypatch.syspath_prepend("reports")
-    return import_module("rates")
-
-
 @pytest.mark.parametrize("separation", [0, 8])
-def test_it_trains_what_the_optimizers_train(rates: ModuleType, separation: int) -> None:
+def test_it_trains_what_the_optimizers_train(separation: int) -> None:
     """Errors of all iterates and the mean model of two replicas, each with its data, against the replay of its log."""
     chosen = rates.participations(separation, ROUNDS, 2)
     problems = [rates.problem(draw) for draw in range(2)]
@@ -45,7 +36,7 @@ def test_it_trains_what_the_optimizers_train(rates: ModuleType, separation: int)
     assert mean.shape == last.shape
 
 
-def test_the_floor_is_where_short_steps_lead(rates: ModuleType) -> None:
+def test_the_floor_is_where_short_steps_lead() -> None:
     """At R = 19 groups take turns and there is none; at R = 0 it lies where the objective weighed by pi is least."""
     problem = rates.problem(3)
     assert rates.floor(problem, 19) < 1e-12
@@ -54,7 +45,7 @@ def test_the_floor_is_where_short_steps_lead(rates: ModuleType) -> None:
     assert rates.floor(problem, 0) == pytest.approx(problem.evaluate(least)["grad_norm"] ** 2, rel=1e-6)
 
 
-def test_exponents_are_those_of_powers(rates: ModuleType) -> None:
+def test_exponents_are_those_of_powers() -> None:
     horizons = (500, 1000, 2000, 4000, 8000)
     errors = np.outer(np.array(horizons, dtype=float) ** -0.5, [1.0, 2.0, 5.0])
     middle, half = rates.slope(errors, horizons)
@@ -62,7 +53,7 @@ def test_exponents_are_those_of_powers(rates: ModuleType) -> None:
     assert half < 1e-9
 
 
-def test_counted_frequencies_are_off_like_those_of_independent_choice(rates: ModuleType) -> None:
+def test_counted_frequencies_are_off_like_those_of_independent_choice() -> None:
     """At R = 0 the most frequent group alone has t E (lambda - pi)^2 = pi (1 - pi), a lower bound of the largest."""
     found = rates.counting(0, (50, 400), replicas=200)
     pi = rates.WEIGHTS / rates.WEIGHTS.sum()

@@ -1,30 +1,24 @@
 """The study which-separation: what was tuned is what its sweep has, and its results are those of its scenario."""
 
-import json
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from fedsim import Scenario
-from fedsim.report.finished_sweep import COMPLETE, read_sweep
+from fedsim.report.finished_sweep import COMPLETE, read_finished_sweep
 from fedsim.sweeps import store
+from reports.make import runs
+from reports.make import which_separation as script
+from reports.make.kept import read_store
 
 FILE = Path("scenarios/studies/which-separation.fedsim.yaml")
 KEPT = {name: Path(f"reports/sweeps/{name}") for name in ("which-separation", "which-cooldown")}
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend("reports")
-    return import_module("which_separation")
-
-
-def test_the_sweep_has_what_was_tuned_on_another_seed(script: ModuleType) -> None:
+def test_the_sweep_has_what_was_tuned_on_another_seed() -> None:
     scenario = Scenario.load(FILE)
     assert scenario.sweep is not None
-    kept = json.loads(script.KEPT.read_text(encoding="utf-8"))
+    kept = read_store("which-separation")
     assert list(scenario.sweep.zip["population.*.separation"]) == list(script.SEPARATIONS)
     tuned = script.swept(kept["grids"])
     assert {path: scenario.sweep.zip[path] for path in scenario.sweep.tuned} == tuned
@@ -35,20 +29,18 @@ def test_the_sweep_has_what_was_tuned_on_another_seed(script: ModuleType) -> Non
     )
 
 
-def test_the_lowest_loss_of_the_grid_is_chosen_and_nothing_that_diverged(script: ModuleType) -> None:
-    grid = {script.named((kind, s, c)): 1.0 for kind in script.KINDS for s in script.STEPS for c in script.CLIPS}
+def test_the_lowest_loss_of_the_grid_is_chosen_and_nothing_that_diverged() -> None:
+    grid = {script.variant_name((kind, s, c)): 1.0 for kind in script.KINDS for s in script.STEPS for c in script.CLIPS}
     grid["fedavg 0.03 2"] = 0.5
     grid["fedavg 0.1 4"] = float("nan")
     assert script.chosen(grid, "fedavg") == (0.03, 2.0)
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_the_kept_results_are_those_of_the_scenario_and_whole(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.syspath_prepend("reports")
-    pages = import_module("pages")
+def test_the_kept_results_are_those_of_the_scenario_and_whole(name: str) -> None:
     now = Scenario.load(FILE.with_name(f"{name}.fedsim.yaml")).model_dump(mode="json")
     stored = store.read_sweep(KEPT[name])["scenario"]
-    assert pages.said_before(stored, now)
-    assert not pages.said_before(stored, {**now, "stop": {"rounds": 1}})
-    assert pages.said_before({key: stored[key] for key in ("stop",)}, now)  # keys that came later make no run
-    assert set(read_sweep(KEPT[name]).runs["status"]) == {COMPLETE}
+    assert runs.same_runs(stored, now)
+    assert not runs.same_runs(stored, {**now, "stop": {"rounds": 1}})
+    assert runs.same_runs({key: stored[key] for key in ("stop",)}, now)  # keys that came later make no run
+    assert set(read_finished_sweep(KEPT[name]).runs["status"]) == {COMPLETE}

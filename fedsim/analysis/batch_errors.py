@@ -6,8 +6,8 @@ import numpy as np
 
 from fedsim.common.arrays import Ints
 
-_BATCHES = 20
-_FEWEST_ROUNDS = 10 * _BATCHES
+BATCHES = 20
+_FEWEST_ROUNDS = 10 * BATCHES
 _BLOCK = 1 << 14
 
 
@@ -17,23 +17,17 @@ class Batches:
     Rounds are cut into the batches in order. A batch is long beside the memory of the chain, so that batches are nearly
     independent though rounds are not (method of batch means; Law, *Simulation Modeling and Analysis*, ch. 9).
 
-    Parameters
-    ----------
-    chosen_in
-        Numbers of the rounds that selected anyone, in ascending order.
-    clients
-        N.
-    most
-        Participations that there are at most.
+    `chosen_in` are the numbers of the rounds that selected anyone, in ascending order; `clients` is N, and `most` the
+    number of participations that there are at most.
     """
 
     def __init__(self, chosen_in: Ints, clients: int, most: int) -> None:
         self._counted, self._most = None, most
         if len(chosen_in) >= _FEWEST_ROUNDS:
             # A batch begins at each edge, a number of a round.
-            self._edges = chosen_in[np.linspace(0, len(chosen_in), _BATCHES + 1).astype(np.int64)[1:-1]]
-            longest = -(-len(chosen_in) // _BATCHES)
-            self._counted = np.zeros((_BATCHES, clients), dtype=np.min_scalar_type(longest))
+            self._edges = chosen_in[np.linspace(0, len(chosen_in), BATCHES + 1).astype(np.int64)[1:-1]]
+            longest = -(-len(chosen_in) // BATCHES)
+            self._counted = np.zeros((BATCHES, clients), dtype=np.min_scalar_type(longest))
 
     def add(self, number: Ints, client: Ints, *, once: bool = True) -> None:
         """Take the rounds and the clients of the next participations, in the order of rounds.
@@ -50,17 +44,11 @@ class Batches:
                 np.add.at(counted, piece, counted.dtype.type(1))
 
     def errors(self, counts: Ints) -> tuple[float, float] | None:
-        """Return what chance does to the frequencies; None if fewer than 200 rounds selected anyone, too few to tell.
+        """Return what chance does to frequencies; None if fewer than 200 rounds selected anyone, too few to tell.
 
-        Parameters
-        ----------
-        counts
-            (N,) how often each client took part in all.
-
-        Returns
-        -------
-        (noise, error): the L1 distance between the frequencies and their long-run values to be expected from chance,
-        sum_i sqrt(2 / pi) * se_i; and the standard error of the L1 distance from uniform.
+        `counts`, (N,), say how often each client took part. Returned are the L1 distance between the frequencies and
+        their long-run values to be expected from chance, sum_i sqrt(2 / pi) * se_i; and the standard error of the L1
+        distance from uniform.
         """
         if self._counted is None:
             return None
@@ -76,6 +64,6 @@ class Batches:
                 deviation[block] -= frequency[block]
                 squares[block] += np.square(deviation[block])
             projected.append(float(side @ deviation))
-        scale = _BATCHES * (_BATCHES - 1)
+        scale = BATCHES * (BATCHES - 1)
         noise = math.sqrt(2.0 / math.pi) * float(np.sqrt(squares / scale).sum())
         return noise, math.sqrt(math.fsum(value**2 for value in projected) / scale)

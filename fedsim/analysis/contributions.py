@@ -17,37 +17,18 @@ from fedsim.log import with_staleness
 
 @dataclass(frozen=True)
 class Contributions:
-    """What one log says of all clients.
+    """The contributions of all clients in one log."""
 
-    Attributes
-    ----------
-    most
-        Most contributions of one client; `most_client` has them.
-    least_separation
-        Fewest rounds from one contribution of a client to its next, which was in round `least_round` by `least_client`;
-        None where nobody contributed twice. 1 means in two rounds running.
-    last_round
-        The last round with a contribution, -1 for none.
-    """
-
-    most: int
+    most: int  # of one client, `most_client`
     most_client: int
-    least_separation: int | None
-    least_client: int
-    least_round: int
-    last_round: int
+    least_separation: int | None  # rounds from one of a client to its next; 1: in two rounds running; None without two
+    least_client: int  # who had it
+    least_round: int  # the round of the later of these two
+    last_round: int  # with a contribution, -1 for none
 
 
 def contributions(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Contributions:
-    """Count the contributions in a table of participations, some rows at a time.
-
-    Parameters
-    ----------
-    participations
-        In the order of selection; a client's sessions follow one another.
-    clients
-        N.
-    """
+    """Count the contributions of N clients in a table of participations in the order of selection."""
     counter = Counter(clients)
     for part in slices(with_staleness(participations), "round", "client", "outcome", "staleness"):
         counter.add(part)
@@ -81,18 +62,7 @@ class Counter:
 
 
 class Separations:
-    """Finds the fewest rounds from one contribution of a client to its next.
-
-    Parameters
-    ----------
-    clients
-        N.
-
-    Attributes
-    ----------
-    least, client, at_round
-        As in `Contributions`, with the client and the round that they are of.
-    """
+    """Finds the fewest rounds (`least`) from one contribution of a client to its next, and where that was."""
 
     def __init__(self, clients: int) -> None:
         self.least: int | None = None
@@ -106,13 +76,7 @@ class Separations:
         return int(self._last.max(initial=-1))
 
     def add(self, client: Ints, number: Ints, staleness: Ints) -> None:
-        """Take the next contributions, in the order of selection.
-
-        Parameters
-        ----------
-        client, number, staleness
-            Who contributed, the round of the selection, and by how many rounds it was late (negative is none).
-        """
+        """Take the next contributions, in the order of selection; `staleness` below 0 is none."""
         if not len(client):
             return
         client, at = _ordered(client, number + np.maximum(staleness, 0))
@@ -127,12 +91,8 @@ class Separations:
     def within_reach(self, staleness: NDArray[np.int32], gap: NDArray[np.int32]) -> bool:
         """Say whether one of the next contributions may come sooner after another than any before.
 
-        One that is prompt, as all before it, comes no sooner than its gap since the client's last selection.
-
-        Parameters
-        ----------
-        staleness, gap
-            Of the next sessions, those that do not contribute included; negative is none.
+        One that is prompt, as all before it, comes no sooner than its gap since the client's last selection. Staleness
+        and gap are of the next sessions, those that do not contribute included; negative is none.
         """
         self._prompt &= int(staleness.max(initial=0)) <= 0
         sooner = gap >= 0 if self.least is None else (gap >= 0) & (gap < self.least)

@@ -13,17 +13,7 @@ _UTC = ZoneInfo("UTC")
 
 
 def hours_of(times_s: Floats, start: datetime, zone: ZoneInfo) -> Ints:
-    """Return the civil hour (0 to 23) of each instant in a zone.
-
-    Parameters
-    ----------
-    times_s
-        (n,) seconds of simulated time.
-    start
-        The instant of simulated time 0.
-    zone
-        Whose civil time is meant; daylight saving is that of the instant.
-    """
+    """Return the civil hour (0 to 23) in a zone of each time, (n,) seconds since `start`, with its daylight saving."""
     base = start.astimezone(UTC)
     return np.array([(base + timedelta(seconds=t)).astimezone(zone).hour for t in times_s.tolist()], dtype=np.int64)
 
@@ -33,16 +23,7 @@ def share_by_hour(
 ) -> dict[int, float]:
     """Return the share of devices that are available by hour of the day, as far as the gauges cover it.
 
-    Parameters
-    ----------
-    gauges
-        Table with ``time_s``, ``time_zone``, ``available``.
-    devices
-        How many devices live in each time zone.
-    start
-        The instant of simulated time 0.
-    local
-        Whether the hours are those of each time zone, and not those of UTC.
+    `devices` is how many live in each time zone; hours are those of UTC or, with `local`, of each time zone.
     """
     available, possible = np.zeros(24), np.zeros(24)
     for zone, count in devices.items():

@@ -14,16 +14,9 @@ _UPPER = ~np.uint64((1 << 27) - 1)  # bits of the upper half of a number's 53 bi
 
 
 def clients_table(population: Population, counts: Ints, pi: Floats | None, method: str | None) -> pl.DataFrame:
-    """Return the table of clients.
+    """Return the table of clients, with how often each took part, (N,), and the frequencies that theory predicts.
 
-    Parameters
-    ----------
-    population
-        N clients.
-    counts
-        (N,) how often each took part.
-    pi, method
-        (N,) long-run frequencies that theory predicts, and how they were computed; None where there is no theory.
+    `method` is how these were computed; both are None where there is no theory.
     """
     columns = {
         "client": np.arange(len(population)),

@@ -14,50 +14,29 @@ from numpy.typing import NDArray
 from fedsim.analysis.batch_errors import Batches
 from fedsim.analysis.contributions import Separations
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.common.row_groups import slices
-from fedsim.log.tables import PARTICIPATIONS, SESSION_OUTCOMES
+from fedsim.log.tables import PARTICIPATIONS
 
 Watch: TypeAlias = Callable[[pl.DataFrame], None]
-_TAKEN, _UNKNOWN = SESSION_OUTCOMES.index("reported"), len(SESSION_OUTCOMES)
+_TAKEN, _UNKNOWN = list(SESSION_OUTCOMES).index("reported"), len(SESSION_OUTCOMES)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What there is to be said of some participations.
+    """Counts of some participations."""
 
-    Attributes
-    ----------
-    counts
-        How often each client took part.
-    count, outcomes
-        Sessions, and how many of them ended in which way.
-    spent_s, wasted_s
-        Seconds that devices spent in sessions, and in those whose report was not taken.
-    staleness
-        Reports by how many versions they were late: none of them has more than the last.
-    reported
-        Reports that were taken of each client.
-    firsts_s
-        When each client that took part did so first, in ascending order.
-    gaps
-        Gaps between two participations of a client: how many, their sum, the least and the largest; None without any.
-    errors
-        What chance does to the frequencies, as `Batches.errors` has it.
-    least_separation
-        Fewest rounds from one contribution of a client to its next; None of a group, and where nobody has two.
-    """
-
-    counts: Ints
-    count: int
-    outcomes: Mapping[str, int]
-    spent_s: float
-    wasted_s: float
-    staleness: Ints
-    reported: Ints
-    firsts_s: Floats
-    gaps: tuple[int, int, int, int] | None
-    errors: tuple[float, float] | None
-    least_separation: int | None = None
+    counts: Ints  # how often each client took part
+    count: int  # sessions
+    outcomes: Mapping[str, int]  # how many of them ended in which way
+    spent_s: float  # seconds that devices spent in sessions
+    wasted_s: float  # in those whose report was not taken
+    staleness: Ints  # reports by how many versions they were late, up to the latest
+    reported: Ints  # reports that were taken of each client
+    firsts_s: Floats  # when each client that took part did so first, in ascending order
+    gaps: tuple[int, int, int, int] | None  # between two participations of a client: how many, sum, least and largest
+    errors: tuple[float, float] | None  # as of `Batches.errors`
+    least_separation: int | None = None  # rounds from one contribution of a client to its next; None of a group
 
 
 @dataclass(frozen=True)
@@ -146,22 +125,14 @@ def tally(
     sizes: Sequence[int] = (),
     watches: Sequence[Watch] = (),
 ) -> Tallies:
-    """Tally the participations of a run and of each of its groups.
+    """Tally the participations of a run of N `clients`, and of each group if the `sizes` of the groups are given.
 
-    Parameters
-    ----------
-    participations, rounds
-        The tables of the run; the participations are read some rows at a time.
-    clients
-        N.
-    sizes
-        Clients of each group, one group after another; none if groups are not asked for.
-    watches
-        Given every part of the participations, for what else is to be known of them.
+    The participations are read some rows at a time, and every part of them is passed to the `watches`.
     """
     edges, most = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), int(rounds["selected"].sum())
     spans = [(int(first), int(last)) for first, last in pairwise(edges)]
-    whole = _Part(Batches(_chosen_in(rounds), clients, most))
+    chosen_in = rounds["round"].filter(rounds["selected"] > 0).to_numpy()
+    whole = _Part(Batches(chosen_in, clients, most))
     groups = [
         _Part(Batches(chosen, last - first, most))
         for chosen, (first, last) in _of_groups(participations, rounds, spans)
@@ -183,12 +154,10 @@ def tally(
             separations.go_on(client, number)
         for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
             group.add(rows.at(own, first))
+    of_groups = zip(groups, (slice(*span) for span in spans), strict=True)
     return Tallies(
         whole.tally(counts, reported, separations.least),
-        [
-            group.tally(counts[first:last], reported[first:last])
-            for group, (first, last) in zip(groups, spans, strict=True)
-        ],
+        [group.tally(counts[own], reported[own]) for group, own in of_groups],
     )
 
 
@@ -217,11 +186,6 @@ def _places(client: Ints, spans: Sequence[tuple[int, int]]) -> list[Ints]:
     group = np.searchsorted([first for first, _ in spans[1:]], client, side="right").astype(np.int16)
     cuts = np.cumsum(np.bincount(group, minlength=len(spans)))[:-1]
     return np.split(np.argsort(group, kind="stable"), cuts)  # numpy sorts small numbers by radix
-
-
-def _chosen_in(rounds: pl.DataFrame) -> Ints:
-    """Return the numbers of the rounds that selected anyone."""
-    return rounds["round"].filter(rounds["selected"] > 0).to_numpy()
 
 
 def _of_groups(

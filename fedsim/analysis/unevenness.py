@@ -35,10 +35,10 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import DAY_S
 from fedsim.common.row_groups import slices
 from fedsim.log import with_staleness
 
-_DAY_S = 86_400.0
 _FEWEST_WINDOWS = 5
 _SEEN = 4  # a window is recommended if windows of so many times its length were looked at
 _NOTHING = 1e-9
@@ -47,35 +47,16 @@ _NOISES = 3.0
 
 @dataclass(frozen=True)
 class Unevenness:
-    """What windows of several lengths say.
+    """The unevenness over windows of k lengths; `values` and `spread` are NaN where there is no whole window."""
 
-    Attributes
-    ----------
-    intervals, windows
-        (k,) rounds of a window, P, and how many whole windows there are.
-    values
-        (k,) the unevenness; NaN where there is no whole window.
-    spread
-        (k,) mean over windows of sum_i (w_i - m_i)^2, where m is the mean of the windows: the part that longer windows
-        take away; NaN as above.
-    chance
-        (k,) the unevenness that independent uniform cohorts of the same sizes would have.
-    long_run
-        sum_i (f_i - 1/N)^2 of all rounds together; it holds ``spread`` of that one window too.
-    rounds
-        How many rounds took a report.
-    reports
-        How many they took.
-    """
-
-    intervals: Ints
-    windows: Ints
-    values: Floats
-    spread: Floats
-    chance: Floats
-    long_run: float
-    rounds: int
-    reports: int
+    intervals: Ints  # (k,) rounds of a window, P
+    windows: Ints  # (k,) how many whole windows there are
+    values: Floats  # (k,) the unevenness
+    spread: Floats  # (k,) mean of sum_i (w_i - m_i)^2, m the mean of the windows: what longer windows take away
+    chance: Floats  # (k,) the unevenness that independent uniform cohorts of the same sizes would have
+    long_run: float  # sum_i (f_i - 1/N)^2 of all rounds together; it holds `spread` of that one window too
+    rounds: int  # that took a report
+    reports: int  # that they took
 
 
 def unevenness(
@@ -83,15 +64,8 @@ def unevenness(
 ) -> Unevenness:
     """Measure the unevenness over windows of each of some lengths, in two passes and memory for N numbers.
 
-    Parameters
-    ----------
-    participations
-        Table with the columns ``round``, ``client``, ``outcome``, of a buffered server ``staleness``, in the order of
-        rounds; any size.
-    clients
-        N.
-    intervals
-        Rounds of a window, 1 or more each.
+    The table, of any size, has the columns ``round``, ``client``, ``outcome``, of a buffered server ``staleness``, in
+    the order of rounds.
 
     Raises
     ------
@@ -140,18 +114,8 @@ def recommended_interval(
     Looked at are 1, 2, 3 and 4, 5, 6 and 7 times every power of 2, and N / B, the rounds of a day and of a week times
     every power of 2, while there are five windows.
 
-    Parameters
-    ----------
-    rounds
-        Table with ``opened_s`` and ``closed_s``.
-    participations, clients
-        As in `unevenness`.
-    tolerance
-        Above 0 and below 1.
-
-    Returns
-    -------
-    None where the log is too short to tell: it has fewer than 20 windows of any length that would do (5, where V is 0).
+    None is returned where the log is too short to tell: it has fewer than 20 windows of any length that would do (5,
+    where V is 0).
     """
     if clients < 2:
         return 1
@@ -180,7 +144,7 @@ def _looked_at(rounds: pl.DataFrame, found: Unevenness, clients: int, most: int)
         lengths.add(round(clients * found.rounds / found.reports))
     times = rounds.select(pl.col("opened_s").min(), pl.col("closed_s").max()).row(0)
     if None not in times and times[1] > times[0]:
-        per_day = found.rounds / ((times[1] - times[0]) / _DAY_S)
+        per_day = found.rounds / ((times[1] - times[0]) / DAY_S)
         lengths |= {round(per_day), round(7 * per_day)}
     doubled = {length << power for length in lengths if length > 0 for power in range(max(most, 1).bit_length())}
     return {length for length in doubled if length <= most}
@@ -212,23 +176,13 @@ def _ranked(taken: Ints, first: int) -> tuple[Ints, Ints, Floats]:
 
 @dataclass
 class _Windows:
-    """Adds up, over the whole windows of one length, how far shares are from even and from those of the long run.
+    """Adds up, over the whole windows of one length, how far shares are from even and from those of the long run."""
 
-    Attributes
-    ----------
-    interval, windows
-        P, and how many whole windows there will be.
-    share
-        (N,) the long-run shares f.
-    from_even, from_share
-        Sums of sum_i (w_i - 1/N)^2 and of sum_i (w_i - f_i)^2.
-    """
-
-    interval: int
-    windows: int
-    share: Floats
-    from_even: float = 0.0
-    from_share: float = 0.0
+    interval: int  # P
+    windows: int  # whole ones, in the end
+    share: Floats  # (N,) the long-run shares f
+    from_even: float = 0.0  # sum of sum_i (w_i - 1/N)^2
+    from_share: float = 0.0  # sum of sum_i (w_i - f_i)^2
     _clients: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _sums: Floats = field(default_factory=lambda: np.zeros(0))
     _open: int = 0

@@ -1,9 +1,9 @@
 """When a device is available: half-open intervals of simulated time, one file or folder for each model."""
 
+from fedsim.availability.civil import Day, Place
 from fedsim.availability.model import AvailabilityModel, Intervals, available_at, between, conditions, intervals
 from fedsim.availability.models import MODELS, availability_models, build_model, open_models
-from fedsim.availability.place import Day, Place
-from fedsim.population.members import propensity
+from fedsim.population.sources import propensity
 
 __all__ = [
     "MODELS",

@@ -1,4 +1,4 @@
-"""What a batch is: the availability of many devices of one kind at once, at instants that never go back.
+"""What an engine asks about many devices of one kind at once, at instants that never go back.
 
 All instants are whole milliseconds of simulated time (`fedsim.common.instants`).
 """
@@ -13,21 +13,14 @@ from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.instants import FOREVER
 from fedsim.common.reasons import Reason
 
-Clients = Ints
-Mask = Bools
 Reasons = NDArray[np.uint16]
 """Masks of `Reason`."""
 
 
 class Spells(NamedTuple):
-    """Stretches of time in which devices are available, whole and disjoint, in no particular order.
+    """Disjoint intervals in which devices are available, in no particular order: arrays (m,).
 
-    Attributes
-    ----------
-    who
-        (m,) positions in the array of clients that was asked about.
-    starts, ends
-        (m,) milliseconds.
+    `who` are positions in the array of clients that was asked about, `starts` and `ends` milliseconds.
     """
 
     who: NDArray[np.intp]
@@ -35,39 +28,31 @@ class Spells(NamedTuple):
     ends: Ints
 
 
-class Possible(NamedTuple):
-    """Who may be available for some time.
-
-    Attributes
-    ----------
-    bits
-        Devices of the batch by their indices; no other of the batch is available.
-    until
-        The instant before which this holds.
-    """
+class PossibleClients(NamedTuple):
+    """Clients that may be available before `until`, as bits by index; no other client of the batch is."""
 
     bits: Bits
     until: int
 
 
-def together(parts: Iterable[Spells]) -> Spells:
+def concatenate(parts: Iterable[Spells]) -> Spells:
     """Return the spells of several parts as one."""
     none = Spells(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     return Spells(*(np.concatenate(column) for column in zip(none, *parts, strict=True)))
 
 
-def joined(who: NDArray[np.intp], starts: Ints, ends: Ints) -> Spells:
-    """Put together what follows one another at one client; sorted by client and start, and none overlaps the next."""
+def merge_touching(who: NDArray[np.intp], starts: Ints, ends: Ints) -> Spells:
+    """Merge the spells of a client that touch; they are sorted by client and start, and do not overlap."""
     apart = (who[1:] != who[:-1]) | (starts[1:] > ends[:-1])
     opens, closes = (np.concatenate(each)[: len(who)] for each in (([True], apart), (apart, [True])))
     return Spells(who[opens], starts[opens], ends[closes])
 
 
 class Batch(Protocol):
-    """Devices of one kind in one place.
+    """Devices of one kind in one place; its answers agree exactly with the `conditions` of each device.
 
-    All that is said here is exactly what the `conditions` of the devices say. A batch may remember where a device
-    stands, so `instant` and `since` must never be earlier than in the last call of `at`.
+    A batch may remember the state of a device, so `instant` and `since` must never be earlier than in the last call
+    of `at`.
     """
 
     follows: bool = False
@@ -75,20 +60,20 @@ class Batch(Protocol):
     may_leave: bool = False
     """Whether a device may become unavailable for good."""
     foreseeable: int = 0
-    """Longest window, in milliseconds, that is worth working out for all devices ahead of time; 0: none."""
+    """Longest window, in milliseconds, worth precomputing for all devices; 0 disables it."""
 
-    def at(self, clients: Clients, instant: int) -> Mask:
-        """Say of each client (n,), which may come repeatedly, whether it is available."""
+    def at(self, clients: Ints, instant: int) -> Bools:
+        """Return whether each client (n,) is available; a client may occur repeatedly."""
         ...
 
-    def reasons(self, clients: Clients, instant: int) -> Reasons:
-        """Return what keeps each client (n,) from being available; nothing, where it is."""
+    def reasons(self, clients: Ints, instant: int) -> Reasons:
+        """Return why each client (n,) is not available; 0 where it is."""
         return np.where(self.at(clients, instant), 0, int(Reason.UNAVAILABLE)).astype(np.uint16)
 
-    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:
-        """Return for each of some clients that are available the end of that time; `FOREVER` if it is after `until`.
+    def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
+        """Return when the availability of each client ends; all are available now. `FOREVER` if after `until` (n,).
 
-        Where a batch has no faster answer, from the spells of the time up to the last `until`.
+        By default from the spells up to the last `until`.
         """
         found = np.full(len(clients), FOREVER)
         if len(clients):
@@ -99,17 +84,17 @@ class Batch(Protocol):
             found[found > until] = FOREVER
         return found
 
-    def spells(self, clients: Clients, since: int, until: int) -> Spells:
+    def spells(self, clients: Ints, since: int, until: int) -> Spells:
         """Return when the clients are available within [since, until), cut there."""
         ...
 
-    def leaves(self, clients: Clients, since: int, until: int) -> Ints:  # noqa: ARG002
-        """Return from when each client is never available again: `since` if it has gone, `FOREVER` after `until`.
+    def leaves(self, clients: Ints, since: int, until: int) -> Ints:  # noqa: ARG002
+        """Return from when each client is never available again: `since` if already, `FOREVER` if after `until`.
 
-        Where a batch says nothing else, nobody ever leaves.
+        By default no client ever leaves.
         """
         return np.full(len(clients), FOREVER)
 
-    def possible(self, instant: int) -> Possible | None:  # noqa: ARG002
-        """Return who may be available from an instant on; None where that is not known at a glance."""
+    def possible(self, instant: int) -> PossibleClients | None:  # noqa: ARG002
+        """Return which clients may be available from an instant on; None where that is not known cheaply."""
         return None

@@ -13,43 +13,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import DAY, SECOND
+from fedsim.common.instants import DAY, SECOND, each_to_seconds, to_ms
 
 _DAY_S = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_CHANGE, _LAST_CHANGE = 1700, 3200  # years in which clocks are changed
 _FIRST_YEAR, _LAST_YEAR = 2, 9997  # datetime ends soon after
+_YEARS_OF_DAYS = 200  # longer than any simulation, and few enough to search all of them
 
 
 @dataclass(frozen=True, eq=False)
 class Civil:
-    """The clock of one zone over some years.
+    """The clock of one zone over some years."""
 
-    Attributes
-    ----------
-    first_day
-        Ordinal (1 is 0001-01-01) of the UTC day in which the run starts.
-    begun
-        How much of that day is over when the run starts.
-    changes
-        (k,) instants of simulated time at which the offset changes.
-    offsets
-        (k + 1,) what to add to UTC, before, between and after the changes.
-    walls
-        (k,) clock times from which the later offset is used.
-    """
-
-    first_day: int
-    begun: int
+    first_day: int  # ordinal (1 is 0001-01-01) of the UTC day in which the run starts
+    begun: int  # time of that day at which the run starts
+    # changes, offsets: (k,) instants of simulated time at which the offset changes; (k + 1,) what to add to UTC around
+    # them
     changes: Ints
     offsets: Ints
-    walls: Ints
+    walls: Ints  # (k,) clock times from which the later offset is used
 
     def wall(self, instants: ArrayLike) -> Ints:
         """Return the clock times of instants of simulated time."""
@@ -64,16 +55,11 @@ class Civil:
 
     def day(self, instant: int) -> int:
         """Return the ordinal of the local day of an instant."""
-        return self.day_and_time(instant)[0]
-
-    def day_and_time(self, instant: int) -> tuple[int, int]:
-        """Return the ordinal of the local day of an instant, and the clock time after its midnight."""
-        changes, offsets = self._pieces
-        days, time = divmod(instant + self.begun + offsets[bisect_right(changes, instant)], DAY)
-        return self.first_day + days, time
+        changes, offsets = self._changes_and_offsets
+        return self.first_day + (instant + self.begun + offsets[bisect_right(changes, instant)]) // DAY
 
     @cached_property
-    def _pieces(self) -> tuple[list[int], list[int]]:
+    def _changes_and_offsets(self) -> tuple[list[int], list[int]]:
         """Return the changes and the offsets as lists."""
         return self.changes.tolist(), self.offsets.tolist()
 
@@ -162,3 +148,52 @@ def _seconds_of(year: int) -> int:
 def _offset(zone: tzinfo, epoch: float) -> int:
     offset = (_EPOCH + timedelta(seconds=math.floor(epoch))).astimezone(zone).utcoffset() or timedelta()
     return int(offset.total_seconds())
+
+
+class Day(NamedTuple):
+    """One local day: its date in the zone, and [start, end) in seconds of simulated time from midnight to midnight.
+
+    It has 23 or 25 hours where the clocks are changed.
+    """
+
+    date: date
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What turns simulated time into civil time: the instant of time 0, with its zone, and the device's time zone."""
+
+    start: datetime
+    zone: ZoneInfo
+
+    def days(self) -> Iterator[Day]:
+        """Yield the local days of two hundred years, from the one in which simulated time begins; see `Day`."""
+        first = self.start.astimezone(self.zone).year
+        for year in range(first, min(first + _YEARS_OF_DAYS, _LAST_YEAR - 1)):
+            yield from (day for day in _days(self, year) if day.end > 0.0)
+
+    def seconds(self, local: datetime) -> float:
+        """Return the instant of simulated time at which the local clock shows a date and time, given without a zone.
+
+        A time that the clock shows twice is the first; one that is skipped is read with the offset before the change.
+        """
+        return (local.replace(tzinfo=self.zone).astimezone(UTC) - self.start.astimezone(UTC)).total_seconds()
+
+    def clock(self, instant: int) -> Civil:
+        """Return the local clock, right for at least 360 days before and after an instant in milliseconds."""
+        return civil(self.start, self.zone, instant)
+
+
+@lru_cache(maxsize=4096)
+def _days(place: Place, year: int) -> tuple[Day, ...]:
+    """Return the local days of a year, without one that the calendar skips."""
+    first, last = date(year, 1, 1).toordinal(), date(year + 1, 1, 1).toordinal()
+    clock = place.clock(to_ms(place.seconds(datetime(year, 7, 1))))
+    midnights = each_to_seconds(clock.instant(clock.midnight(np.arange(first, last + 1)))).tolist()
+    return tuple(
+        Day(date.fromordinal(number), start, end)
+        for number, (start, end) in enumerate(pairwise(midnights), first)
+        if start < end
+    )

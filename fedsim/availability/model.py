@@ -1,8 +1,7 @@
-"""What an availability model is: for each device the intervals [start, end) in which it is free to take part.
+"""What an availability model is: for each device the intervals [start, end) in which it can take part.
 
-A model needs one method, `intervals`, in seconds. What else the engines ask is worked out from it. The built-in models
-know their times in whole milliseconds (`ExactModel`), tell conditions apart, and answer for many devices at once
-(`Batched`).
+A model needs one method, `intervals`, in seconds; everything else is derived from it. The built-in models know their
+times in whole milliseconds (`ExactModel`), tell conditions apart, and answer for many devices at once (`Batched`).
 """
 
 from abc import ABC, abstractmethod
@@ -12,9 +11,9 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Clients
-from fedsim.availability.place import Place
-from fedsim.common.arrays import Bools
+from fedsim.availability.batch import Batch
+from fedsim.availability.civil import Place
+from fedsim.common.arrays import Bools, Ints
 from fedsim.common.errors import PluginError
 from fedsim.common.instants import to_ms, to_seconds
 from fedsim.common.keyed import Stream
@@ -27,7 +26,7 @@ _STANDSTILL = 10_000  # pieces without progress, after which there will be none
 
 
 class AvailabilityModel(Protocol):
-    """When devices are available. Its class takes options, and what is offered at `models.MODELS`, when it is made."""
+    """When devices are available. Its constructor takes options, and what `models.MODELS` offers."""
 
     def intervals(self, client: int, place: Place, draws: Stream) -> Intervals:
         """Return the intervals in which one device is available.
@@ -43,11 +42,11 @@ class AvailabilityModel(Protocol):
 
         Returns
         -------
-        Pairs (start, end) in seconds of simulated time, half-open, disjoint and in order; what is before 0 does not
-        count, and an end of infinity is the last. They are rounded to milliseconds. The iterator may be endless; one
-        that ends says that the device never comes back. It depends on nothing but the arguments. So that nobody
-        searches further ahead than they need, an interval may come in pieces, each starting where the one before
-        ended, and a pair with start == end may say that nothing starts before it.
+        Pairs (start, end) in seconds of simulated time, half-open, disjoint and in order; times before 0 are ignored,
+        and an end of infinity is the last. They are rounded to milliseconds. The iterator may be endless; one that ends
+        says that the device never comes back. It depends on nothing but the arguments. An interval may come in pieces,
+        each starting where the one before ended, and a pair with start == end only says that none starts before it:
+        this bounds how far a search has to look ahead.
         """
         ...
 
@@ -57,7 +56,7 @@ class ExactModel(ABC):
 
     @abstractmethod
     def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
-        """Return the intervals in which all conditions hold, in pieces as told in `AvailabilityModel.intervals`."""
+        """Return the intervals in which all conditions hold, in pieces as in `AvailabilityModel.intervals`."""
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:  # noqa: ARG002
         """Return when each condition of one device holds, by name, from an instant on; by default there is one."""
@@ -72,7 +71,7 @@ class ExactModel(ABC):
 class Batched(Protocol):
     """A model that answers for many devices at once."""
 
-    def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> Sequence[Batch]:
+    def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> Sequence[Batch]:
         """Return a batch for each place and the clients who live there, in ascending order; two may be the same."""
         ...
 
@@ -83,14 +82,14 @@ def in_seconds(pieces: Pieces) -> Intervals:
 
 
 def pieces(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Pieces:
-    """Return the intervals in which one device is available, from time 0 on: checked, in pieces as the model has them.
+    """Return the checked intervals in which one device is available, from time 0 on, in pieces as the model has them.
 
     Raises
     ------
     PluginError
-        Where the model fails, or yields what cannot be; it names the model and the client.
+        Where the model fails or yields invalid intervals; it names the model and the client.
     """
-    yield from ((max(start, 0), end) for start, end in _told(model, client, place, draws) if end > 0)
+    yield from ((max(start, 0), end) for start, end in _checked(model, client, place, draws) if end > 0)
 
 
 def condition_pieces(
@@ -116,8 +115,8 @@ def conditions(model: AvailabilityModel, client: int, place: Place, draws: Strea
     return {name: in_seconds(found) for name, found in condition_pieces(model, client, place, draws).items()}
 
 
-def available_at(model: AvailabilityModel, clients: Clients, instant: float, place: Place, draws: Stream) -> Bools:
-    """Say of each of many devices whether it is available at one instant: exactly where its `intervals` say so.
+def available_at(model: AvailabilityModel, clients: Ints, instant: float, place: Place, draws: Stream) -> Bools:
+    """Return whether each of many devices is available at one instant, exactly as their `intervals` say.
 
     Parameters
     ----------
@@ -130,8 +129,7 @@ def available_at(model: AvailabilityModel, clients: Clients, instant: float, pla
 
     Returns
     -------
-    Mask (n,). Habits and traces are looked up, at a cost that does not depend on the instant; any other process is
-    followed from time 0.
+    Mask (n,). The cost for habits and traces does not depend on the instant; other processes are followed from time 0.
     """
     at = to_ms(instant)
     if isinstance(model, Batched) and len(clients):
@@ -142,14 +140,9 @@ def available_at(model: AvailabilityModel, clients: Clients, instant: float, pla
 
 
 def between(found: Iterator[tuple[float, float]], since: float, until: float) -> list[tuple[float, float]]:
-    """Return the part of some intervals in [since, until), in whole intervals.
+    """Return the part of some intervals in [since, until), in whole intervals; `found` is read no further than `until`.
 
-    Parameters
-    ----------
-    found
-        As returned by `intervals` or `conditions`, or by `pieces`; read no further than `until`.
-    since, until
-        Simulated time, in the same unit.
+    The intervals are those of `intervals` or `conditions`, or of `pieces`, in the same unit as the limits.
     """
     whole: list[tuple[float, float]] = []
     for start, end in found:
@@ -165,8 +158,8 @@ def between(found: Iterator[tuple[float, float]], since: float, until: float) ->
     return whole
 
 
-def _told(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Pieces:
-    """Yield what a model says in milliseconds; where it fails, or says what cannot be, say so."""
+def _checked(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Pieces:
+    """Yield the intervals of a model in milliseconds, and raise a `PluginError` at the first invalid one."""
     if isinstance(model, ExactModel):
         yield from model.pieces(client, place, draws)
         return
@@ -189,7 +182,7 @@ def _told(model: AvailabilityModel, client: int, place: Place, draws: Stream) ->
 
 
 def _wrong(start: float, end: float, reached: float) -> str:
-    """Say what is wrong with a piece after those that end at `reached`; nothing, where all is well."""
+    """Return what is wrong with a piece that follows one ending at `reached`; empty if nothing is."""
     shown = f"yields the interval ({start:g}, {end:g})"
     if isnan(start) or isnan(end):
         return f"{shown}: its times must be numbers"

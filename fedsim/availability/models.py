@@ -1,4 +1,4 @@
-"""Availability models by name, and those of a scenario's groups, made and ready to be asked."""
+"""Availability models by name, and those of a scenario's groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,9 +12,8 @@ from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, OptionError, Registry
 from fedsim.population.distributions import check_laws
 from fedsim.scenario import Scenario
-from fedsim.scenario.availability import Availability
-from fedsim.scenario.component import Component, chosen
-from fedsim.scenario.model import Model
+from fedsim.scenario.component import Choice, Component
+from fedsim.scenario.models import Availability
 
 MODELS: Final = Registry[AvailabilityModel](
     "an availability model",
@@ -23,25 +22,20 @@ MODELS: Final = Registry[AvailabilityModel](
         "always": "fedsim.availability.always:AlwaysAvailable",
         "renewal": "fedsim.availability.renewal:RenewalAvailability",
         "habits": "fedsim.availability.habits.model:HabitsAvailability",
-        "trace": "fedsim.availability.trace.file:TraceFile",
+        "trace": "fedsim.availability.trace.recorded:TraceFile",
     },
     offered=("members", "earlier", "locate"),
 )
-"""Offered to the constructors are `members`, the range of the group's clients; `earlier`, how many clients of groups
-before it have the very same choice; and `locate`, which finds the file that the scenario calls so."""
+"""Constructors are offered `members`, the range of the group's clients; `earlier`, how many clients of groups before it
+have the same choice; and `locate`, which finds a file that the scenario names."""
 _OF_A_GROUP = {"members", "earlier"}
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The availability models of a scenario.
+    """The availability models of a scenario by the index of their group, and the mistakes of those that cannot be made.
 
-    Attributes
-    ----------
-    models
-        By the index of their group; only those that are as they should be. Groups with the same choice share one.
-    mistakes
-        What is wrong with the others.
+    Groups with the same choice share a model.
     """
 
     models: dict[int, AvailabilityModel] = field(default_factory=dict)
@@ -49,12 +43,12 @@ class Opened:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know about them, one line each: the `notes` of those models that have any."""
+        """Notes of the models for the user, one line each."""
         return list(dict.fromkeys(note for model in self.models.values() for note in getattr(model, "notes", ())))
 
 
 def open_models(scenario: Scenario) -> Opened:
-    """Make the availability model of each group, with what it reads, or say what is wrong with it."""
+    """Make the availability model of each group with what it reads, or return what is wrong with it."""
     opened, made, taken, first = Opened(), dict[str, AvailabilityModel](), dict[str, int](), 0
     for index, group in enumerate(scenario.population):
         choice, members = group.availability, range(first, first + group.devices)
@@ -92,28 +86,22 @@ def availability_models(scenario: Scenario) -> list[AvailabilityModel]:
     return [opened.models[index] for index in range(len(scenario.population))]
 
 
-def build_model(choice: Model | str | Mapping[str, Any], **offered: object) -> AvailabilityModel:
-    """Return the availability model of a scenario's choice, or of one as it is written there.
+def build_model(choice: Choice | str | Mapping[str, Any], **offered: object) -> AvailabilityModel:
+    """Return the availability model of a choice, from a scenario or as written: ``{"kind": "renewal", ...}``.
 
-    Parameters
-    ----------
-    choice
-        ``habits``, ``{"kind": "renewal", "on": "8h", "off": "16h"}``, or what became of it in a scenario.
-    offered
-        As told at `MODELS`.
+    `offered` are those that `MODELS` names.
 
     Raises
     ------
     OptionError
-        If one of its options turns out to be wrong.
+        If an option is wrong.
     PluginError
         If it cannot be made for another reason.
     """
-    written = choice if isinstance(choice, Model) else TypeAdapter[Any](Availability).validate_python(choice)
-    kind, options = chosen(written)
-    return MODELS.build(kind, options, **offered)
+    written = choice if isinstance(choice, Choice) else TypeAdapter[Any](Availability).validate_python(choice)
+    return MODELS.build(written.kind, written.options, **offered)
 
 
-def _check(choice: Model) -> Findings:
-    """Return what is wrong with people's own: the model, or the laws that a built-in one names."""
+def _check(choice: Choice) -> Findings:
+    """Return the mistakes in a user's own model, or in the users' own laws of a built-in one."""
     return MODELS.check(choice.kind, choice.options) if isinstance(choice, Component) else check_laws(choice)

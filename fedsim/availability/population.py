@@ -1,89 +1,191 @@
-"""The availability of all groups together: questions are dealt out to the batches of their models."""
+"""The availability of a whole population: its strata, and a batch for each model and place."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.batch import Batch, Clients, Mask, Possible, Reasons, Spells, together
-from fedsim.availability.model import AvailabilityModel, Batched
-from fedsim.availability.place import Place
-from fedsim.availability.walked import WalkedBatch
-from fedsim.common.arrays import Bits, Ints
+from fedsim.availability.batch import Batch, PossibleClients, Reasons, Spells, concatenate
+from fedsim.availability.civil import Place
+from fedsim.availability.model import AvailabilityModel, Batched, Pieces, pieces
+from fedsim.availability.models import availability_models
+from fedsim.common.arrays import Bits, Bools, Ints
+from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
+from fedsim.population import Population, residence
+from fedsim.scenario import Scenario
+
+
+class _Walk:
+    """One device: its intervals from the last instant asked about on.
+
+    `known` are pairs (start, end) of all intervals that begin before `reached` (`FOREVER` after the last one); `last`
+    is the end of the last of them.
+    """
+
+    __slots__ = ("_pieces", "known", "last", "reached")
+
+    def __init__(self, found: Pieces) -> None:
+        self._pieces, self.known = found, deque[tuple[int, int]]()
+        self.reached = self.last = -1
+
+    def to(self, instant: int) -> deque[tuple[int, int]]:
+        """Extend the known intervals to all that begin up to an instant, and return them."""
+        while self.reached <= instant:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self.reached = FOREVER
+                break
+            start, end = piece
+            if start < end:
+                if self.known and self.known[-1][1] == start:
+                    start = self.known.pop()[0]
+                self.known.append((start, end))
+                self.last = end
+            self.reached = end
+        return self.known
+
+
+class WalkedBatch(Batch):
+    """Devices of one model in one place; it asks the model for intervals only, so any model will do."""
+
+    follows = may_leave = True
+
+    def __init__(self, model: AvailabilityModel, place: Place, draws: Stream) -> None:
+        self._model, self._place, self._draws = model, place, draws
+        self._walks: dict[int, _Walk] = {}
+
+    def at(self, clients: Ints, instant: int) -> Bools:
+        answer = np.zeros(len(clients), dtype=np.bool_)
+        for position, client in enumerate(clients.tolist()):
+            known = self._walk(client).to(instant)
+            while known and known[0][1] <= instant:
+                known.popleft()
+            answer[position] = bool(known) and known[0][0] <= instant
+        return answer
+
+    def spells(self, clients: Ints, since: int, until: int) -> Spells:
+        found = [
+            (who, max(start, since), min(end, until))
+            for who, client in enumerate(clients.tolist())
+            for start, end in self._walk(client).to(until)
+            if start < until and end > since
+        ]
+        return Spells(*np.array(found, dtype=np.int64).reshape(-1, 3).T)
+
+    def leaves(self, clients: Ints, since: int, until: int) -> Ints:
+        gone = np.full(len(clients), FOREVER)
+        for position, client in enumerate(clients.tolist()):
+            walk = self._walk(client)
+            walk.to(until)
+            last = max(walk.last, since)
+            if walk.reached == FOREVER and last <= until:
+                gone[position] = last
+        return gone
+
+    def _walk(self, client: int) -> _Walk:
+        if client not in self._walks:
+            self._walks[client] = _Walk(pieces(self._model, client, self._place, self._draws))
+        return self._walks[client]
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The strata of a population, in the order of groups: the clients of one group in one time zone are a stratum."""
+
+    # models, places: availability model and place of each stratum
+    models: Sequence[AvailabilityModel]
+    places: Sequence[Place]
+    names: Sequence[tuple[str, str]]  # names of each stratum's group and of its time zone
+    of_client: Ints  # (N,) stratum of each client
+
+
+def strata(scenario: Scenario, population: Population, models: Sequence[AvailabilityModel] | None = None) -> Strata:
+    """Return the strata of a scenario's population; `models` are those of its groups, if they are made already.
+
+    Raises
+    ------
+    ScenarioError
+        If a model cannot be made; every mistake with its place.
+    """
+    models = availability_models(scenario) if models is None else models
+    group, zone, of_client = residence(population)
+    places = [Place(scenario.start, ZoneInfo(name)) for name in population.zone_names]
+    pairs = list(zip(group.tolist(), zone.tolist(), strict=True))
+    return Strata(
+        [models[each] for each, _ in pairs],
+        [places[each] for _, each in pairs],
+        [(population.group_names[each], population.zone_names[where]) for each, where in pairs],
+        of_client,
+    )
 
 
 @dataclass(eq=False)
 class PopulationAvailability:
     """The availability of all devices; answers as a `Batch` does.
 
-    Attributes
-    ----------
-    batches
-        One for each model and place that occurs, or for several of them.
-    of_cell
-        Batch of each cell.
-    cell
-        (N,) cell of each device.
+    `batches` has one for each model and place, or for several of them; `batch_of_stratum` are indices into it, and
+    `stratum` (N,) is that of each device.
     """
 
     batches: Sequence[Batch]
-    of_cell: Ints
-    cell: Ints
+    batch_of_stratum: Ints
+    stratum: Ints
 
     def __post_init__(self) -> None:
-        self._told: list[Possible | None] = [None] * len(self.batches)
+        self._possible_of: list[PossibleClients | None] = [None] * len(self.batches)
         self._possible: Bits | None = None
 
     @cached_property
     def _of_client(self) -> NDArray[np.unsignedinteger[Any]]:
         """(N,) batch of each device; small numbers are sorted faster."""
-        return self.of_cell[self.cell].astype(np.min_scalar_type(len(self.batches)))
+        return self.batch_of_stratum[self.stratum].astype(np.min_scalar_type(len(self.batches)))
 
     @property
-    def followed(self) -> Mask:
+    def followed(self) -> Bools:
         """(N,) whose batch follows them from instant to instant."""
-        return np.array([batch.follows for batch in self.batches])[self.of_cell[self.cell]]
+        return np.array([batch.follows for batch in self.batches])[self.batch_of_stratum[self.stratum]]
 
     @property
-    def may_leave(self) -> Mask:
-        """(N,) whose device may become unavailable for good."""
-        return np.array([batch.may_leave for batch in self.batches])[self.of_cell[self.cell]]
+    def may_leave(self) -> Bools:
+        return np.array([batch.may_leave for batch in self.batches])[self.batch_of_stratum[self.stratum]]
 
     @property
     def foreseeable(self) -> int:
-        """Longest window, in milliseconds, that is worth working out for all devices ahead of time; 0: none."""
+        """Longest window, in milliseconds, worth precomputing for all devices; 0 disables it."""
         return min(batch.foreseeable for batch in self.batches)
 
     def possible(self, instant: int) -> Bits | None:
-        """Return the devices that may be available at an instant, as bits; None where that is not known at a glance."""
-        told = [
+        """Return which devices may be available at an instant, as bits; None where that is not known cheaply."""
+        found = [
             last if last is not None and instant < last.until else batch.possible(instant)
-            for batch, last in zip(self.batches, self._told, strict=True)
+            for batch, last in zip(self.batches, self._possible_of, strict=True)
         ]
-        if any(now is not last for now, last in zip(told, self._told, strict=True)):
-            self._told, self._possible = told, self._put_together(told)
+        if any(now is not last for now, last in zip(found, self._possible_of, strict=True)):
+            self._possible_of, self._possible = found, self._union(found)
         return self._possible
 
-    def _put_together(self, told: Sequence[Possible | None]) -> Bits | None:
-        known = [each.bits for each in told if each is not None]
+    def _union(self, found: Sequence[PossibleClients | None]) -> Bits | None:
+        """Return the possible devices of all batches; every device of a batch that does not know its own."""
+        known = [each.bits for each in found if each is not None]
         if not known:
             return None
-        if len(told) == 1:
+        if len(found) == 1:
             return known[0]
         from fedsim.common.bits import with_numbers, words_for  # only where needed: it compiles
 
-        bits = np.zeros(words_for(len(self.cell)), dtype=np.uint64)
+        bits = np.zeros(words_for(len(self.stratum)), dtype=np.uint64)
         for own in known:
             bits[: len(own)] |= own
-        unknown = np.array([each is None for each in told])
+        unknown = np.array([each is None for each in found])
         return with_numbers(bits, np.flatnonzero(unknown[self._of_client]))
 
-    def at(self, clients: Clients, instant: int) -> Mask:
-        """Say of each client whether it is available."""
+    def at(self, clients: Ints, instant: int) -> Bools:
         possible = self.possible(instant)
         if possible is None:
             return self._at(clients, instant)
@@ -93,42 +195,39 @@ class PopulationAvailability:
         answer[left] = self._at(clients[left], instant)
         return answer
 
-    def _at(self, clients: Clients, instant: int) -> Mask:
-        return self._dealt(clients, np.bool_, lambda batch, some, _: batch.at(some, instant))
+    def _at(self, clients: Ints, instant: int) -> Bools:
+        return self._ask_each(clients, np.bool_, lambda batch, some, _: batch.at(some, instant))
 
-    def reasons(self, clients: Clients, instant: int) -> Reasons:
-        """Return what keeps each client from being available."""
-        return self._dealt(clients, np.uint16, lambda batch, some, _: batch.reasons(some, instant))
+    def reasons(self, clients: Ints, instant: int) -> Reasons:
+        return self._ask_each(clients, np.uint16, lambda batch, some, _: batch.reasons(some, instant))
 
-    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:
-        """Return for each of some clients that are available the end of that time, if it is not after `until`."""
-        return self._dealt(clients, np.int64, lambda batch, some, own: batch.ends(some, instant, until[own]))
+    def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
+        return self._ask_each(clients, np.int64, lambda batch, some, own: batch.ends(some, instant, until[own]))
 
-    def spells(self, clients: Clients, since: int, until: int) -> Spells:
-        """Return when the clients are available within [since, until)."""
+    def spells(self, clients: Ints, since: int, until: int) -> Spells:
         if len(self.batches) == 1:
             return self.batches[0].spells(clients, since, until)
-        parts = ((own, batch.spells(clients[own], since, until)) for batch, own in self._deal(clients))
-        return together(part._replace(who=own[part.who]) for own, part in parts)
+        parts = ((own, batch.spells(clients[own], since, until)) for batch, own in self._split(clients))
+        return concatenate(part._replace(who=own[part.who]) for own, part in parts)
 
-    def leaves(self, clients: Clients, since: int, until: int) -> Ints:
-        """Return from when each client is never available again, `FOREVER` after `until`."""
-        return self._dealt(clients, np.int64, lambda batch, some, _: batch.leaves(some, since, until))
+    def leaves(self, clients: Ints, since: int, until: int) -> Ints:
+        return self._ask_each(clients, np.int64, lambda batch, some, _: batch.leaves(some, since, until))
 
-    def _dealt(
+    def _ask_each(
         self,
-        clients: Clients,
+        clients: Ints,
         kind: type,
-        ask: Callable[[Batch, Clients, NDArray[np.intp] | slice], NDArray[Any]],
+        ask: Callable[[Batch, Ints, NDArray[np.intp] | slice], NDArray[Any]],
     ) -> NDArray[Any]:
+        """Ask every batch about its own of the clients, and return the answers in the order of the clients."""
         if len(self.batches) == 1:
             return ask(self.batches[0], clients, slice(None))
         answer: NDArray[Any] = np.zeros(len(clients), dtype=kind)
-        for batch, own in self._deal(clients):
+        for batch, own in self._split(clients):
             answer[own] = ask(batch, clients[own], own)
         return answer
 
-    def _deal(self, clients: Clients) -> list[tuple[Batch, NDArray[np.intp]]]:
+    def _split(self, clients: Ints) -> list[tuple[Batch, NDArray[np.intp]]]:
         number = self._of_client[clients]
         order = np.argsort(number, kind="stable")
         cuts = np.searchsorted(number[order], np.arange(1, len(self.batches)))
@@ -136,26 +235,16 @@ class PopulationAvailability:
 
 
 def population_availability(
-    models: Sequence[AvailabilityModel], places: Sequence[Place], cell: Ints, draws: Stream
+    models: Sequence[AvailabilityModel], places: Sequence[Place], stratum: Ints, draws: Stream
 ) -> PopulationAvailability:
-    """Return the availability of a population.
-
-    Parameters
-    ----------
-    models, places
-        Availability model and place of each group, or of each part of a group that lives in a time zone of its own.
-    cell
-        (N,) group, or part, of each device.
-    draws
-        The stream for availability.
-    """
-    homes: dict[int, dict[Place, list[int]]] = {}  # cells by model and place
+    """Return the availability of a population; models and places are those of `Strata`, `stratum` its `of_client`."""
+    homes: dict[int, dict[Place, list[int]]] = {}  # strata by model and place
     for index, (model, place) in enumerate(zip(models, places, strict=True)):
         homes.setdefault(id(model), {}).setdefault(place, []).append(index)
-    order = np.argsort(cell, kind="stable")
-    of_each = np.split(order, np.searchsorted(cell[order], np.arange(1, len(models))))
+    order = np.argsort(stratum, kind="stable")
+    of_each = np.split(order, np.searchsorted(stratum[order], np.arange(1, len(models))))
     batches: list[Batch] = []
-    of_cell = np.empty(len(models), dtype=np.int64)
+    batch_of_stratum = np.empty(len(models), dtype=np.int64)
     for by_place in homes.values():
         model = models[next(iter(by_place.values()))[0]]
         members = [np.sort(np.concatenate([of_each[each] for each in own])) for own in by_place.values()]
@@ -166,5 +255,5 @@ def population_availability(
         for batch, own in zip(found, by_place.values(), strict=True):
             if not (batches and batches[-1] is batch):
                 batches.append(batch)
-            of_cell[own] = len(batches) - 1
-    return PopulationAvailability(batches, of_cell, cell)
+            batch_of_stratum[own] = len(batches) - 1
+    return PopulationAvailability(batches, batch_of_stratum, stratum)

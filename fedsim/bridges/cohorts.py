@@ -1,14 +1,14 @@
-"""A schedule read back: the cohort of every round, for the loop of whoever trains.
+"""A schedule read back: the cohort of every round, for a training loop.
 
-It needs numpy, and polars where the schedule is a Parquet file or a run directory; so it can be used where the rest of
-fedsim cannot be installed.
+It needs numpy alone, and polars for Parquet files and run directories; so it works where the rest of fedsim cannot be
+installed.
 """
 
 import csv
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,38 +16,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.bridges.schedule_format import COLUMNS, FORMAT, OUTCOMES, VERSION
+from fedsim.bridges.schedule_format import COLUMNS, FORMAT, VERSION
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import read_object
+from fedsim.common.outcomes import SESSION_OUTCOMES
+
+_MOST = 2**62
+_Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round: who was asked, in order, and what became of it.
+    """One round: the clients that were asked, and how their sessions ended."""
 
-    Attributes
-    ----------
-    number
-        0, 1, ...
-    opened_s
-        When it opened, in seconds since the start of the simulation.
-    clients
-        (B,) the cohort, in the order in which it was chosen.
-    outcome
-        (B,) what became of each session: `reported`, or why no report was taken.
-    duration_s
-        (B,) seconds from selection to the end of the session.
-    staleness
-        (B,) versions that a buffered server had gone on by, -1 where no report came to it; zeros in rounds.
-    """
-
-    number: int
-    opened_s: float
-    clients: Ints
-    outcome: NDArray[np.str_]
-    duration_s: Floats
-    staleness: Ints
+    number: int  # 0, 1, ...
+    opened_s: float  # when it opened, in seconds since the start of the simulation
+    clients: Ints  # (B,) the cohort, in the order in which it was chosen
+    outcome: NDArray[np.str_]  # (B,) how each session ended: `reported`, or why no report was taken
+    duration_s: Floats  # (B,) seconds from selection to the end of the session
+    staleness: Ints  # (B,) versions that a buffered server had gone on by, -1 where no report came to it; 0 in rounds
 
     @property
     def reported(self) -> Bools:
@@ -62,17 +50,9 @@ class Round:
 
 @dataclass(frozen=True)
 class Schedule(Sequence[Round]):
-    """The rounds of a run, in order.
+    """The rounds of a run, in order."""
 
-    Attributes
-    ----------
-    about
-        What it was made from: ``name``, ``clients``, ``rounds``, ``fingerprint`` and so on.
-    rounds
-        Every round.
-    """
-
-    about: Mapping[str, Any]
+    about: Mapping[str, Any]  # what it was made from: `name`, `clients`, `rounds`, `fingerprint` and so on
     rounds: tuple[Round, ...]
 
     @property
@@ -88,20 +68,12 @@ class Schedule(Sequence[Round]):
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def __iter__(self) -> Iterator[Round]:
-        return iter(self.rounds)
-
     def __getitem__(self, number: Any) -> Any:
         return self.rounds[number]
 
 
 def read_schedule(path: str | os.PathLike[str]) -> Schedule:
-    """Read a schedule.
-
-    Parameters
-    ----------
-    path
-        A file that ``fedsim export schedule`` wrote, as JSON, CSV or Parquet; or a run directory.
+    """Read a schedule that ``fedsim export schedule`` wrote as JSON, CSV or Parquet, or that of a run directory.
 
     Raises
     ------
@@ -109,10 +81,13 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
         If it cannot be read, or is not what was written; the message names the file and the round or line.
     """
     file = Path(path)
-    readers = {".json": _read_json, ".csv": _read_csv, ".parquet": _read_parquet}
     if file.is_dir():
-        return _of_run(file)
-    read = readers.get(file.suffix.lower())
+        from fedsim.bridges.schedule import about_run, schedule_of
+        from fedsim.experiment.result import load
+
+        result = load(file)
+        return _checked(file, about_run(result), schedule_of(result).rows())
+    read = {".json": _read_json, ".csv": _read_csv, ".parquet": _read_parquet}.get(file.suffix.lower())
     if read is None:
         raise RunError(f"{file}: expected a run directory, or a schedule whose name ends in .json, .csv or .parquet")
     if not file.exists():
@@ -139,10 +114,6 @@ def as_schedule(schedule: Schedule | str | os.PathLike[str]) -> Schedule:
             "versions than they began from, and this framework trains in rounds; take a scenario whose server does too"
         )
     return found
-
-
-_Row = tuple[Any, ...]
-_MOST = 2**62
 
 
 def _read_json(file: Path) -> tuple[Any, list[_Row]]:
@@ -200,14 +171,6 @@ def _read_parquet(file: Path) -> tuple[Any, list[_Row]]:
     return json.loads(about or "null"), table.rows()
 
 
-def _of_run(directory: Path) -> Schedule:
-    from fedsim.bridges.schedule import about_run, schedule_of
-    from fedsim.experiment.stored import load
-
-    result = load(directory)
-    return _checked(directory, about_run(result), schedule_of(result).rows())
-
-
 def _checked(file: Path, about: Any, rows: list[_Row]) -> Schedule:
     """Return a schedule of rows in order, once everything is as an export writes it."""
     if not isinstance(about, dict) or about.get("format") != FORMAT:
@@ -215,13 +178,13 @@ def _checked(file: Path, about: Any, rows: list[_Row]) -> Schedule:
     if about.get("version") != VERSION:
         raise RunError(f"{file} is a schedule of version {about.get('version')!r}; this fedsim reads version {VERSION}")
     for name in ("clients", "rounds"):
-        if type(about.get(name)) is not int or not 0 <= about[name] < _MOST:
+        if not _is_index(about.get(name), _MOST):
             raise RunError(f"{file}: {name} is {about.get(name)!r}; it must be a whole number")
     if about["rounds"] > len(rows):
         raise RunError(f"{file} says that it has {about['rounds']:,} rounds, and {len(rows):,} rows are there")
     by_round: list[list[_Row]] = [[] for _ in range(about["rounds"])]
     for row in rows:
-        if type(row[0]) is not int or not 0 <= row[0] < len(by_round):
+        if not _is_index(row[0], len(by_round)):
             raise RunError(f"{file}: there is a round {row[0]!r}, and rounds are 0 to {len(by_round) - 1}")
         by_round[row[0]].append(row)
     return Schedule(about, tuple(_round(file, number, own, about["clients"]) for number, own in enumerate(by_round)))
@@ -233,7 +196,7 @@ def _round(file: Path, number: int, rows: list[_Row], clients: int) -> Round:
         raise RunError(f"{place} is missing")
     sessions = [] if rows[0][3] is None else rows
     for at, row in enumerate(rows):
-        if not _number(row[1]) or row[1] != rows[0][1]:
+        if not _is_number(row[1]) or row[1] != rows[0][1]:
             raise RunError(f"{place}: it opened at {row[1]!r}, not at a number of seconds that all its sessions share")
         if sessions:
             _check_session(f"{place}, session {at}", row, at, clients)
@@ -253,15 +216,19 @@ def _check_session(place: str, row: _Row, at: int, clients: int) -> None:
     _, _, position, client, outcome, duration_s, staleness = row
     if position != at:
         raise RunError(f"{place} has position {position!r}; sessions are listed in order")
-    if type(client) is not int or not 0 <= client < clients:
+    if not _is_index(client, clients):
         raise RunError(f"{place} is of client {client!r}, and clients are 0 to {clients - 1}")
-    if outcome not in OUTCOMES:
-        raise RunError(f"{place} ended as {outcome!r}; known are {', '.join(OUTCOMES)}")
-    if not _number(duration_s) or duration_s < 0:
+    if outcome not in SESSION_OUTCOMES:
+        raise RunError(f"{place} ended as {outcome!r}; known are {', '.join(SESSION_OUTCOMES)}")
+    if not _is_number(duration_s) or duration_s < 0:
         raise RunError(f"{place} lasted {duration_s!r} seconds")
-    if staleness is not None and (type(staleness) is not int or not 0 <= staleness < _MOST):
+    if staleness is not None and not _is_index(staleness, _MOST):
         raise RunError(f"{place} has staleness {staleness!r}")
 
 
-def _number(value: Any) -> bool:
+def _is_index(value: Any, end: int) -> bool:
+    return type(value) is int and 0 <= value < end
+
+
+def _is_number(value: Any) -> bool:
     return type(value) in {int, float} and -math.inf < value < math.inf

@@ -16,12 +16,9 @@ from fedsim.common.arrays import Ints
 
 
 class ScheduledBatches(BatchSelectionStrategy):
-    """The clients that reported, round by round. Nothing is drawn.
+    """The clients that reported, round by round, by a schedule or the name of its file or of a run directory.
 
-    Parameters
-    ----------
-    schedule
-        A schedule, or the name of its file or of a run directory.
+    Nothing is drawn.
 
     Raises
     ------
@@ -33,19 +30,12 @@ class ScheduledBatches(BatchSelectionStrategy):
         self.schedule = as_schedule(schedule)
 
     def batch_iterator(self, num_examples: int, rng: np.random.Generator | int | None = None) -> Iterator[Ints]:  # noqa: ARG002
-        """Return the batches: of each round the clients that reported, in order, none where nobody did.
-
-        Parameters
-        ----------
-        num_examples
-            How many clients have data: those of the schedule.
-        rng
-            Is not used.
+        """Return of each round the clients that reported, in order, none where nobody did; `rng` is not used.
 
         Raises
         ------
         ValueError
-            If there are more or fewer clients.
+            If `num_examples` is not the number of clients of the schedule.
         """
         if num_examples != self.schedule.clients:
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from fedsim.common.files import read_table, write_text
+from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.experiment.finished import open_finished
 
 _SERVER = 0
@@ -15,22 +16,11 @@ _MICROSECONDS = 1e6
 
 
 def export_perfetto(directory: Path, out: Path) -> int:
-    """Write a run as a trace that https://ui.perfetto.dev opens: the server's rounds, and sessions client by client.
+    """Write a run directory as a trace that https://ui.perfetto.dev opens; return how many clients were left out.
 
     Slices: one for each round on the server's track (and one for the time it waited), one for each session on its
     client's track, grouped by the population's groups; one for each stretch in which a condition of a recorded device
     held. Times are microseconds of simulated time. The first 2,000 clients that took part are shown.
-
-    Parameters
-    ----------
-    directory
-        A run directory.
-    out
-        The JSON file to write.
-
-    Returns
-    -------
-    The number of clients that were left out.
 
     Raises
     ------
@@ -68,7 +58,7 @@ def _rounds(rounds: pl.DataFrame) -> list[dict[str, Any]]:
         if selected > row["opened_s"]:
             events.append(_slice(f"round {row['round']}: waiting", _SERVER, 0, row["opened_s"], selected, {}))
         if row["selected_s"] is not None:
-            counts = {key: row[key] for key in ("round", "selected", "reported", "dropped", "late", "outcome")}
+            counts = {key: row[key] for key in ("round", "selected", *COUNTED_OUTCOMES, "outcome")}
             name = f"round {row['round']}: {row['outcome']}"
             events.append(_slice(name, _SERVER, 0, row["selected_s"], row["closed_s"], counts))
     return events

@@ -1,7 +1,6 @@
-"""A schedule as a user sampler of pfl-research 0.6, with the sizes of its cohorts.
+"""A schedule as a user sampler of pfl-research 0.6, and as the sizes of its cohorts.
 
-pfl-research asks a sampler for one user at a time, and an algorithm for the size of each iteration's cohort. So both
-are needed, from one schedule::
+A sampler returns one user at a time, and the algorithm asks for the size of each cohort; both come from one schedule::
 
     users = ScheduledUsers("schedule.json")
     dataset = FederatedDataset(make_dataset, users)
@@ -20,27 +19,16 @@ from fedsim.common.errors import RunError
 
 
 class ScheduledUsers:
-    """Return the next client that reported, whenever it is called.
+    """Return the next client that reported, whenever it is called, for `workers` processes that train side by side.
 
-    Parameters
-    ----------
-    schedule
-        A schedule, or the name of its file or of a run directory.
-    workers
-        Worker processes that train side by side.
-
-    Attributes
-    ----------
-    rounds
-        The round of each iteration.
-    cohort_size
-        The ``train_cohort_size`` of an algorithm: how many users the iteration wants that comes next.
+    `rounds` has the round of each iteration, and `cohort_size` is the ``train_cohort_size`` of an algorithm: how many
+    users the iteration wants that comes next.
 
     Raises
     ------
     RunError
-        If it cannot be read, is that of a buffered server, or nobody reports in it; or if there are several workers and
-        a cohort that they cannot share evenly: pfl-research 0.6 then draws different users in each of them.
+        If the schedule cannot be read, is that of a buffered server, or has no report; or if there are several workers
+        and a cohort that they cannot share evenly: pfl-research 0.6 then draws different users in each of them.
     """
 
     def __init__(self, schedule: Schedule | str | os.PathLike[str], workers: int = 1) -> None:
@@ -66,17 +54,11 @@ class ScheduledUsers:
 
     @property
     def wanted(self) -> int:
-        """How many users there are in the iteration under way: the one whose users are not all sampled yet."""
+        """How many users the iteration has whose users are not all sampled yet."""
         return len(self._users[min(self._iteration, self.iterations - 1)])
 
     def __call__(self) -> int:
-        """Return the next user.
-
-        Raises
-        ------
-        RunError
-            After the last one.
-        """
+        """Return the next user; a RunError after the last one."""
         if self._iteration == self.iterations:
             raise RunError(f"all {self.iterations} iterations of the schedule are over, and another user is asked for")
         users = self._users[self._iteration]

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +12,19 @@ from fedsim._version import __version__
 from fedsim.bridges.schedule_format import COLUMNS, FORMAT, VERSION
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
-from fedsim.experiment.result import Result
-from fedsim.experiment.stored import load
+from fedsim.experiment.result import Result, load
 from fedsim.log import fingerprint, with_staleness
 
 
 def export_schedule(directory: Path, out: Path) -> int:
-    """Write the cohorts of a run, round by round, as Parquet, JSON or CSV.
-
-    Parameters
-    ----------
-    directory
-        A run directory.
-    out
-        The file; its name ends in ``.parquet``, ``.json`` or ``.csv``.
-
-    Returns
-    -------
-    int
-        The number of rounds.
+    """Write the cohorts of a run, by the ending of the file's name as Parquet, JSON or CSV; return how many there are.
 
     Raises
     ------
     RunError
         If the run cannot be read, the file not written, or its name ends otherwise.
     """
-    writers = {".parquet": _write_parquet, ".json": _write_json, ".csv": _write_csv}
-    write = writers.get(out.suffix.lower())
+    write = {".parquet": _write_parquet, ".json": _write_json, ".csv": _write_csv}.get(out.suffix.lower())
     if write is None:
         raise RunError(f"{out}: the name of a schedule ends in .parquet, .json or .csv")
     result = load(directory)
@@ -78,8 +63,7 @@ def about_run(result: Result) -> dict[str, Any]:
 
 
 def _write_parquet(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> None:
-    buffer = io.BytesIO()
-    schedule.write_parquet(buffer, metadata={FORMAT: json.dumps(about)})
+    schedule.write_parquet(buffer := io.BytesIO(), metadata={FORMAT: json.dumps(about)})
     write_bytes(out, buffer.getvalue())
 
 
@@ -90,13 +74,9 @@ def _write_json(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> Non
             "opened_s": own["opened_s"][0],
             "cohort": own.drop_nulls("client").select("client", "outcome", "duration_s", "staleness").to_dicts(),
         }
-        for (number,), own in _by_round(schedule)
+        for (number,), own in schedule.group_by("round", maintain_order=True)
     ]
     write_text(out, json.dumps({**about, "schedule": rounds}, allow_nan=False) + "\n")
-
-
-def _by_round(schedule: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
-    yield from schedule.group_by("round", maintain_order=True)
 
 
 def _write_csv(out: Path, schedule: pl.DataFrame, about: dict[str, Any]) -> None:

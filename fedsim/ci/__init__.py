@@ -1,1 +1,1 @@
-"""Scenarios as tests: replay, lock files, drift, and how CI systems are told."""
+"""Scenarios as tests: replay, lock files, drift, and reports for CI services."""

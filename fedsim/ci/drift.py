@@ -8,42 +8,26 @@ from typing import Literal, TypeVar
 from fedsim.ci.lock import Entry, Lock
 from fedsim.scenario import Scenario
 
-Status = Literal["keep", "drift", "missing", "unused", "error"]
-V = TypeVar("V", float, str)
+_Status = Literal["keep", "drift", "missing", "unused", "error"]
+"""Within tolerance, or not; not locked; locked, but not asked for; the run has no such figure or table."""
+Mode = Literal["check", "locked", "update"]
+"""Of a replay: compare with the lock files, fail on a missing or unused lock as well, or update the lock files."""
+_V = TypeVar("_V", float, str)
 
 _ACTIONS = {"keep": "KEEP", "drift": "UPDATE", "missing": "INSERT", "unused": "REMOVE", "error": "ERROR"}
 
 
 @dataclass(frozen=True)
 class LockedValue:
-    """One locked thing, as it was and as it is.
-
-    Attributes
-    ----------
-    kind
-        ``figure``, ``fingerprint``, or ``lock`` for the file as a whole.
-    name
-        The metric, the table, or the file.
-    status
-        ``keep`` (within tolerance), ``drift`` (not), ``missing`` (nothing is locked), ``unused`` (locked, but the
-        scenario does not ask for it), ``error`` (the run has no such figure or table).
-    old, new
-        The locked value and that of the run; None where there is none.
-    tolerance
-        How far a figure may be from its locked value.
-    place
-        ``FILE:LINE:COLUMN`` at which the scenario asks for it.
-    note
-        What else there is to say.
-    """
+    """A locked figure, the fingerprint of a table, or the lock file as a whole: as it was and as it is."""
 
     kind: Literal["figure", "fingerprint", "lock"]
     name: str
-    status: Status
-    old: float | str | None
-    new: float | str | None
-    tolerance: float | None
-    place: str
+    status: _Status
+    old: float | str | None = None  # None where nothing is locked
+    new: float | str | None = None  # None where the run has none
+    tolerance: float | None = None  # of a figure: how far it may be from the locked value
+    place: str = ""  # ``FILE:LINE:COLUMN`` at which the scenario asks for it
     note: str = ""
 
     @property
@@ -53,11 +37,11 @@ class LockedValue:
             return "INSERT"
         return _ACTIONS[self.status]
 
-    def outcome(self, *, update: bool, locked: bool) -> Literal["pass", "fail", "lock"]:
-        """What it means for the replay; an update settles all but a figure that the run does not have."""
-        if self.status == "error" or (self.status == "drift" and not update):
+    def outcome(self, mode: Mode) -> Literal["pass", "fail", "lock"]:
+        """What it means for the replay; an update settles everything except a figure that the run does not have."""
+        if self.status == "error" or (self.status == "drift" and mode != "update"):
             return "fail"
-        return "lock" if self.status in {"missing", "unused"} and locked and not update else "pass"
+        return "lock" if self.status in {"missing", "unused"} and mode == "locked" else "pass"
 
     @property
     def values(self) -> str:
@@ -71,23 +55,14 @@ class LockedValue:
         return new or old
 
 
-def compare(
+def compare_with_lock(
     scenario: Scenario, lock: Lock, platform: str, metrics: Mapping[str, float | None], fingerprints: Mapping[str, str]
 ) -> list[LockedValue]:
-    """Compare a run with the lock.
+    """Compare what the scenario's `drift` names of a run with the lock.
 
     A platform that has no entry yet is compared with those of the others: what is within the tolerance of any, or the
     same bytes as any, is kept. A figure outside all of them has drifted; a fingerprint that equals none is missing,
     since the last bits may differ from platform to platform.
-
-    Parameters
-    ----------
-    scenario
-        What was run; its `drift` says what is compared.
-    lock, platform
-        What is locked, and the entry that counts.
-    metrics, fingerprints
-        The run's figures and the hashes of its tables.
     """
     drift = scenario.drift
     if drift is None:
@@ -113,10 +88,10 @@ def _figure(
         old = known[0] if known else None
         return LockedValue("figure", name, "error", old, None, None, place, "no samples")
     if not known:
-        return LockedValue("figure", name, "missing", None, float(new), None, place)
+        return LockedValue("figure", name, "missing", new=float(new), place=place)
     nearest = min(known, key=lambda old: abs(new - old))
     allowed = max(rel * abs(nearest), absolute)
-    status: Status = "keep" if abs(new - nearest) <= allowed else "drift"
+    status: _Status = "keep" if abs(new - nearest) <= allowed else "drift"
     return LockedValue("figure", name, status, nearest, float(new), allowed, place, note)
 
 
@@ -124,27 +99,25 @@ def _fingerprint(name: str, new: str | None, known: Sequence[str], note: str, pl
     old = new if new in known else known[0] if known else None
     if new is None:
         return LockedValue("fingerprint", name, "error", old, None, None, place, "no such table")
-    status: Status = "keep" if new in known else "drift" if known and not note else "missing"
+    status: _Status = "keep" if new in known else "drift" if known and not note else "missing"
     return LockedValue("fingerprint", name, status, old, new, None, place, note)
 
 
-def unused(scenario: Scenario, lock: Lock, path: str) -> Iterator[LockedValue]:
-    """Give what is locked although the scenario does not ask for it."""
+def unused_values(scenario: Scenario, lock: Lock, path: str) -> Iterator[LockedValue]:
+    """Yield what is locked although the scenario does not ask for it."""
     if not lock:
         return
-    drift = scenario.drift
+    drift, place = scenario.drift, f"{path}:1:1"
     if drift is None or not (drift.figures or drift.fingerprint):
-        yield LockedValue("lock", path, "unused", None, None, None, f"{path}:1:1", "the scenario has no `drift`")
+        yield LockedValue("lock", path, "unused", place=place, note="the scenario has no `drift`")
         return
     figures = {name for entry in lock.values() for name in entry.figures} - {figure.name for figure in drift.figures}
     tables = {name for entry in lock.values() for name in entry.fingerprints} - set(drift.fingerprint)
-    for name in sorted(figures):
-        yield LockedValue("figure", name, "unused", None, None, None, f"{path}:1:1")
-    for name in sorted(tables):
-        yield LockedValue("fingerprint", name, "unused", None, None, None, f"{path}:1:1")
+    yield from (LockedValue("figure", name, "unused", place=place) for name in sorted(figures))
+    yield from (LockedValue("fingerprint", name, "unused", place=place) for name in sorted(tables))
 
 
-def updated(scenario: Scenario, lock: Lock, platform: str, found: Sequence[LockedValue]) -> dict[str, Entry]:
+def updated_lock(scenario: Scenario, lock: Lock, platform: str, found: Sequence[LockedValue]) -> dict[str, Entry]:
     """Return the lock after ``--update``: what is kept stays as it is, what is not asked for goes.
 
     An entry of another platform keeps its values: they can be measured only there.
@@ -170,7 +143,7 @@ def updated(scenario: Scenario, lock: Lock, platform: str, found: Sequence[Locke
     return kept | {platform: Entry(figures=figures, fingerprints=fingerprints)}
 
 
-def _known(locked: Mapping[str, V], platform: str) -> tuple[list[V], str]:
+def _known(locked: Mapping[str, _V], platform: str) -> tuple[list[_V], str]:
     """Return what is locked for this platform; else for the others, and a note that says so."""
     if platform in locked or not locked:
         return [locked[platform]] if locked else [], ""

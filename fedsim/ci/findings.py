@@ -1,4 +1,4 @@
-"""What a replay found, one thing each: what lines for people, JUnit files and GitHub's annotations are made from."""
+"""What a replay found, one by one: the source of printed lines, JUnit files and GitHub's annotations."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from fedsim.ci.drift import LockedValue
+from fedsim.ci.drift import LockedValue, Mode
 from fedsim.ci.replay import FileOutcome
 from fedsim.common.printable import printable
 from fedsim.limits.verdict import Judgement
@@ -20,24 +20,12 @@ _PLACED = re.compile(r"(?P<place>.+?:\d+:\d+): error: (?P<text>.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Finding:
-    """One condition, locked figure or error, and what is to be said about it.
-
-    Attributes
-    ----------
-    name
-        The condition, the figure or the table.
-    level
-        ``pass``, ``note``, ``warning`` or ``error``.
-    place
-        ``FILE:LINE:COLUMN``, or as much of it as is known.
-    text
-        Observed, limit and margin; old and new; what went wrong.
-    """
+    """What was found about one condition, locked figure, locked table or run."""
 
     name: str
     level: Level
-    place: str
-    text: str
+    place: str  # ``FILE:LINE:COLUMN``, or as much of it as is known
+    text: str  # observed, limit and margin; old and new; what went wrong
 
     @property
     def line(self) -> str:
@@ -49,21 +37,21 @@ def findings(outcome: FileOutcome) -> list[Finding]:
     """Return everything that was found about a file, in the order of the file."""
     file = str(outcome.file)
     found = [of_judgement(judgement, file) for judgement in outcome.judgements]
-    found += [of_comparison(each, update=outcome.updated, locked=outcome.locked) for each in outcome.comparisons]
+    found += [of_comparison(each, outcome.mode) for each in outcome.comparisons]
     return [_with_file(finding, file) for finding in (*found, *_of_errors(outcome))]
 
 
 def of_judgement(judgement: Judgement, file: str) -> Finding:
-    """Say what became of a condition."""
+    """Return the finding about a condition."""
     levels: dict[str, Level] = {"pass": "pass", "warn": "warning", "fail": "error", "unjudged": "note"}
     name = judgement.check if judgement.over == "every" else f"{judgement.check} ({judgement.over})"
     why = f" ({judgement.why})" if judgement.why else ""
     return Finding(name, levels[judgement.status], judgement.place or file, judgement.figures + why)
 
 
-def of_comparison(comparison: LockedValue, *, update: bool, locked: bool) -> Finding:
-    """Say what became of a locked figure or table."""
-    outcome = comparison.outcome(update=update, locked=locked)
+def of_comparison(comparison: LockedValue, mode: Mode) -> Finding:
+    """Return the finding about a locked figure or table."""
+    outcome, update = comparison.outcome(mode), mode == "update"
     quiet: Level = "pass" if comparison.status == "keep" or update else "note"
     if update and outcome == "pass":
         text, remedy = comparison.action, ""
@@ -82,7 +70,7 @@ def of_comparison(comparison: LockedValue, *, update: bool, locked: bool) -> Fin
 
 
 def _with_file(finding: Finding, file: str) -> Finding:
-    """Name the scenario where the place is in another file, one that it extends, or its lock file."""
+    """Add the scenario's name where the place is in another file: one that it extends, or its lock file."""
     if finding.level == "pass" or finding.place.startswith(file):
         return finding
     return replace(finding, text=f"{finding.text} (replaying {file})")
@@ -97,7 +85,7 @@ def _of_errors(outcome: FileOutcome) -> Iterator[Finding]:
 
 
 def annotations(found: Iterable[Finding]) -> list[str]:
-    """Return what makes GitHub Actions show each error and warning beside the lines of a pull request."""
+    """Return the commands that make GitHub Actions show errors and warnings next to the lines of a pull request."""
     return [_annotation(finding) for finding in found if finding.level in {"error", "warning"}]
 
 

@@ -40,7 +40,7 @@ class _Written(BaseModel, extra="forbid"):
 
 
 def lock_path(scenario_file: Path) -> Path:
-    """Return the lock file of a scenario file: ``NAME.fedsim.lock.json`` beside ``NAME.fedsim.yaml``."""
+    """Return the lock file of a scenario file: ``NAME.fedsim.lock.json`` next to ``NAME.fedsim.yaml``."""
     stem = scenario_file.name.removesuffix(scenario_file.suffix).removesuffix(".fedsim")
     return scenario_file.with_name(f"{stem}.fedsim.lock.json")
 
@@ -63,43 +63,40 @@ def platform_key() -> str:
 
 
 def read_lock(path: Path, permissions: Permissions = NOTHING) -> Lock:
-    """Read a lock file; one that is not there is empty.
-
-    Parameters
-    ----------
-    permissions
-        Those of the scenario: whether a link may lead outside the folder.
+    """Read a lock file, empty if it is not there; `permissions` say whether a link may lead outside the folder.
 
     Raises
     ------
     LockError
         If it cannot be read, or is not what `write_lock` writes.
     """
+
+    def error_at(place: str, message: str) -> LockError:
+        return LockError(f"{path}:{place}: error: {message}")
+
     try:
         path = locate(path.parent, path.name, permissions)
     except ValueError as error:
-        raise LockError(f"{path}:1:1: error: {error}") from None
+        raise error_at("1:1", str(error)) from None
     try:
         if not path.exists():
             return {}
         if not path.is_file():
-            raise LockError(f"{path}:1:1: error: is not a file")
+            raise error_at("1:1", "is not a file")
         if path.stat().st_size > _LARGEST_FILE:
-            raise LockError(
-                f"{path}:1:1: error: is larger than {_LARGEST_FILE // 2**20} MiB, too large for a lock file"
-            )
+            raise error_at("1:1", f"is larger than {_LARGEST_FILE // 2**20} MiB, too large for a lock file")
         data = json.loads(path.read_bytes().decode())
     except OSError as error:
-        raise LockError(f"{path}:1:1: error: cannot be read: {error.strerror or error}") from None
+        raise error_at("1:1", f"cannot be read: {error.strerror or error}") from None
     except json.JSONDecodeError as error:
-        raise LockError(f"{path}:{error.lineno}:{error.colno}: error: is not JSON: {error.msg}") from None
+        raise error_at(f"{error.lineno}:{error.colno}", f"is not JSON: {error.msg}") from None
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise LockError(f"{path}:1:1: error: is not JSON: {error}") from None
+        raise error_at("1:1", f"is not JSON: {error}") from None
     try:
         return _Written.model_validate(data, strict=True).platforms
     except ValidationError:
         message = "is not a lock file that this version understands; remove it and replay with --update"
-        raise LockError(f"{path}:1:1: error: {message}") from None
+        raise error_at("1:1", message) from None
 
 
 def write_lock(path: Path, lock: Lock) -> None:
@@ -111,27 +108,25 @@ def write_lock(path: Path, lock: Lock) -> None:
         If it cannot be written.
     """
     kept = {name: entry for name, entry in lock.items() if entry.figures or entry.fingerprints}
-    if kept:
-        write_text(path, lock_text(kept))
-        for left in path.parent.glob(f".{escape(path.name)}.*.partial"):
-            if _was_killed(left):
-                with suppress(OSError):
-                    left.unlink()
+    if not kept:
+        remove(path)
         return
-    remove(path)
+    write_text(path, lock_text(kept))
+    for left in path.parent.glob(f".{escape(path.name)}.*.partial"):
+        if _was_killed(left):
+            with suppress(OSError):
+                left.unlink()
 
 
 def _was_killed(partial: Path) -> bool:
-    """Tell whether the update that wrote a file under its temporary name is gone; another may be at it just now."""
+    """Say whether the process that wrote a temporary file is gone; another update may be writing just now."""
     process = partial.name.removesuffix(".partial").rpartition(".")[2]
     if not process.isdecimal() or os.name != "posix":
         return False
     try:
         os.kill(int(process), 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except OSError:
-        return False
+    except (OSError, OverflowError) as error:
+        return isinstance(error, ProcessLookupError | OverflowError)
     return False
 
 

@@ -17,6 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
+    from fedsim.ci.drift import Mode
     from fedsim.ci.lock import Lock
     from fedsim.ci.replay import FileOutcome
     from fedsim.scenario import Scenario
@@ -107,18 +108,18 @@ class ScenarioFile(pytest.File):
 
     def _items(self, scenario: "Scenario") -> Iterator[tuple[str, str]]:
         """Give names and places in the order of `fedsim.ci.findings.findings`."""
-        from fedsim.ci.commands import in_ci
-        from fedsim.ci.drift import compare, unused
+        from fedsim.ci.drift import compare_with_lock, unused_values
         from fedsim.ci.lock import lock_path
+        from fedsim.ci.replay import in_ci
 
         lock = self._lock or {}
         listed = [
             (" ".join(expectation.check.split()), scenario.mistake(("expect", index, "check"), "").place)
             for index, expectation in enumerate(scenario.expect)
         ]
-        found = compare(scenario, lock, "", {}, {})
+        found = compare_with_lock(scenario, lock, "", {}, {})
         if in_ci() or self.config.getoption("--fedsim-update"):
-            found += unused(scenario, lock, str(lock_path(self.shown_path)))
+            found += unused_values(scenario, lock, str(lock_path(self.shown_path)))
         words = {"figure": "", "fingerprint": "fingerprint of ", "lock": "lock "}
         listed += [(words[each.kind] + each.name, each.place) for each in found]
         yield from listed or [("runs", f"{self.shown_path}:1:1")]
@@ -140,21 +141,20 @@ class ScenarioFile(pytest.File):
 
     @cached_property
     def outcome(self) -> "FileOutcome":
-        """What comes of running the scenario, the first time that somebody asks."""
-        from fedsim.ci.commands import in_ci
-        from fedsim.ci.replay import FileOutcome, conclude, jobs_of, measure
+        """What comes of running the scenario, which is done on first access."""
+        from fedsim.ci.replay import FileOutcome, conclude, in_ci, jobs_of, run_job
         from fedsim.common.errors import ScenarioError
 
         file, update = self.shown_path, bool(self.config.getoption("--fedsim-update"))
-        locked = in_ci() and not update
+        mode: Mode = "update" if update else "locked" if in_ci() else "check"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what the test run makes of warnings is about its own code
             try:
                 scenario = self._loaded()
             except ScenarioError as error:
-                return FileOutcome(file, "bad", errors=tuple(map(str, error.mistakes)))
-            answers = [measure(job) for job in jobs_of(file, scenario)]
-            return conclude(file, scenario, answers, update=update, locked=locked, lock=self._lock)
+                return FileOutcome.of_mistakes(file, error)
+            answers = [run_job(job) for job in jobs_of(file, scenario)]
+            return conclude(file, scenario, answers, mode, self._lock)
 
 
 class ScenarioItem(pytest.Item):
@@ -183,7 +183,7 @@ class ScenarioItem(pytest.Item):
         if self._index >= len(found):
             return
         finding, position = found[self._index], self._index - len(outcome.judgements)
-        if outcome.updated and position >= 0:
+        if outcome.mode == "update" and position >= 0:
             each = outcome.comparisons[position]
             text = f"{outcome.file}: {each.action:<6}  {finding.name}  {each.values}"
             self.user_properties.append((_UPDATED, printable(text.rstrip())))

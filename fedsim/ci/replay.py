@@ -8,9 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
-from fedsim.ci.drift import LockedValue, compare, unused, updated
+from fedsim.ci.drift import LockedValue, Mode, compare_with_lock, unused_values, updated_lock
 from fedsim.ci.lock import Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
 from fedsim.common.errors import FedsimError, RunError, ScenarioError, where
 from fedsim.limits.verdict import Judgement, judge
@@ -19,37 +19,27 @@ from fedsim.scenario.imports import open_scenario
 from fedsim.scenario.permissions import NOTHING, Permissions
 from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 
-Status = Literal["pass", "warn", "fail", "bad", "crash", "lock", "skip"]
-EXIT_CODES: Mapping[Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4, "skip": 0}
-_GRAVEST_FIRST: tuple[Status, ...] = ("crash", "bad", "fail", "lock", "warn", "pass", "skip")
+_Status = Literal["pass", "warn", "fail", "bad", "crash", "lock", "skip"]
+"""``warn``: missed limits of severity warn alone; ``fail``: missed limits, or drift; ``bad``: the scenario is wrong;
+``lock``: missing or unused, with ``--locked``; ``skip``: the scenario needs data that this machine does not have."""
+EXIT_CODES: Mapping[_Status, int] = {"pass": 0, "warn": 0, "fail": 1, "bad": 2, "crash": 3, "lock": 4, "skip": 0}
+_GRAVEST_FIRST: tuple[_Status, ...] = ("crash", "bad", "fail", "lock", "warn", "pass", "skip")
 
 
 @dataclass(frozen=True)
 class Job:
-    """One replicate of one file.
-
-    Attributes
-    ----------
-    file, replicate
-        What is run.
-    tables
-        Those to be hashed.
-    permissions
-        What the scenario is allowed.
-    keep
-        Where its run directory is to be written, with its report; None where it is not kept.
-    """
+    """One replicate of one file."""
 
     file: str
     replicate: int
-    tables: tuple[str, ...]
+    tables: tuple[str, ...]  # those to be hashed
     permissions: Permissions = NOTHING
-    keep: Path | None = None
+    keep: Path | None = None  # where to write the run directory with its report, if it is kept
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one run showed: its metrics, the hashes of its tables, and the seconds that it took."""
+class RunFigures:
+    """The metrics of one run, the hashes of its tables, and the seconds that it took."""
 
     metrics: Mapping[str, float]
     fingerprints: Mapping[str, str]
@@ -58,38 +48,52 @@ class Measured:
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """What a replay says about one file.
-
-    Attributes
-    ----------
-    file
-        The scenario file.
-    status
-        ``pass``; ``warn`` (only limits of severity warn were missed); ``fail`` (a limit was missed, or a figure has
-        drifted); ``bad`` (the scenario is wrong); ``crash``; ``lock`` (missing or unused, with ``--locked``);
-        ``skip`` (it wants data that this machine does not have, and leaves it to the machine to say where they lie).
-    judgements
-        Of each condition.
-    comparisons
-        Of each locked figure and table.
-    errors
-        Why it was not judged, for a person, with places where there are any.
-    wall_s
-        Seconds that its runs took, together.
-    updated
-        Whether the lock file was to be brought up to date.
-    locked
-        Whether a missing or unused lock counts.
-    """
+    """What a replay found out about one scenario file."""
 
     file: Path
-    status: Status
+    status: _Status
     judgements: Sequence[Judgement] = ()
     comparisons: Sequence[LockedValue] = ()
-    errors: Sequence[str] = ()
-    wall_s: float = 0.0
-    updated: bool = False
-    locked: bool = False
+    errors: Sequence[str] = ()  # why it was not judged, with places if known
+    wall_s: float = 0.0  # of its runs, together
+    mode: Mode = "check"
+
+    @classmethod
+    def of_mistakes(cls, file: Path, error: ScenarioError) -> Self:
+        """Return the outcome of a file whose scenario is wrong."""
+        return cls(file, "bad", errors=tuple(map(str, error.mistakes)))
+
+    @property
+    def words(self) -> str:
+        """Why it was not judged, or how many limits and locked values were kept; and its time."""
+        if self.errors and not self.judgements:
+            return self.errors[0].removeprefix(f"{self.file}: error: ").removeprefix(f"{self.file}:")
+        kept = sum(judgement.status == "pass" for judgement in self.judgements)
+        asked = [each for each in self.comparisons if each.status != "unused"]
+        same = sum(each.status == "keep" for each in asked)
+        parts = [f"{kept} of {len(self.judgements)} limits kept"] if self.judgements else []
+        if asked and self.mode != "update":
+            parts.append(f"{same} of {len(asked)} locked values kept")
+        return ", ".join([*(parts or ["nothing expected"]), f"{self.wall_s:.1f} s"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as ``fedsim replay --json`` prints it."""
+        return {
+            "file": str(self.file),
+            "status": self.status,
+            "exit_code": EXIT_CODES[self.status],
+            "conditions": [judgement.as_dict() for judgement in self.judgements],
+            "drift": [
+                {**vars(each), "action": each.action if self.mode == "update" else None} for each in self.comparisons
+            ],
+            "errors": list(self.errors),
+            "wall_s": round(self.wall_s, 3),
+        }
+
+
+def in_ci() -> bool:
+    """Say whether this machine is that of a CI service."""
+    return os.environ.get("CI", "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 def collect(paths: Sequence[Path], permissions: Permissions = NOTHING) -> tuple[list[Path], list[Path]]:
@@ -123,12 +127,11 @@ def collect(paths: Sequence[Path], permissions: Permissions = NOTHING) -> tuple[
     return list(files), list(orphans)
 
 
-def replay(
+def replay_files(
     files: Sequence[Path],
     orphans: Sequence[Path],
+    mode: Mode,
     *,
-    update: bool,
-    locked: bool,
     workers: int,
     permissions: Permissions = NOTHING,
     keep: Path | None = None,
@@ -139,38 +142,30 @@ def replay(
     ----------
     files, orphans
         As `collect` returns them.
-    update
-        Bring the lock files up to date.
-    locked
-        A missing or unused lock is a failure.
-    workers
-        How many processes.
-    permissions
-        What the scenarios are allowed.
     keep
         A folder for the run directories of the first replicates; None keeps none.
     """
     loaded = {file: _load(file, permissions) for file in files}
     opened = {file: scenario for file, scenario in loaded.items() if isinstance(scenario, Scenario)}
     jobs = [job for file, scenario in opened.items() for job in jobs_of(file, scenario, keep)]
-    measured: dict[str, dict[int, Measured | FileOutcome]] = {str(file): {} for file in files}
+    measured: dict[str, dict[int, RunFigures | FileOutcome]] = {str(file): {} for file in files}
     with closing(_measure_all(jobs, workers)) as answers:
         for file, scenario in loaded.items():
             if isinstance(scenario, FileOutcome):
-                yield replace(scenario, updated=update, locked=locked)
+                yield replace(scenario, mode=mode)
                 continue
             own = measured[str(file)]
             while len(own) < scenario.replicates:
                 job, answer = next(answers)
                 measured[job.file][job.replicate] = answer
-            yield conclude(file, scenario, [own[number] for number in sorted(own)], update=update, locked=locked)
+            yield conclude(file, scenario, [own[number] for number in sorted(own)], mode)
     for orphan in orphans:
-        yield _orphaned(orphan, update=update, locked=locked)
+        yield _orphaned(orphan, mode)
 
 
-def measure(job: Job) -> Measured | FileOutcome:
-    """Run one replicate; whatever goes wrong is an answer too."""
-    from fedsim.experiment.presentation import write_report
+def run_job(job: Job) -> RunFigures | FileOutcome:
+    """Run one replicate; return an outcome instead if anything goes wrong."""
+    from fedsim.experiment.presentation import write_run_report
     from fedsim.experiment.run import simulate
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
@@ -179,31 +174,29 @@ def measure(job: Job) -> Measured | FileOutcome:
     try:
         result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
         if job.keep is not None:
-            write_report(result.save(job.keep), plugins=job.permissions.plugins)
+            write_run_report(result.save(job.keep), plugins=job.permissions.plugins)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}
     except ScenarioError as error:
-        return FileOutcome(Path(job.file), "bad", errors=tuple(map(str, error.mistakes)))
+        return FileOutcome.of_mistakes(Path(job.file), error)
     except FedsimError as error:
         absent = isinstance(error, AbsentDataError) or isinstance(error.__cause__, AbsentDataError)
         return replace(_crashed(job, str(error)), status="skip" if absent else "crash")
-    except Exception as error:  # noqa: BLE001 - a user's own optimizer can raise anything, and the others must go on
+    except Exception as error:  # noqa: BLE001 - a plug-in can raise anything, and the other files must go on
         return _crashed(job, where(error))
-    return Measured(result.metrics, prints, time.monotonic() - began)
+    return RunFigures(result.metrics, prints, time.monotonic() - began)
 
 
 def conclude(
     file: Path,
     scenario: Scenario,
-    answers: Sequence[Measured | FileOutcome],
-    *,
-    update: bool,
-    locked: bool,
+    answers: Sequence[RunFigures | FileOutcome],
+    mode: Mode,
     lock: Lock | None = None,
 ) -> FileOutcome:
     """Judge the runs of one file, and write its lock file if that is asked for; `lock` is what it held, if known."""
     failures = [answer for answer in answers if isinstance(answer, FileOutcome)]
-    runs = [answer for answer in answers if isinstance(answer, Measured)]
-    outcome = partial(FileOutcome, file, wall_s=sum(run.wall_s for run in runs), updated=update, locked=locked)
+    runs = [answer for answer in answers if isinstance(answer, RunFigures)]
+    outcome = partial(FileOutcome, file, wall_s=sum(run.wall_s for run in runs), mode=mode)
     if failures:
         lines = dict.fromkeys(line for failure in failures for line in failure.errors)
         return outcome(failures[0].status, errors=tuple(lines))
@@ -211,34 +204,34 @@ def conclude(
     path, platform = lock_path(file), platform_key()
     try:
         lock = read_lock(path, scenario.permissions) if lock is None else lock
-        found = compare(scenario, lock, platform, runs[0].metrics, runs[0].fingerprints)
-        new = updated(scenario, lock, platform, found)
-        found += unused(scenario, lock, str(path))
-        if update and (lock or new) and lock_text(new) != lock_text(lock):
+        found = compare_with_lock(scenario, lock, platform, runs[0].metrics, runs[0].fingerprints)
+        new = updated_lock(scenario, lock, platform, found)
+        found += unused_values(scenario, lock, str(path))
+        if mode == "update" and (lock or new) and lock_text(new) != lock_text(lock):
             write_lock(path, new)
     except LockError as error:
         return outcome("lock", judgements, errors=(str(error),))
     except RunError as error:
         return outcome("bad", judgements, errors=(f"{path}: error: {error}",))
-    reached: set[Status] = {"pass"}
+    reached: set[_Status] = {"pass"}
     reached |= {"warn" if each.status == "warn" else "fail" for each in judgements if each.status in {"warn", "fail"}}
-    reached |= {each.outcome(update=update, locked=locked) for each in found}
+    reached |= {each.outcome(mode) for each in found}
     return outcome(gravest(reached), judgements, found)
 
 
-def gravest(statuses: set[Status]) -> Status:
+def gravest(statuses: set[_Status]) -> _Status:
     """Return the status that decides: crash, bad, fail, lock, warn, pass, skip."""
     return next((status for status in _GRAVEST_FIRST if status in statuses), "pass")
 
 
-def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Measured | FileOutcome]]:
+def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, RunFigures | FileOutcome]]:
     """Run jobs in processes and give what comes of each as it comes; one whose process dies is tried once more."""
     if not jobs:
         return
     pool = LocalProcesses(min(workers, len(jobs)))
     with leaving_no_process(partial(pool.shutdown, wait=False, cancel_futures=True)):
-        running: dict[Future[Measured | FileOutcome], tuple[Job, bool]] = {
-            pool.submit(measure, job): (job, False) for job in jobs
+        running: dict[Future[RunFigures | FileOutcome], tuple[Job, bool]] = {
+            pool.submit(run_job, job): (job, False) for job in jobs
         }
         while running:
             # With a timeout: an interrupt that reaches another thread does not wake this one.
@@ -250,7 +243,7 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, Meas
                     if again:
                         yield job, _crashed(job, f"{error}, twice")
                     else:
-                        running[pool.submit(measure, job)] = job, True
+                        running[pool.submit(run_job, job)] = job, True
         pool.shutdown()
 
 
@@ -258,14 +251,14 @@ def jobs_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Jo
     """Return the replicates of a file; tables are compared in the first of them alone, and it alone is kept."""
     tables = tuple(scenario.drift.fingerprint) if scenario.drift else ()
     may = scenario.permissions
-    place = None if keep is None else keep / kept_as(file)
+    place = None if keep is None else keep / _kept_as(file)
     return [
         Job(str(file), number, () if number else tables, may, None if number else place)
         for number in range(scenario.replicates)
     ]
 
 
-def kept_as(file: Path) -> Path:
+def _kept_as(file: Path) -> Path:
     """Return the name of a file's run directory: its path without suffix, within the folder that it is kept in."""
     parts = [part for part in file.parts if part not in {file.anchor, ".."}]
     return Path(*parts[:-1], file.name.removesuffix(".yaml").removesuffix(".fedsim"))
@@ -279,19 +272,19 @@ def _load(file: Path, may: Permissions) -> Scenario | FileOutcome:
     try:
         return open_scenario(file, may)
     except ScenarioError as error:
-        return FileOutcome(file, "bad", errors=tuple(map(str, error.mistakes)))
+        return FileOutcome.of_mistakes(file, error)
 
 
-def _orphaned(path: Path, *, update: bool, locked: bool) -> FileOutcome:
-    place, note = f"{path}:1:1", "no scenario file of that name is beside it"
-    found = LockedValue("lock", str(path), "unused", None, None, None, place, note)
-    outcome = partial(FileOutcome, path, updated=update, locked=locked)
-    if update:
+def _orphaned(path: Path, mode: Mode) -> FileOutcome:
+    note = "no scenario file of that name is beside it"
+    found = LockedValue("lock", str(path), "unused", place=f"{path}:1:1", note=note)
+    outcome = partial(FileOutcome, path, mode=mode)
+    if mode == "update":
         try:
             write_lock(path, {})
         except RunError as error:
             return outcome("bad", errors=(f"{path}: error: {error}",))
-    return outcome(found.outcome(update=update, locked=locked), comparisons=(found,))
+    return outcome(found.outcome(mode), comparisons=(found,))
 
 
 def _walk(folder: Path) -> Iterator[Path]:

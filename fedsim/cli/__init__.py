@@ -1,5 +1,5 @@
 """The command line: a thin layer that reads arguments, calls the library and prints."""
 
-from fedsim.cli.main import app, main
+from fedsim.cli.main import app, run_app
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run_app"]

@@ -7,19 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load
-from fedsim.common.messages import complain, say
+from fedsim.cli.options import (
+    AllowOutside,
+    AllowPlugins,
+    AsJson,
+    Overrides,
+    ScenarioPath,
+    Seed,
+    SeparationOption,
+    load_scenario,
+)
+from fedsim.common.messages import complain, say, text_table
 
+_COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_ANSWER_BYTES = 50  # of one client's number in an answer of theory
+_ANSWER_BYTES = 50  # memory of one client's number in an answer
 
 
-def chain(
-    file: ScenarioFile,
-    separation: Annotated[
-        str | None,
-        typer.Option(metavar="R", help="8, 0:499 (both ends included) or 0,4,8; by default the scenario's own."),
-    ] = None,
+def chain_command(
+    file: ScenarioPath,
+    separation: SeparationOption = None,
     method: Annotated[str, typer.Option(help="auto, closed-form, exact, mean-field or monte-carlo.")] = "auto",
     law: Annotated[
         str | None, typer.Option(help="Instead of the scenario's selection law; any that theory knows.")
@@ -46,12 +53,12 @@ def chain(
     seed: Seed = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask theory what participation a separation leaves, without simulating."""
-    from fedsim.experiment.chain import chain as ask
+    from fedsim.experiment.chain import chain
 
-    scenario = load(file, override, seed, allow_plugins, allow_outside)
+    scenario = load_scenario(file, override, seed, allow_plugins, allow_outside)
     if not scenario.always_available:
         are = "are" if "shocks" in scenario.absences else "is"
         left = f"the scenario's {scenario.absences} {are} left out"
@@ -61,7 +68,7 @@ def chain(
     separations = None if separation is None else separations_of(separation, scenario.devices)
     if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
         raise typer.BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
-    results = ask(
+    results = chain(
         scenario,
         separation=separations,
         method=method,
@@ -76,19 +83,26 @@ def chain(
     if as_json:
         say(json.dumps({"results": [found.as_json for found in results]}, allow_nan=False))
         return
-    say(f"{'separation':>12}  {'method':<12}  {'L1 uniform':>12}  {'TV uniform':>12}  {'max/min pi':>12}")
-    for result in results:
-        rounds = result.separation if isinstance(result.separation, int) else "per client"
-        say(
-            f"{rounds:>12}  {result.method:<12}  {result.l1_uniform:>12.6f}  {result.tv_uniform:>12.6f}  "
-            f"{result.ratio:>12.6g}"
+    rows = [
+        (
+            each.separation if isinstance(each.separation, int) else "per client",
+            each.method,
+            f"{each.l1_uniform:.6f}",
+            f"{each.tv_uniform:.6f}",
+            f"{each.ratio:.6g}",
         )
-        for line in _extra_lines(result.as_json):
-            say(f"{'':>12}  {line}")
+        for each in results
+    ]
+    head, *lines = text_table("><>>>", [_COLUMNS, *rows]).splitlines()
+    say(head)
+    for line, result in zip(lines, results, strict=True):
+        say(line)
+        for extra in _extra_lines(result.as_json):
+            say(f"{'':>10}  {extra}")
 
 
 def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Say in words what was asked beside the stationary law, and what it leaves out."""
+    """Yield sentences about what was asked in addition to the stationary law, and about what it leaves out."""
     yield from found["caveats"]
     if "buffered" in found:
         flow = found["buffered"]
@@ -122,14 +136,15 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def separations_of(text: str, clients: int) -> list[int]:
-    """Read ``8``, ``0:499`` or ``0,4,8``: as many as there is memory for the answers, with a number per client."""
-    from fedsim.common.memory import SHARE, free_bytes, readable
+    """Read ``8``, ``0:499`` or ``0,4,8``; refuse more than there is memory for, with one number per client each."""
+    from fedsim.common.memory import SHARE, free_bytes, readable_bytes
 
     ranges = list(_ranges(text))
     size = sum(map(len, ranges)) * _ANSWER_BYTES * (clients + 100)
     free = free_bytes()
     if free is not None and size > SHARE * free:
-        message = f"{text} would take {readable(size)} of memory, and {readable(int(SHARE * free))} may be used"
+        budget = readable_bytes(int(SHARE * free))
+        message = f"{text} would take {readable_bytes(size)} of memory, and {budget} may be used"
         raise typer.BadParameter(f"{message}; ask for fewer separations", param_hint="--separation")
     return [rounds for each in ranges for rounds in each]
 

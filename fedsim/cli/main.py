@@ -10,30 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from fedsim._version import __version__
-from fedsim.cli.chain import chain
-from fedsim.cli.export import app as export_app
+from fedsim.cli.chain import chain_command
 from fedsim.cli.options import (
     AllowOutside,
     AllowPlugins,
-    Dpi,
-    Figures,
-    Json,
+    AsJson,
     Overrides,
     Quiet,
-    ScenarioFile,
+    ScenarioPath,
     Seed,
-    Width,
-    asked_style,
-    load,
-    permitted,
+    load_scenario,
 )
-from fedsim.cli.playground import playground
-from fedsim.cli.privacy import privacy
-from fedsim.cli.solve import solve
-from fedsim.cli.sweep import compare, plan, sweep
-from fedsim.cli.trace import app as trace_app
+from fedsim.cli.pages import export_app, playground_command, report_command
+from fedsim.cli.privacy import privacy_command
+from fedsim.cli.replay import replay_command, show_verdict
+from fedsim.cli.solve import solve_command
+from fedsim.cli.sweep import compare_command, plan_command, sweep_command
+from fedsim.cli.trace import trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
-from fedsim.common.messages import complain, keep_quiet, say, say_json
+from fedsim.common.messages import complain, keep_quiet, say, say_json, text_table
 from fedsim.common.stderr import never_wait_on_stderr
 
 if TYPE_CHECKING:
@@ -49,13 +44,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(trace_app, name="trace")
-app.add_typer(export_app, name="export")
-for command in (chain, playground, privacy, solve, plan, sweep, compare):
-    app.command()(command)
 
 
-def main() -> NoReturn:
+def run_app() -> NoReturn:
     """Run the command line; errors that a person can put right are shown without a traceback."""
     never_wait_on_stderr()
     gc.set_threshold(50_000, 20, 100)  # imports and charts make many objects that stay, and little that is in cycles
@@ -63,22 +54,20 @@ def main() -> NoReturn:
     try:
         code = app(prog_name="fedsim", standalone_mode=False)
     except typer.Exit as stop:  # what a command asked for
-        sys.exit(stop.exit_code)
-    except ScenarioError as error:
-        complain("\n".join([str(error), *_notes(error)]))
-        sys.exit(BAD_USAGE)
+        code = stop.exit_code
     except FedsimError as error:
-        complain("\n".join([f"error: {error}", *_notes(error)]))
-        sys.exit(BAD_USAGE if isinstance(error, ChainError | RunError) else CRASHED)
+        words = str(error) if isinstance(error, ScenarioError) else f"error: {error}"
+        complain("\n".join([words, *getattr(error, "__notes__", [])]))
+        code = BAD_USAGE if isinstance(error, ScenarioError | ChainError | RunError) else CRASHED
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
     except MemoryError:
         complain("error: there is not enough memory; take fewer devices, rounds or clients, or a smaller problem")
-        sys.exit(CRASHED)
+        code = CRASHED
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(CRASHED)
+        code = CRASHED
     except Exception as error:
         if _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
             complain("interrupted")
@@ -87,9 +76,10 @@ def main() -> NoReturn:
         if show is None:
             raise
         show()
-        sys.exit(BAD_USAGE)
-    if code == INTERRUPTED:  # typer's answer to Ctrl-C
-        complain("interrupted")
+        code = BAD_USAGE
+    else:
+        if code == INTERRUPTED:  # typer's answer to Ctrl-C
+            complain("interrupted")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -97,10 +87,6 @@ def _came_of_an_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
-
-
-def _notes(error: FedsimError) -> list[str]:
-    return getattr(error, "__notes__", [])
 
 
 @app.callback(invoke_without_command=True)
@@ -112,8 +98,7 @@ def _root(
         raise typer.Exit
 
 
-@app.command()
-def init(
+def init_command(
     path: Annotated[Path, typer.Argument(help="The scenario file to write.")] = Path("first.fedsim.yaml"),
     template: Annotated[
         Template,
@@ -147,8 +132,7 @@ def init(
     complain(f"Wrote {', '.join(map(str, written))}. Run it: fedsim {command} {shlex.quote(str(path))}")
 
 
-@app.command()
-def validate(
+def validate_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.")],
     override: Overrides = None,
     allow_plugins: AllowPlugins = False,
@@ -161,7 +145,7 @@ def validate(
     mistakes: list[Mistake] = []
     for file in files:
         try:
-            scenario = load(file, override, None, allow_plugins, allow_outside)
+            scenario = load_scenario(file, override, None, allow_plugins, allow_outside)
             _check_charts(scenario)
             ready = made_ready(scenario)
         except ScenarioError as error:
@@ -176,8 +160,7 @@ def validate(
         raise ScenarioError(mistakes)
 
 
-@app.command()
-def schema(
+def schema_command(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to a file.")] = None,
 ) -> None:
     """Print the JSON Schema of the scenario file."""
@@ -192,15 +175,14 @@ def schema(
         write_text(out, text)
 
 
-@app.command()
-def metrics(
+def metrics_command(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A scenario file, for metrics of its own.")
     ] = None,
     override: Overrides = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
     from fedsim.analysis.metrics import listed
@@ -208,7 +190,7 @@ def metrics(
 
     known = list(listed())
     if file is not None:
-        scenario = load(file, override, None, allow_plugins, allow_outside)
+        scenario = load_scenario(file, override, None, allow_plugins, allow_outside)
         own, mistakes = made_metrics(scenario)
         if mistakes:
             raise ScenarioError(mistakes)
@@ -216,14 +198,11 @@ def metrics(
     if as_json:
         say_json([vars(metric) for metric in known])
         return
-    width = max(len(metric.name) for metric in known)
-    for metric in known:
-        say(f"{metric.name:<{width}}  {metric.unit:<7}  {metric.meaning}")
+    say(text_table("<<<", [(metric.name, metric.unit, metric.meaning) for metric in known]))
 
 
-@app.command()
-def run(
-    file: ScenarioFile,
+def run_command(
+    file: ScenarioPath,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -238,20 +217,20 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run of this scenario.")] = False,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_figures
-    from fedsim.experiment.key_figures import key_figures
     from fedsim.experiment.record import record
+    from fedsim.experiment.result import figure_lines
     from fedsim.experiment.run_directory import Provenance, default_directory
     from fedsim.limits.verdict import judge
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
-    scenario = load(file, overrides, seed, allow_plugins, allow_outside)
+    scenario = load_scenario(file, overrides, seed, allow_plugins, allow_outside)
     _check_charts(scenario)
     hear = keep_quiet if quiet else complain
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
@@ -265,66 +244,16 @@ def run(
     verdict = judge(scenario, [done.metrics], done.own)
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
-        shown = {"directory": str(directory), "report": str(done.page), "metrics": finite(done.metrics)}
-        say_json({**shown, "verdict": judged})
+        page, figures = str(done.page), finite(done.metrics)
+        say_json({"directory": str(directory), "report": page, "metrics": figures, "verdict": judged})
     else:
-        for words, figure in key_figures(done.metrics):
-            hear(f"{words:<42} {figure:>12}")
+        for line in figure_lines(done.metrics):
+            hear(line)
         for caution in of_figures(scenario, done.metrics):
             hear(f"note: {caution}")
         hear(f"Report: {done.page}")
         say(str(directory))
-    if not verdict:
-        raise typer.Exit
-    from fedsim.ci.commands import show_verdict
-
-    raise typer.Exit(show_verdict(verdict, str(file), quiet=quiet))
-
-
-@app.command()
-def replay(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, and folders to search.")],
-    update: Annotated[bool, typer.Option("--update", help="Bring the lock files up to date.")] = False,
-    locked: Annotated[
-        bool, typer.Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
-    ] = False,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
-    summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append the results as Markdown, e.g. to $GITHUB_STEP_SUMMARY.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Keep the first run of each file in DIR, with its report; by default none is."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
-    ] = None,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
-    as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
-) -> None:
-    """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
-    from fedsim.ci.commands import replay_command
-
-    if update and locked:
-        raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
-    may = permitted(allow_plugins, allow_outside)
-    code = replay_command(
-        paths,
-        update=update,
-        locked=locked,
-        junit=junit,
-        summary=summary,
-        keep=out,
-        workers=workers,
-        as_json=as_json,
-        quiet=quiet,
-        permissions=may,
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(show_verdict(verdict, file, quiet=quiet) if verdict else 0)
 
 
 def _check_charts(scenario: "Scenario") -> None:
@@ -336,38 +265,11 @@ def _check_charts(scenario: "Scenario") -> None:
         raise ScenarioError(mistakes)
 
 
-@app.command()
-def report(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help="html (a page) or md (a summary); of figures png, svg or pdf."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
-    ] = None,
-    figures: Figures = None,
-    width: Width = None,
-    dpi: Dpi = None,
-    allow_plugins: AllowPlugins = False,
-) -> None:
-    """Report on runs and sweeps: a page that mails well, a summary in Markdown (on stdout), or figures for a paper."""
-    page = (form or "html") if figures is None and form in {None, "html", "md"} else None
-    style = asked_style(figures, form if page is None else None, width, dpi)
-    if figures is not None and out is not None:
-        raise typer.BadParameter("is for pages and summaries; --figures names a folder itself", param_hint="--out")
-    from fedsim.report import report_directories, report_figures
-
-    if figures is not None and style is not None:
-        written = [
-            str(path) for path in report_figures(directories, figures, style, plugins=allow_plugins, tell=complain)
-        ]
-    else:
-        written = report_directories(directories, page or "html", out, plugins=allow_plugins, tell=complain)
-    for line in written:
-        say(line)
-
-
-if __name__ == "__main__":
-    main()
+_COMMANDS = (
+    *(chain_command, playground_command, privacy_command, solve_command, plan_command, sweep_command, compare_command),
+    *(init_command, validate_command, schema_command, metrics_command, run_command, replay_command, report_command),
+)
+for _command in _COMMANDS:
+    app.command(_command.__name__.removesuffix("_command"))(_command)
+app.add_typer(trace_app, name="trace")
+app.add_typer(export_app, name="export")

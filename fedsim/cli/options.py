@@ -1,7 +1,8 @@
 """Arguments and options that several commands have, and the scenario that they mean."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -10,13 +11,21 @@ if TYPE_CHECKING:
     from fedsim.scenario import Scenario
     from fedsim.scenario.permissions import Permissions
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
+_T = TypeVar("_T")
+
+ScenarioPath = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. population.*.separation=8; repeatable."),
 ]
 Seed = Annotated[int | None, typer.Option(help="Override the seed.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
+SeparationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--separation", metavar="R", help="8, 0:499 (both ends included) or 0,4,8; by default the scenario's own."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Tell nothing on stderr but errors and missed limits.")]
 AllowPlugins = Annotated[
     bool, typer.Option("--allow-plugins", help="Let scenarios run code of your own (kind: module:Name).")
@@ -41,22 +50,24 @@ def asked_style(figures: Path | None, form: str | None, width: str | None, dpi: 
 
     asked: dict[str, dict[str, Any]] = {"--format": {"form": form}, "--width": {"width": width}, "--dpi": {"dpi": dpi}}
     for option, given in asked.items():
-        try:
-            figure_style(**given)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint=option) from None
+        parse_option(lambda each: figure_style(**each), given, option)
         if figures is None and None not in given.values():
             raise typer.BadParameter("is of figures; name a folder for them with --figures", param_hint=option)
+    return parse_option(lambda each: figure_style(*each), (form, width, dpi), "--dpi")  # whether they go together
+
+
+def parse_option(parse: Callable[[Any], _T], value: Any, option: str) -> _T:
+    """Return what `parse` makes of an option's value; its `ValueError` becomes a mistake in that option."""
     try:
-        return figure_style(form, width, dpi)
-    except ValueError as error:  # of the two together
-        raise typer.BadParameter(str(error), param_hint="--dpi") from None
+        return parse(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-def load(
+def load_scenario(
     file: Path, overrides: list[str] | None, seed: int | None, allow_plugins: bool, allow_outside: bool
 ) -> "Scenario":
-    """Read a scenario with what it is allowed, which includes to find modules beside it.
+    """Read a scenario with its permissions, which include importing modules from its folder.
 
     Raises
     ------

@@ -1,25 +1,34 @@
 """The command ``fedsim privacy``: what a scenario promises to privacy, and whether a log kept it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedsim.cli.chain import separations_of
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, Seed, load
-from fedsim.common.messages import complain, say, say_json
+from fedsim.cli.options import AllowOutside, AllowPlugins, AsJson, Overrides, Seed, SeparationOption, load_scenario
+from fedsim.common.messages import complain, say, say_json, text_table
+
+if TYPE_CHECKING:
+    from fedsim.experiment.privacy import PromiseCheck
+    from fedsim.scenario import Scenario
 
 _BROKEN = 1
+_FIGURES = {
+    "noise_multiplier": "noise",
+    "epsilon": "epsilon",
+    "epsilon_zcdp": "by zCDP",
+    "error_rms": "error rms",
+    "error_max": "error max",
+}
+_COLUMNS = ("separation", "b", "k", "sensitivity", *_FIGURES.values(), "L1 uniform")
 
 
-def privacy(
+def privacy_command(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="A scenario file with privacy (*.fedsim.yaml).")
     ] = None,
-    separation: Annotated[
-        str | None,
-        typer.Option(metavar="R", help="8, 0:499 (both ends included) or 0,4,8; by default the scenario's own."),
-    ] = None,
+    separation: SeparationOption = None,
     noise: Annotated[
         float | None, typer.Option(metavar="S", help="Instead of the scenario's noise multiplier.")
     ] = None,
@@ -43,7 +52,7 @@ def privacy(
     seed: Seed = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what separations promise to differential privacy, without simulating; or check a run against a promise."""
     if (file is None) == (from_log is None):
@@ -53,18 +62,24 @@ def privacy(
     if from_log is not None:
         if override or any(each is not None for each in (separation, noise, epsilon, seed, export)):
             raise typer.BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
-        _check_log(from_log, rounds, min_separation, most, allow_plugins, allow_outside, as_json)
+        from fedsim.experiment.privacy import check_log
+        from fedsim.experiment.result import load
+
+        run = load(from_log, allow_plugins=allow_plugins, allow_outside=allow_outside)
+        _show_check(check_log(run, {"rounds": rounds, "min_separation": min_separation, "most": most}), as_json)
         return
     if any(each is not None for each in (rounds, min_separation, most)):
         raise typer.BadParameter(
             "--rounds, --min-separation and --most go with --from-log; the scenario enforces its own"
         )
     assert file is not None
-    _promise(load(file, override, seed, allow_plugins, allow_outside), separation, noise, epsilon, as_json, export)
+    _promise(
+        load_scenario(file, override, seed, allow_plugins, allow_outside), separation, noise, epsilon, as_json, export
+    )
 
 
 def _promise(
-    scenario: object,
+    scenario: "Scenario",
     separation: str | None,
     noise: float | None,
     epsilon: float | None,
@@ -73,30 +88,30 @@ def _promise(
 ) -> None:
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json as json_text
-    from fedsim.experiment.privacy import UNIT, exported, promises
-    from fedsim.scenario import Scenario
+    from fedsim.experiment.privacy import UNIT, mechanism_data, promises
 
-    assert isinstance(scenario, Scenario)
     asked = None if separation is None else separations_of(separation, scenario.devices)
     found = promises(scenario, separation=asked, noise=noise, epsilon=epsilon)
     if export is not None:
         if len(found) > 1:
             raise typer.BadParameter("one mechanism is exported; give one separation", param_hint="--export")
-        write_text(export, json_text(exported(scenario, found[0])))
+        write_text(export, json_text(mechanism_data(scenario, found[0])))
     notes = dict.fromkeys(note for row in found for note in row.caveats)
     if as_json:
         say_json({"results": [row.as_dict() for row in found]})
     else:
-        head = f"{'separation':>10} {'b':>6} {'k':>6} {'sensitivity':>12} {'noise':>9} {'epsilon':>9} {'by zCDP':>9}"
-        say(f"{head} {'error rms':>10} {'error max':>10} {'L1 uniform':>11}")
-        for row in found:
-            one, R = row.guarantee, "per client" if row.separation is None else str(row.separation)
-            bias = "-" if row.l1_uniform is None else f"{row.l1_uniform:.6f}"
-            say(
-                f"{R:>10} {one.bounds.min_separation:>6} {one.bounds.participations:>6} {one.sensitivity:>12.6g} "
-                f"{one.noise_multiplier:>9.5g} {one.epsilon:>9.5g} {one.epsilon_zcdp:>9.5g} {one.error_rms:>10.5g} "
-                f"{one.error_max:>10.5g} {bias:>11}"
+        rows = [
+            (
+                "per client" if row.separation is None else row.separation,
+                row.guarantee.bounds.min_separation,
+                row.guarantee.bounds.participations,
+                f"{row.guarantee.sensitivity:.6g}",
+                *(f"{getattr(row.guarantee, name):.5g}" for name in _FIGURES),
+                "-" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
             )
+            for row in found
+        ]
+        say(text_table(">" * len(_COLUMNS), [_COLUMNS, *rows]))
         first = found[0].guarantee
         say(f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}; {UNIT}")
         if found[0].noise_std is not None:
@@ -109,20 +124,7 @@ def _promise(
         complain(f"note: {note}")
 
 
-def _check_log(
-    directory: Path,
-    rounds: int | None,
-    min_separation: int | None,
-    most: int | None,
-    allow_plugins: bool,
-    allow_outside: bool,
-    as_json: bool,
-) -> None:
-    from fedsim.experiment.privacy import check_log
-    from fedsim.experiment.stored import load as load_run
-
-    run = load_run(directory, allow_plugins=allow_plugins, allow_outside=allow_outside)
-    found = check_log(run, {"rounds": rounds, "min_separation": min_separation, "most": most})
+def _show_check(found: "PromiseCheck", as_json: bool) -> None:
     if as_json:
         say_json(found.as_dict())
     else:

@@ -6,14 +6,15 @@ from typing import Annotated
 
 import typer
 
-from fedsim.cli.options import AllowOutside, AllowPlugins, Json, Overrides, ScenarioFile, Seed, load
-from fedsim.common.messages import complain, say, say_json
+from fedsim.cli.options import AllowOutside, AllowPlugins, AsJson, Overrides, ScenarioPath, Seed, load_scenario
+from fedsim.common.messages import complain, say, say_json, text_table
 
 _NOT_MET = 1
+_COLUMNS = ("value", "holds", "b promised", "b seen", "k promised", "k seen", "rounds/day")
 
 
-def solve(
-    file: ScenarioFile,
+def solve_command(
+    file: ScenarioPath,
     until: Annotated[
         str, typer.Option(metavar="CONDITION", help="As in expect: 'participation.separation.least >= 400'.")
     ],
@@ -36,17 +37,16 @@ def solve(
     seed: Seed = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the smallest separation or cool-down that meets a condition, by simulating; and what it costs in pace."""
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.solve import Tried
-    from fedsim.experiment.solve import solve as find
+    from fedsim.experiment.solve import Tried, solve
 
-    scenario = load(file, override, seed, allow_plugins, allow_outside)
+    scenario = load_scenario(file, override, seed, allow_plugins, allow_outside)
     least = low if low is not None else "0" if high.isdecimal() else "0s"
     with on_stderr() as report:
-        found = find(
+        found = solve(
             scenario,
             vary,
             _read(least),
@@ -70,23 +70,27 @@ def solve(
             {"answer": row(answer), "share_of_pace": known(share), "kept": kept, "tried": list(map(row, found.tried))}
         )
     else:
-        head = f"{'value':>10} {'holds':>6} {'b promised':>11} {'b seen':>8} {'k promised':>11} {'k seen':>8}"
-        say(f"{head} {'rounds/day':>11}")
-        for each in found.tried:
-            promised = ["-" if one is None else f"{one:,}" for one in (each.promised_b, each.promised_k)]
-            seen = [f"{one:,.0f}" if math.isfinite(one) else "-" for one in (each.b, each.k)]
-            holds = ("yes" if each.holds else "no") if each.works else "stalls"
-            speed = f"{each.pace:.4g}" if each.works else "-"
-            say(
-                f"{each.value:>10} {holds:>6} {promised[0]:>11} {seen[0]:>8} {promised[1]:>11} {seen[1]:>8} {speed:>11}"
+
+        def number(value: float | None, form: str = ",.0f") -> str:
+            return "-" if value is None or not math.isfinite(value) else f"{value:{form}}"
+
+        rows = [
+            (
+                each.value,
+                ("yes" if each.holds else "no") if each.works else "stalls",
+                *(number(each.promised_b), number(each.b), number(each.promised_k), number(each.k)),
+                number(each.pace, ".4g"),
             )
+            for each in found.tried
+        ]
+        say(text_table(">" * len(_COLUMNS), [_COLUMNS, *rows]))
         if answer is None:
             say(f"no value up to {high} gives {until}")
         elif not answer.works:
             say(f"no value gives {until}: the federation stalls from {vary} = {answer.value} on, before it does")
         else:
             at = f"{vary} = {answer.value} is the smallest that gives {until}"
-            say(f"{at}, at {100 * share:.3g} % of the pace at {found.first.value}")
+            say(f"{at}, at {100 * share:.3g} % of the pace at {found.tried[0].value}")
             if pace is not None and not kept:
                 say(f"that is less than {100 * pace:.3g} %: no value does both")
     if any(each.works and each.promised_b is not None and each.b > each.promised_b for each in found.tried):

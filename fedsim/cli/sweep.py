@@ -1,7 +1,7 @@
 """The commands ``fedsim plan | sweep | compare``: what would be run, running it, and what differs."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,37 +11,37 @@ import typer
 from fedsim.cli.options import (
     AllowOutside,
     AllowPlugins,
+    AsJson,
     Dpi,
     FigureFormat,
     Figures,
-    Json,
     Overrides,
     Quiet,
-    ScenarioFile,
+    ScenarioPath,
     Width,
     asked_style,
-    load,
+    load_scenario,
+    parse_option,
 )
-from fedsim.cli.scaled import write_scaled
-from fedsim.common.messages import complain, keep_quiet, say, say_json
+from fedsim.common.messages import complain, keep_quiet, say, say_json, text_table
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from fedsim.report import FigureStyle
     from fedsim.scenario import Scenario
-    from fedsim.sweeps.compare import Comparison
 
-CRASHED = 3
+_CRASHED = 3
 _RETRIES = 2
 _ROWS = 30
 """Settings in the table of a sweep at most."""
 
-Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the sweep count up from it.")]
-Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
-Workers = Annotated[
+_Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the sweep count up from it.")]
+_Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
+_Workers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")
 ]
-Scale = Annotated[
+_Scale = Annotated[
     str | None,
     typer.Option(
         metavar="1/K",
@@ -49,6 +49,11 @@ Scale = Annotated[
         "figures that keeps.",
     ),
 ]
+_KEPT_BY_SCALE = (
+    "while cohorts are not small, these are kept but for chance: shares of groups, outcomes and time available, L1, "
+    "gaps, coverage, rounds per day; divided are counts of sessions and device-hours; extremes and the spread over "
+    "seeds are not kept (docs/scaling.md has measurements)"
+)
 _SHOWN = (
     "participation.l1_uniform",
     "rounds.count",
@@ -59,92 +64,98 @@ _SHOWN = (
 )
 
 
-def plan(
-    file: ScenarioFile,
+def plan_command(
+    file: ScenarioPath,
     override: Overrides = None,
-    seed: Seed = None,
-    out: Out = None,
-    workers: Workers = None,
-    scale: Scale = None,
+    seed: _Seed = None,
+    out: _Out = None,
+    workers: _Workers = None,
+    scale: _Scale = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
     if scale is not None:
-        write_scaled(load(file, override, seed, allow_plugins, allow_outside), scale, file, out)
+        _write_scaled(load_scenario(file, override, seed, allow_plugins, allow_outside), scale, file, out)
         return
+    from fedsim.common.instants import readable_time
     from fedsim.common.progress import on_stderr
-    from fedsim.sweeps.executors import default_workers
-    from fedsim.sweeps.pilot import Estimate, together
-    from fedsim.sweeps.plan import estimates
-    from fedsim.sweeps.store import complete
+    from fedsim.sweeps.plan import plan_data
 
-    planned, directory = _planned(load(file, override, seed, allow_plugins, allow_outside), override, out)
+    planned, directory = _planned(load_scenario(file, override, seed, allow_plugins, allow_outside), override, out)
     with on_stderr() as progress:
-        found = estimates(planned, progress)
-    there = complete(directory)
-    at_once = workers or default_workers()
-    to_do = [run for run in planned.runs if run.run_id not in there]
-    total = together([found[run.point] for run in to_do])
-    side_by_side = min(at_once, max(1, len(to_do)))
-
-    def figures(estimate: Estimate | None, share: float = 1.0) -> dict[str, Any]:
-        if estimate is None:
-            return {"estimated_s": None, "estimated_range_s": None}
-        return {
-            "estimated_s": estimate.seconds * share,
-            "estimated_range_s": [estimate.low * share, estimate.high * share],
-        }
-
-    about = {
-        "name": planned.scenario.name,
-        "directory": str(directory),
-        "points": [
-            {"point": point.index, "values": point.values, **figures(found[point.index])} for point in planned.points
-        ],
-        "seeds": planned.seeds,
-        "runs": [
-            {**vars(run), **figures(found[run.point]), "status": "complete" if run.run_id in there else "missing"}
-            for run in planned.runs
-        ],
-        "workers": at_once,
-        "estimated_cpu_s": None if total is None else total.seconds,
-        **figures(total, 1.0 / side_by_side),
-    }
+        data = plan_data(planned, directory, workers, progress)
     if as_json:
-        say_json(about)
+        say_json(data)
         return
-    say(f"{'run':<20}  {'point':>5}  {'seed':>5}  {'seconds':>8}  {'range':>17}  {'status':<8}  values")
-    for run in about["runs"]:
-        took, between = "?", "?"
+    rows = [("run", "point", "seed", "seconds", "range", "status", "values")]
+    for run in data["runs"]:
+        seconds, between = "?", "?"
         if run["estimated_s"] is not None:
             low, high = run["estimated_range_s"]
-            took, between = f"{run['estimated_s']:.2f}", f"{low:.2f} to {high:.2f}"
+            seconds, between = f"{run['estimated_s']:.2f}", f"{low:.2f} to {high:.2f}"
         values = _values(planned.points[run["point"]].values)
-        say(
-            f"{run['run_id']:<20}  {run['point']:>5}  {run['seed']:>5}  {took:>8}  {between:>17}  "
-            f"{run['status']:<8}  {values}"
-        )
+        rows.append((run["run_id"], run["point"], run["seed"], seconds, between, run["status"], values))
+    say(text_table("<>>>><<", rows))
     time = "unknown"
-    if total is not None:
-        low, high = (_duration(end) for end in about["estimated_range_s"])
-        time = f"about {_duration(about['estimated_s'])} ({low} to {high}) with {at_once} workers"
+    if data["estimated_s"] is not None:
+        low, high = map(readable_time, data["estimated_range_s"])
+        time = f"about {readable_time(data['estimated_s'])} ({low} to {high}) with {data['workers']} workers"
+    to_do = sum(run["status"] == "missing" for run in data["runs"])
     complain(
         f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
-        f"{_count(len(planned.runs), 'run')}, {len(to_do)} of them to do; estimated time: {time}"
+        f"{_count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}"
     )
 
 
-def sweep(
-    file: ScenarioFile,
+def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
+    """Write the smaller scenario to a file, and print which figures it keeps."""
+    from fedsim.common.files import write_text
+    from fedsim.common.yaml_text import as_yaml
+    from fedsim.experiment.preflight import preflight
+    from fedsim.experiment.scaled import parse_scale, scale_down
+
+    if out is None:
+        raise typer.BadParameter("is needed with --scale: the file to write", param_hint="--out")
+    factor = parse_option(parse_scale, scale, "--scale")
+    elsewhere = out.absolute().parent != scenario.folder.absolute()
+    if elsewhere and (named := _file_in(scenario.as_written, scenario.folder)):
+        message = f"must be in the folder of {file}, since the scenario names {named}, which is found from there"
+        raise typer.BadParameter(message, param_hint="--out")
+    if out.exists():
+        raise typer.BadParameter(f"{out} is there already", param_hint="--out")
+    found = scale_down(scenario, factor)
+    preflight(found.scenario)
+    write_text(out, as_yaml(found.scenario.as_written) + "\n")
+    for note in found.notes:
+        complain(f"note: {note}")
+    complain(f"note: {_KEPT_BY_SCALE}")
+    small = found.scenario
+    say(
+        f"{out}: {small.devices:,} devices for {scenario.devices:,}, {small.server.wanted:,} selected at a time for "
+        f"{scenario.server.wanted:,}"
+    )
+
+
+def _file_in(data: Any, folder: Path) -> str:
+    """Return a text somewhere in plain data that is a file in the folder; empty, if there is none."""
+    if isinstance(data, dict | list):
+        inner = data.values() if isinstance(data, dict) else data
+        return next((found for each in inner if (found := _file_in(each, folder))), "")
+    could_be = isinstance(data, str) and 0 < len(data) < 256 and "\0" not in data
+    return data if could_be and (folder / data).is_file() else ""
+
+
+def sweep_command(
+    file: ScenarioPath,
     override: Overrides = None,
-    seed: Seed = None,
-    out: Out = None,
+    seed: _Seed = None,
+    out: _Out = None,
     executor: Annotated[
         str, typer.Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
     ] = "process",
-    workers: Workers = None,
+    workers: _Workers = None,
     retries: Annotated[
         int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")
     ] = _RETRIES,
@@ -158,10 +169,11 @@ def sweep(
     ] = True,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
+    from fedsim.common.instants import readable_time
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.run_directory import Provenance
     from fedsim.sweeps import store
@@ -170,7 +182,7 @@ def sweep(
 
     limit_s = _limit(timeout)
     backend = backend_of(executor, workers)
-    scenario = load(file, override, seed, allow_plugins, allow_outside)
+    scenario = load_scenario(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     try:
@@ -187,7 +199,7 @@ def sweep(
                 tell=complain,
             )
     except KeyboardInterrupt:
-        there = store.complete(directory)
+        there = store.complete_runs(directory)
         done = sum(run.run_id in there for run in planned.runs)
         complain(f"interrupted: {done} of {_count(len(planned.runs), 'run')} done; the same command does the rest")
         raise
@@ -214,23 +226,23 @@ def sweep(
         done = swept.runs - len(swept.crashed)
         hear(
             f"{done} of {_count(swept.runs, 'run')} complete, {swept.kept} of them from before; "
-            f"{len(swept.crashed)} crashed; {_duration(swept.seconds)}"
+            f"{len(swept.crashed)} crashed; {readable_time(swept.seconds)}"
         )
         if page is not None and not quiet:
             complain(f"Report: {page}")
         say(str(directory))
     if swept.crashed:
-        raise typer.Exit(CRASHED)
+        raise typer.Exit(_CRASHED)
 
 
-def compare(
+def compare_command(
     a: Annotated[Path, typer.Argument(metavar="A", help="A run directory, a sweep directory, or DIR@POINT.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this metric; * stands for anything; repeatable.")
     ] = None,
     confidence: Annotated[float, typer.Option(metavar="C", help="Of the intervals.")] = 0.95,
-    as_json: Json = False,
+    as_json: AsJson = False,
     report: Annotated[bool, typer.Option("--report", help="Also write a report, into comparisons/A-B.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
@@ -243,13 +255,12 @@ def compare(
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
 
-    from fedsim.sweeps.compare import compare as compared
-    from fedsim.sweeps.compare import is_standard_error
+    from fedsim.sweeps.compare import compare, is_standard_error
 
     if not 0 < confidence < 1:
         raise typer.BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
     style = asked_style(figures, form, width, dpi)
-    found = compared(a, b, confidence=confidence)
+    found = compare(a, b, confidence=confidence)
     metrics = found.metrics
     if metric:
         names = _matching(metrics["metric"].unique(), metric)
@@ -258,6 +269,41 @@ def compare(
         metrics = metrics.filter(pl.col("metric").is_in(names))
     for note in found.notes:
         complain(f"note: {note}")
+    _write_comparison(a, b, confidence, report, out, figures, style)
+    if as_json:
+        changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
+        missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}
+        say_json({"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes, "missed": missed})
+        return
+    from fedsim.report.answer import BIAS, COST, MODEL
+    from fedsim.report.comparison_words import comparison_sentences, misses
+
+    for path, ours, theirs in found.configuration:
+        say(f"{path}: {_word(ours)} -> {_word(theirs)}")
+    if not found.configuration:
+        say("the configurations are the same")
+    differing = [each for each in comparison_sentences(found) if each.about in {BIAS, MODEL, COST}]
+    for sentence in [*differing, *misses(found)]:
+        say(_plain(sentence.text))
+    if not metric:
+        errors = [name for name in metrics["metric"] if is_standard_error(name)]
+        metrics = metrics.filter(~pl.col("metric").is_in(errors))
+    apart = metrics.filter(pl.col("difference") != 0)
+    say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
+    if len(apart):
+        say(_differences(apart))
+
+
+def _write_comparison(
+    a: Path,
+    b: Path,
+    confidence: float,
+    report: bool,
+    out: Path | None,
+    figures: Path | None,
+    style: "FigureStyle | None",
+) -> None:
+    """Write the report and the figures of a comparison, if they are asked for."""
     if report or out is not None:
         from fedsim.report import report_comparison
 
@@ -267,46 +313,12 @@ def compare(
         from fedsim.report import comparison_figures
 
         complain(f"Figures: {len(comparison_figures(a, b, figures, style, confidence))} in {figures}")
-    if as_json:
-        changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
-        missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}
-        say_json({"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes, "missed": missed})
-        return
-    for path, ours, theirs in found.configuration:
-        say(f"{path}: {_word(ours)} -> {_word(theirs)}")
-    if not found.configuration:
-        say("the configurations are the same")
-    _tell(found)
-    if not metric:
-        # How sure a figure is, is no figure that differs.
-        metrics = metrics.filter(
-            ~pl.col("metric").is_in([name for name in metrics["metric"] if is_standard_error(name)])
-        )
-    apart = metrics.filter(pl.col("difference") != 0)
-    say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
-    if len(apart):
-        _table(apart)
-
-
-def _tell(found: "Comparison") -> None:
-    """Say what a comparison comes to; what differs and what weakens it has been said already."""
-    from fedsim.report.answer import BIAS, COST, MODEL
-    from fedsim.report.comparison_words import findings, misses
-
-    for sentence in findings(found):
-        if sentence.about in {BIAS, MODEL, COST}:
-            say(_plain(sentence.text))
-    for sentence in misses(found):
-        say(_plain(sentence.text))
 
 
 def _limit(timeout: str | None) -> float | None:
     from fedsim.scenario.units import parse_duration
 
-    try:
-        seconds = None if timeout is None else parse_duration(timeout)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--timeout") from None
+    seconds = None if timeout is None else parse_option(parse_duration, timeout, "--timeout")
     if seconds is not None and seconds <= 0:
         raise typer.BadParameter("must be longer than nothing", param_hint="--timeout")
     return seconds
@@ -326,68 +338,62 @@ def _how(executor: str, workers: int | None, retries: int, timeout: str | None) 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
     from fedsim.common.errors import Mistake, ScenarioError
     from fedsim.sweeps.plan import plan_sweep
-    from fedsim.sweeps.sweep import default_directory
+    from fedsim.sweeps.sweep import default_sweep_directory
 
     for each in override or []:
         path = each.partition("=")[0].strip()
         if scenario.sweep is not None and path in scenario.sweep.paths:
             raise ScenarioError([Mistake(f"--set {each}", (), f"{path} is swept, so this would have no effect")])
-    return plan_sweep(scenario), out if out is not None else default_directory(scenario)
+    return plan_sweep(scenario), out if out is not None else default_sweep_directory(scenario)
 
 
 def _show(directory: Path) -> None:
     """Show how some figures differ from those of the first point."""
     import polars as pl
 
-    from fedsim.sweeps.results import paired, read_results
+    from fedsim.sweeps.results import paired_differences, read_results
 
     frame = read_results(directory)
     names = _matching(frame["metric"].drop_nulls().unique(maintain_order=True), _SHOWN)
-    apart = paired(frame, metrics=names)
+    apart = paired_differences(frame, metrics=names)
     apart = apart.filter((pl.col("difference") != 0).any().over("metric"))
     if len(apart):
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
-        _table(apart.sort(order, "point", maintain_order=True), complain)
+        complain(_differences(apart.sort(order, "point", maintain_order=True)))
 
 
 def _choose(directory: Path) -> None:
     """Show the settings with their bias and pace, and say what to choose."""
-    from fedsim.report.finished_sweep import read_sweep
-    from fedsim.report.sweep_choice import choice, sentences
-    from fedsim.report.sweep_report import choice_table
+    from fedsim.report.finished_sweep import read_finished_sweep
+    from fedsim.report.sweep_choice import choice_of, choice_words
+    from fedsim.report.sweep_tables import choice_table
 
-    finished = read_sweep(directory)
-    found = choice(finished)
+    finished = read_finished_sweep(directory)
+    found = choice_of(finished)
     table = choice_table(finished, found)
     if table is not None:
-        rows = [table.header, *table.rows[:_ROWS]]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         complain(f"{table.caption}:")
-        for row in rows:
-            cells = zip(row, widths, strict=True)
-            shown = (
-                f"{cell:<{width}}" if at < table.words else f"{cell:>{width}}" for at, (cell, width) in enumerate(cells)
-            )
-            complain(_plain("  ".join(shown).rstrip()))
+        sides = "<" * table.words + ">" * (len(table.header) - table.words)
+        complain(_plain(text_table(sides, [table.header, *table.rows[:_ROWS]])))
         if len(table.rows) > _ROWS:
             complain(f"... and {_count(len(table.rows) - _ROWS, 'setting')} more in the report")
-    for sentence in sentences(found):
+    for sentence in choice_words(found)[1]:
         complain(_plain(sentence.text))
 
 
 def _plain(text: str) -> str:
-    """Take out what holds words together on a page, and would keep them from being searched in a terminal."""
+    """Replace no-break spaces, which would keep words from being found in a terminal."""
     return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 def _page(directory: Path) -> Path | None:
-    """Write the page of a sweep; None where that failed, which costs the sweep nothing else."""
+    """Write the page of a sweep; None if that failed, which the sweep survives."""
     try:
         from fedsim.report import write_report
 
         return write_report(directory, tell=complain)
-    except Exception as error:  # noqa: BLE001  whatever is wrong with the page, the runs are done and kept
+    except Exception as error:  # noqa: BLE001  the runs are done and kept, whatever is wrong with the page
         complain(f"no report: {type(error).__name__}: {error}; fedsim report {directory} makes it")
         return None
 
@@ -396,20 +402,26 @@ def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def _table(apart: "pl.DataFrame", tell: Callable[[str], None] = say) -> None:
+def _differences(apart: "pl.DataFrame") -> str:
+    """Return a table of the differences that `fedsim.sweeps.results.paired_differences` gives."""
     from fedsim.sweeps.results import parameters_of
 
-    fixed = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
-    parameters = [name for name in parameters_of(apart) if name not in fixed]
-    width = max(len(name) for name in apart["metric"])
-    tell(f"{'metric':<{width}}  {'from':>11}  {'to':>11}  {'difference':>11}  {'interval':^25}  {'seeds':>5}  values")
-    for row in apart.iter_rows(named=True):
-        between = "" if row["low"] is None else f"[{row['low']:>+11.5g}, {row['high']:>+11.5g}]"
-        values = _values({name: row[name] for name in parameters})
-        tell(
-            f"{row['metric']:<{width}}  {row['baseline_mean']:>11.6g}  {row['mean']:>11.6g}  "
-            f"{row['difference']:>+11.5g}  {between:^25}  {row['seeds']:>5}  {values}".rstrip()
+    columns = {"point", "metric", "seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high"}
+    parameters = [name for name in parameters_of(apart) if name not in columns]
+    rows = [
+        (
+            row["metric"],
+            f"{row['baseline_mean']:.6g}",
+            f"{row['mean']:.6g}",
+            f"{row['difference']:+.5g}",
+            "" if row["low"] is None else f"[{row['low']:>+11.5g}, {row['high']:>+11.5g}]",
+            row["seeds"],
+            _values({name: row[name] for name in parameters}),
         )
+        for row in apart.iter_rows(named=True)
+    ]
+    header = ("metric", "from", "to", "difference", "interval", "seeds", "values")
+    return text_table("<>>>^><", [header, *rows])
 
 
 def _values(values: dict[str, Any]) -> str:
@@ -422,9 +434,3 @@ def _word(value: Any) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

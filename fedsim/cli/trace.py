@@ -3,44 +3,43 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from fedsim.cli.options import Json
+from fedsim.cli.options import AsJson, parse_option
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.messages import complain, say, say_json
 from fedsim.common.yaml_text import as_yaml
 
 if TYPE_CHECKING:
-    from fedsim.availability.trace import Pattern, Trace
+    from fedsim.availability.trace import CleanTrace, Pattern
     from fedsim.traces.fit import Fit
 
-app = typer.Typer(help="Recorded availability: import it, look at it, fit a model to it.", no_args_is_help=True)
+trace_app = typer.Typer(help="Recorded availability: import it, look at it, fit a model to it.", no_args_is_help=True)
 
-TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace: CSV or Parquet.")]
-Base = Annotated[
+_TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace: CSV or Parquet.")]
+_Base = Annotated[
     str | None, typer.Option(metavar="INSTANT", help="The instant of second 0, such as 2020-01-31T00:00:00Z.")
 ]
-NeededBase = Annotated[str, typer.Option("--base", metavar="INSTANT", help="The instant of second 0.")]
-Zone = Annotated[
+_NeededBase = Annotated[str, typer.Option("--base", metavar="INSTANT", help="The instant of second 0.")]
+_Zone = Annotated[
     str | None, typer.Option(metavar="ZONE", help="Where it was recorded; by default the offset of the base.")
 ]
-Repeat = Annotated[str, typer.Option(help="week, day or none: which lap the trace is laid on.")]
-Require = Annotated[
+_Repeat = Annotated[str, typer.Option(help="week, day or none: which lap the trace is laid on.")]
+_Require = Annotated[
     list[str] | None, typer.Option(metavar="CONDITION", help="A condition that must hold; by default all of the file.")
 ]
-Since = Annotated[
+_Since = Annotated[
     str | None, typer.Option("--since", metavar="DURATION", help="Use the part from here on, from the base: 2d.")
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="DURATION", help="Use the part up to here.")]
-PolicyOption = Annotated[str, typer.Option("--policy", help="What to do about faults: repair, strict or lenient.")]
+_Until = Annotated[str | None, typer.Option("--until", metavar="DURATION", help="Use the part up to here.")]
+_PolicyName = Annotated[str, typer.Option("--policy", help="What to do about faults: repair, strict or lenient.")]
 
 
-@app.command("import")
-def import_(
+@trace_app.command("import")
+def import_command(
     sources: Annotated[
         list[Path], typer.Argument(metavar="IN...", help="CSV, Parquet, JSON or text files, or a folder of text files.")
     ],
@@ -51,29 +50,28 @@ def import_(
             help="The trace to write: *.parquet or *.csv. Only a table that needs no import goes without.",
         ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="auto, table, json, tsv or pickle.")] = "auto",
-    base: Base = None,
+    form: Annotated[str, typer.Option("--format", help="auto, table, json or tsv.")] = "auto",
+    base: _Base = None,
     columns: Annotated[
         str | None,
         typer.Option(metavar="device=NAME,...", help="Which columns of a table are device, start, end and condition."),
     ] = None,
-    since: Since = None,
-    until: Until = None,
+    since: _Since = None,
+    until: _Until = None,
     join_gaps: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Close gaps that are shorter than this, such as 1s.")
     ] = None,
     min_length: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Then drop intervals shorter than this, such as 60s.")
     ] = None,
-    policy: PolicyOption = "repair",
-    as_json: Json = False,
+    policy: _PolicyName = "repair",
+    as_json: AsJson = False,
 ) -> None:
     """Convert tables, JSON with each device's intervals, or lines of timestamp<TAB>event, to a trace for scenarios."""
-    from fedsim.availability.trace.faults import Policy
-    from fedsim.scenario.units import format_instant
-    from fedsim.traces.cleaning import Cleaning
+    from fedsim.availability.trace.rows import Policy
+    from fedsim.scenario.units import format_instant, parse_instant
+    from fedsim.traces.cleaning import Cleaning, write_trace
     from fedsim.traces.imports import Form, import_trace
-    from fedsim.traces.writing import write_trace
 
     chosen: Form = _one_of(form, Form, "--format")
     rule: Policy = _one_of(policy, Policy, "--policy")
@@ -84,7 +82,7 @@ def import_(
     if out is not None and out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
         raise typer.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
     with _mistakes():
-        instant = None if base is None else _instant(base)
+        instant = None if base is None else parse_option(parse_instant, base, "--base")
         imported = import_trace(sources, chosen, instant, rule, columns=named, cleaning=cleaning)
     as_it_is = imported.plain and cleaning == Cleaning()
     if out is None:
@@ -112,20 +110,21 @@ def import_(
     say(str(out))
 
 
-@app.command()
-def show(
-    file: TraceFile,
-    base: NeededBase,
-    time_zone: Zone = None,
-    repeat: Repeat = "week",
-    require: Require = None,
-    since: Since = None,
-    until: Until = None,
-    policy: PolicyOption = "repair",
-    as_json: Json = False,
+@trace_app.command("show")
+def show_command(
+    file: _TraceFile,
+    base: _NeededBase,
+    time_zone: _Zone = None,
+    repeat: _Repeat = "week",
+    require: _Require = None,
+    since: _Since = None,
+    until: _Until = None,
+    policy: _PolicyName = "repair",
+    as_json: AsJson = False,
 ) -> None:
     """Say what a trace holds, what is wrong with it, and which share of its devices is available in each hour."""
-    from fedsim.availability.trace.pattern import DAY_S, stray_words
+    from fedsim.availability.trace.pattern import stray_words
+    from fedsim.common.instants import DAY_S
     from fedsim.traces.fit import hourly_shares
 
     trace, once, pattern = _laid_out(file, base, time_zone, repeat, require, policy, _part(since, until))
@@ -158,20 +157,20 @@ def show(
         say(f"  {hour:02}:00 {shown}".rstrip())
 
 
-@app.command()
-def fit(
-    file: TraceFile,
-    base: NeededBase,
+@trace_app.command("fit")
+def fit_command(
+    file: _TraceFile,
+    base: _NeededBase,
     kind: Annotated[str, typer.Option(help="habits, renewal or both.")] = "both",
-    time_zone: Zone = None,
-    require: Require = None,
-    since: Since = None,
-    until: Until = None,
+    time_zone: _Zone = None,
+    require: _Require = None,
+    since: _Since = None,
+    until: _Until = None,
     intervals: Annotated[
         bool, typer.Option("--intervals", help="State 95 % intervals of a renewal model's parameters; takes a while.")
     ] = False,
-    policy: PolicyOption = "repair",
-    as_json: Json = False,
+    policy: _PolicyName = "repair",
+    as_json: AsJson = False,
 ) -> None:
     """Fit a renewal or habits model to a trace: print what to write in a scenario, and how well it fits."""
     from dataclasses import asdict
@@ -199,62 +198,34 @@ def fit(
         say_json({"fits": [asdict(found) | {"by_hour": _numbers(found.by_hour)} for found in fits]})
         return
     for found in fits:
-        hours = found.hours
-        say(f"# {found.availability['kind']}: {hours.share:.1%} of the time available, the trace {hours.of_trace:.1%};")
-        say(f"# the shares of the 24 hours differ by {hours.mean:.1%} on average, {hours.largest:.1%} at most")
-        if (judged := found.out_of_sample) is not None:
-            say(
-                f"# fitted to half of the devices and judged by the others: {judged.mean:.1%} on average, "
-                f"{judged.largest:.1%} at most; by hour, in percent, model less trace:"
-            )
-            shown = (f"{100 * apart:+.0f}" if math.isfinite(apart) else "?" for apart in found.by_hour)
-            say(f"# {' '.join(shown)}")
-        for condition, own in found.conditions.items():
-            say(f"# {condition} alone: {own.share:.1%} and {own.of_trace:.1%}; {own.mean:.1%}, {own.largest:.1%}")
-        for name, laws in found.laws.items():
-            tried = ", ".join(f"{law.source['kind']} {law.log_likelihood:.3f} (KS {law.ks:.3f})" for law in laws)
-            say(f"# {name}, log-likelihood per length held out (less one per parameter): {tried}")
-        _say_intervals(found)
-        for note in found.notes:
-            say(f"# {note}")
-        say(as_yaml({"availability": found.availability}))
+        for line in _fit_lines(found):
+            say(line)
 
 
-@app.command()
-def speeds(
-    file: Annotated[Path, typer.Argument(metavar="IN", help="FedScale's device capacities, a pickle.")],
-    out: Annotated[Path, typer.Option(metavar="OUT", help="The table to write: *.csv.")],
-    samples: Annotated[float, typer.Option(min=1, help="Samples that a session trains on, over all its steps.")] = 400,
-    megabytes: Annotated[float, typer.Option(min=0.001, help="Size of the model, down and up.")] = 5.0,
-) -> None:
-    """Convert FedScale's device capacities to speeds of sessions: a table with a row for each device."""
-    import polars as pl
-
-    from fedsim.common.files import write_text
-    from fedsim.scenario.units import format_duration
-    from fedsim.traces.capacities import read_capacities
-    from fedsim.traces.imports import read_bytes
-
-    if out.suffix != ".csv":
-        raise typer.BadParameter(f"must be *.csv, not {out.name!r}", param_hint="--out")
-    with _mistakes():
-        found = read_capacities(str(file), read_bytes(file), samples, megabytes)
-    table = pl.DataFrame({"device": found.names, "speed": found.speed, "seconds": found.seconds})
-    write_text(out, table.write_csv())
-    if found.left_out:
-        devices = "device" if found.left_out == 1 else "devices"
-        complain(f"{file}: left out {found.left_out:,} {devices} with a capacity that is not above 0")
-    shown = format_duration(float(f"{found.median_s:.4g}"))
-    complain(f"Use it, for {len(found.names):,} devices:")
-    speed = f"speed: {{kind: column, file: {out.name}, column: speed}}"
-    say(f"session: {{download: 0s, train: {shown}, upload: 0s, {speed}}}")
-
-
-def _say_intervals(found: "Fit") -> None:
-    for name, stated in found.intervals.items():
+def _fit_lines(fit: "Fit") -> Iterator[str]:
+    """Yield how well a model fits, as comments, and what to write in a scenario."""
+    hours = fit.hours
+    yield f"# {fit.availability['kind']}: {hours.share:.1%} of the time available, the trace {hours.of_trace:.1%};"
+    yield f"# the shares of the 24 hours differ by {hours.mean:.1%} on average, {hours.largest:.1%} at most"
+    if (judged := fit.out_of_sample) is not None:
+        yield (
+            f"# fitted to half of the devices and judged by the others: {judged.mean:.1%} on average, "
+            f"{judged.largest:.1%} at most; by hour, in percent, model less trace:"
+        )
+        shown = (f"{100 * apart:+.0f}" if math.isfinite(apart) else "?" for apart in fit.by_hour)
+        yield f"# {' '.join(shown)}"
+    for condition, own in fit.conditions.items():
+        yield f"# {condition} alone: {own.share:.1%} and {own.of_trace:.1%}; {own.mean:.1%}, {own.largest:.1%}"
+    for name, laws in fit.laws.items():
+        tried = ", ".join(f"{law.source['kind']} {law.log_likelihood:.3f} (KS {law.ks:.3f})" for law in laws)
+        yield f"# {name}, log-likelihood per length held out (less one per parameter): {tried}"
+    for name, stated in fit.intervals.items():
         for parameter, (low, high) in stated.items():
             unit = "s" if parameter in {"mean", "median"} else ""
-            say(f"# {name}.{parameter}: {low:.4g}{unit} to {high:.4g}{unit} in 95 %")
+            yield f"# {name}.{parameter}: {low:.4g}{unit} to {high:.4g}{unit} in 95 %"
+    for note in fit.notes:
+        yield f"# {note}"
+    yield as_yaml({"availability": fit.availability})
 
 
 def _laid_out(
@@ -265,23 +236,20 @@ def _laid_out(
     require: list[str] | None,
     policy: str,
     part: tuple[float | None, float | None],
-) -> "tuple[Trace, Pattern, Pattern]":
-    """Read a trace; return it, laid out once with all its devices, and laid out on its lap."""
+) -> "tuple[CleanTrace, Pattern, Pattern]":
+    """Read a trace; return it, its pattern without repetition, and its pattern on its lap."""
     from zoneinfo import ZoneInfo
 
     from fedsim.availability.trace import CONDITIONS, build_pattern, clean, read_rows
-    from fedsim.availability.trace.faults import Policy
     from fedsim.availability.trace.pattern import Repeat
-    from fedsim.scenario.civil import check_time_zone
+    from fedsim.availability.trace.rows import Policy
+    from fedsim.scenario.units import check_time_zone, parse_instant
 
     lap: Repeat = _one_of(repeat, Repeat, "--repeat")
     rule: Policy = _one_of(policy, Policy, "--policy")
     needed = [_one_of(name, CONDITIONS, "--require") for name in require or []]
-    try:
-        zone = ZoneInfo(check_time_zone(time_zone)) if time_zone is not None else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--time-zone") from None
-    instant = _instant(base)
+    zone = ZoneInfo(parse_option(check_time_zone, time_zone, "--time-zone")) if time_zone is not None else None
+    instant = parse_option(parse_instant, base, "--base")
     laps: list[Repeat] = ["none", lap]
     with _mistakes():
         trace = clean(read_rows(file), rule, keep_empty=True)
@@ -294,7 +262,7 @@ def _laid_out(
 
 @contextmanager
 def _mistakes() -> Iterator[None]:
-    """Show what is wrong with a trace as a mistake with its place."""
+    """Turn a `TraceError` into a mistake with its place."""
     from fedsim.availability.trace import TraceError
 
     try:
@@ -304,26 +272,18 @@ def _mistakes() -> Iterator[None]:
 
 
 def _one_of(word: str, choices: Any, option: str) -> Any:
-    from fedsim.scenario.model import did_you_mean
+    from fedsim.common.hints import did_you_mean
 
     known = choices if isinstance(choices, tuple) else get_args(choices)
     if word not in known:
-        message = f"must be one of {', '.join(known)}, not {word!r}{did_you_mean(word, known)}"
+        hint = did_you_mean(word, known, or_known=True)
+        message = f"must be one of {', '.join(known)}, not {word!r}{hint}"
         raise typer.BadParameter(message, param_hint=option)
     return word
 
 
-def _instant(text: str) -> datetime:
-    from fedsim.scenario.units import parse_instant
-
-    try:
-        return parse_instant(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--base") from None
-
-
 def _numbers(values: list[float]) -> list[float | None]:
-    """Write what is not known as null."""
+    """Replace values that are not finite by None."""
     return [value if math.isfinite(value) else None for value in values]
 
 
@@ -337,10 +297,7 @@ def _part(since: str | None, until: str | None) -> tuple[float | None, float | N
 def _duration(text: str | None, option: str) -> float | None:
     from fedsim.scenario.units import parse_duration
 
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+    return None if text is None else parse_option(parse_duration, text, option)
 
 
 def _columns(text: str | None) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""What people pass to functions, looked at first: a wrong type or range is told in words, with what was wanted."""
+"""Arguments of public functions, checked: messages about a wrong type or range say what was wanted."""
 
 import os
 from operator import index
@@ -12,16 +12,10 @@ IN_A_FILE = {"in_a_file": True}
 
 
 def path_of(name: str, value: object, wanted: str) -> Path:
-    """Return an argument as a path.
-
-    Raises
-    ------
-    TypeError
-        If it is neither text nor a path; the message says what was `wanted`.
-    """
+    """Return an argument as a path; a `TypeError` says what was `wanted` if it is neither text nor a path."""
     if isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)):
         return Path(value)
-    raise TypeError(f"{name} must be {wanted}, not {shown(value)}")
+    raise TypeError(f"{name} must be {wanted}, not {short_repr(value)}")
 
 
 def whole(name: str, value: object, least: int = 0) -> int:
@@ -35,13 +29,13 @@ def whole(name: str, value: object, least: int = 0) -> int:
         If it is below the least.
     """
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{name} must be a whole number of at least {least}, not {shown(value)}")
+        raise TypeError(f"{name} must be a whole number of at least {least}, not {short_repr(value)}")
     if index(value) < least:
         raise ScenarioError([Mistake(name, (), f"must be a whole number of at least {least}, not {value!r}")])
     return index(value)
 
 
-def shown(value: object) -> str:
-    """Write a value as far as there is room for it."""
+def short_repr(value: object) -> str:
+    """Return the `repr` of a value, at most 60 characters of it."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

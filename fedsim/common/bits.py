@@ -39,7 +39,7 @@ def put(bits: Bits, number: int) -> None:
 
 
 @compiled
-def remove(bits: Bits, number: int) -> None:
+def discard(bits: Bits, number: int) -> None:
     """Take a number out of a set."""
     bits[number >> 6] &= ~(_1 << (np.uint64(number) & _63))
 

@@ -34,21 +34,11 @@ class FedsimError(Exception):
 
 @dataclass(frozen=True, order=True)
 class Mistake:
-    """One thing that is wrong in a scenario: where, and what would be right.
+    """One thing that is wrong in a scenario."""
 
-    Parameters
-    ----------
-    place
-        ``FILE:LINE:COLUMN``, or what stands for it (``--set server.cohort``); empty while it is not known.
-    path
-        Keys and list indices from the root of the scenario; empty for the file as a whole.
-    message
-        What is wrong, with the offending value and the remedy.
-    """
-
-    place: str
-    path: KeyPath
-    message: str
+    place: str  # ``FILE:LINE:COLUMN``, or what stands for it (``--set server.cohort``); empty while it is not known
+    path: KeyPath  # from the root of the scenario; empty for the file as a whole
+    message: str  # what is wrong, with the value and the remedy
 
     def __str__(self) -> str:
         parts = [

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written under a temporary name in the same folder, then renamed."""
+"""Files that are whole or absent, written under a temporary name and then renamed; folders with one writer."""
 
 import hashlib
 import os
@@ -48,14 +48,8 @@ def hash_of(path: Path) -> str | None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file at once.
-
-    Raises
-    ------
-    RunError
-        If it cannot be written.
-    """
-    with _whole(path) as partial:
+    """Write a file at once; a `RunError` says why it cannot be written."""
+    with _temporary_file(path) as partial:
         partial.write_bytes(content)
 
 
@@ -66,18 +60,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False) -> None:
     """Write a table as Parquet at once; one that is only passing is compressed with less effort."""
-    with _whole(path) as partial:
+    with _temporary_file(path) as partial:
         table.write_parquet(partial, compression="lz4" if passing else "zstd", row_group_size=ROWS)
 
 
 def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataFrame:
-    """Read a Parquet file.
-
-    Raises
-    ------
-    RunError
-        If it is missing or cannot be read; the message names it, and says what to do or think of.
-    """
+    """Read a Parquet file; a `RunError` with the `remedy` says why it cannot be read."""
     try:
         return pl.read_parquet(path, glob=False)
     except FileNotFoundError:
@@ -89,24 +77,18 @@ def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataF
 
 def join_tables(path: Path, parts: Sequence[Path]) -> None:
     """Write a table that lies in several files, in their order, as one: the same bytes as if it had been in memory."""
-    with _whole(path) as partial:
+    with _temporary_file(path) as partial:
         pl.scan_parquet(list(parts), glob=False).sink_parquet(partial, compression="zstd", row_group_size=ROWS)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays as one uncompressed ``.npz`` file at once."""
-    with _whole(path) as partial, partial.open("wb") as file:
+    with _temporary_file(path) as partial, partial.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it; what is not there is fine.
-
-    Raises
-    ------
-    RunError
-        If it cannot be removed.
-    """
+    """Remove a file, or a folder with all that is in it, if it is there; a `RunError` says why it cannot be removed."""
     try:
         if path.is_dir():
             shutil.rmtree(path)
@@ -117,7 +99,38 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
+def sole_writer(folder: Path, what: str) -> Iterator[None]:
+    """Refuse a second writer of a directory while the block runs; the directory is made if it is not there.
+
+    The lock is one of the open directory itself, so that it leaves nothing behind, whatever becomes of the process.
+    A `RunError` says if another process writes there (another `what`, such as ``run``), or the directory is unusable.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        import fcntl
+    except OSError as error:
+        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
+    except ImportError:  # there is no such lock on Windows
+        yield
+        return
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RunError(f"{folder} cannot be read: {error.strerror or error}") from None
+    try:
+        with suppress(OSError):  # some network file systems lock no directories: there it is as without a lock
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                remedy = "wait for it, or choose another folder with --out"
+                raise RunError(f"another {what} is writing to {folder}; {remedy}") from None
+        yield
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def _temporary_file(path: Path) -> Iterator[Path]:
     """Give the block a temporary name to write to; the file gets its own name when it is safely on the disk."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

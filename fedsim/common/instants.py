@@ -11,6 +11,8 @@ from fedsim.common.arrays import Floats, Ints
 FOREVER: Final = 1 << 60
 """The instant that never comes, and a length without end; what is longer than 36 million years counts as such."""
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+HOUR_S, DAY_S = 3_600.0, 86_400.0
+_UNITS = ((DAY_S, "d"), (HOUR_S, "h"), (60.0, "min"), (1.0, "s"))
 _PER_SECOND = 1000.0
 
 
@@ -37,3 +39,14 @@ def each_to_seconds(ms: ArrayLike) -> Floats:
     seconds = whole / _PER_SECOND
     ever = np.abs(whole) >= FOREVER
     return np.where(ever, np.copysign(np.inf, whole), seconds) if ever.any() else seconds
+
+
+def readable_time(seconds: float) -> str:
+    """Write a length of time for a person, to three digits in the unit that suits it: ``90 min``, ``3.17 d``."""
+    size, unit = time_unit(seconds)
+    return f"{float(f'{seconds / size:.3g}'):,g} {unit}"
+
+
+def time_unit(seconds: float, least: float = 2.0) -> tuple[float, str]:
+    """Return the largest unit of which a time has at least so many, or seconds: its length in seconds, and its name."""
+    return next(((size, unit) for size, unit in _UNITS if abs(seconds) >= least * size), _UNITS[-1])

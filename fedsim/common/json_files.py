@@ -16,13 +16,7 @@ def as_json(data: Any) -> str:
 
 
 def checksum(data: Mapping[str, Any], *left_out: str) -> str:
-    """Return the SHA-256 of a JSON object as `as_json` writes it, without some of its keys.
-
-    Raises
-    ------
-    ValueError
-        If JSON cannot say it: NaN, or infinite.
-    """
+    """Return the SHA-256 of a JSON object as `as_json` writes it, without some of its keys."""
     counted = {key: value for key, value in data.items() if key not in left_out}
     return hashlib.sha256(as_json(counted).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -33,19 +27,12 @@ def finite(figures: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def read_object(path: Path, absent: str = "") -> dict[str, Any]:
-    """Read a JSON object.
-
-    Parameters
-    ----------
-    path
-        The file.
-    absent
-        What to say where there is none.
+    """Read a JSON object from a file.
 
     Raises
     ------
     RunError
-        If it is missing, cannot be read, or holds something else; the message names the file.
+        If it is missing, for which `absent` may give the message, cannot be read, or holds something else.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -59,13 +46,7 @@ def read_object(path: Path, absent: str = "") -> dict[str, Any]:
 
 
 def read_figures(path: Path) -> dict[str, float]:
-    """Read figures by name, NaN for what is null.
-
-    Raises
-    ------
-    RunError
-        As from `read_object`, and where one is not a number.
-    """
+    """Read figures by name, NaN for what is null; errors as from `read_object`, also where one is not a number."""
     figures = read_object(path)
     for name, value in figures.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):

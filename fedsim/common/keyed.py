@@ -152,15 +152,7 @@ class Stream:
 
 
 def stream(seed: int, replicate: int, purpose: Purpose) -> Stream:
-    """Return the stream of draws for one purpose of one replicate of one seed.
-
-    Parameters
-    ----------
-    seed, replicate
-        Non-negative integers below 2**64.
-    purpose
-        What the draws are for; streams of different purposes are independent.
-    """
+    """Return the stream of draws for one purpose of one replicate of one seed, both from 0 to 2**64 - 1."""
     key = _words([GOLDEN])
     for word in (seed, replicate, int(purpose)):
         key = _mix((key ^ np.uint64(word & _WORD)) + GOLDEN)

@@ -1,4 +1,4 @@
-"""Markdown in which every text is shown as it is, whoever wrote it."""
+"""Markdown in which every text is shown as it is."""
 
 import re
 from collections.abc import Iterable, Sequence

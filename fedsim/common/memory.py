@@ -1,4 +1,4 @@
-"""How much memory is free, and how that is said."""
+"""How much memory is free, and what does not fit into it: a few bytes of a packed file can stand for any number."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,11 @@ SHARE: Final = 0.8
 """Of the memory that is free, so much may be taken."""
 
 _CGROUP = Path("/sys/fs/cgroup")
+_BEGINNINGS = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    **{bytes([0x78, level]): "zlib" for level in (0x01, 0x5E, 0x9C, 0xDA)},
+}
 
 
 def free_bytes() -> int | None:
@@ -25,10 +30,10 @@ def limit_this_process(share: float) -> None:
     try:
         import resource
 
-        free, pages = free_bytes(), int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        free, taken = free_bytes(), _taken_bytes()
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         if free is not None and soft == resource.RLIM_INFINITY:
-            resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + int(share * free), hard))
+            resource.setrlimit(resource.RLIMIT_AS, (taken + int(share * free), hard))
     except (ImportError, OSError, ValueError):
         pass
 
@@ -58,14 +63,18 @@ def _of_process() -> int | None:
     try:
         import resource
 
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limit, taken = resource.getrlimit(resource.RLIMIT_AS)[0], _taken_bytes()
     except (ImportError, OSError, ValueError):
         return None
-    return None if limit == resource.RLIM_INFINITY else max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - taken)
 
 
-def readable(size: float) -> str:
+def _taken_bytes() -> int:
+    """Return the size of this process's address space."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def readable_bytes(size: float) -> str:
     """Return a number of bytes as a person reads it: 14.9 GiB."""
     value, unit = float(size), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
@@ -73,3 +82,25 @@ def readable(size: float) -> str:
             break
         value, unit = value / 1024, larger
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def too_much(size: float) -> str:
+    """Return why so many bytes do not fit into the memory; nothing, where they do or the memory is not known."""
+    free = free_bytes()
+    if free is None or size <= SHARE * free:
+        return ""
+    budget = f"the budget is {readable_bytes(SHARE * free)} ({SHARE:.0%} of what is free)"
+    return f"would take {readable_bytes(size)} of memory, and {budget}"
+
+
+def packed_as(path: Path) -> str | None:
+    """Return what a file is compressed with, by its first bytes; None if it is not.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    with path.open("rb") as file:
+        beginning = file.read(8)
+    return next((name for magic, name in _BEGINNINGS.items() if beginning.startswith(magic)), None)

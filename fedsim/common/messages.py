@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fedsim.common.printable import printable, printable_lines
@@ -22,13 +22,28 @@ def say_json(data: Any) -> None:
     sys.stdout.write(_HIDDEN_IN_JSON.sub(_json_escape, as_json(data)))
 
 
+def text_table(sides: str, rows: Iterable[Sequence[object]]) -> str:
+    """Return a table whose columns are as wide as their widest cell.
+
+    `sides` has a character for each column: ``<`` sets its cells to the left, ``>`` to the right, ``^`` to the middle.
+    """
+    cells = [list(map(str, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    columns = list(zip(sides, widths, strict=True))
+    lines = (
+        "  ".join(f"{cell:{side}{width}}" for cell, (side, width) in zip(row, columns, strict=True)).rstrip()
+        for row in cells
+    )
+    return "\n".join(lines)
+
+
 def complain(text: str) -> None:
     """Tell a person something."""
     sys.stderr.write(printable_lines(text) + "\n")
 
 
 def keep_quiet(_text: str) -> None:
-    """Tell nobody: in the place of `complain` where a person wants to hear of errors alone."""
+    """Print nothing: replaces `complain` where only errors are wanted."""
 
 
 def annotate(lines: Iterable[str]) -> None:

@@ -13,14 +13,9 @@ _CELL = "padding: 0.15rem 0.9rem 0.15rem 0; text-align: {}; vertical-align: top"
 def fragment(
     title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 0, notes: Iterable[str] = ()
 ) -> str:
-    """Return a title, a table and sentences beneath it.
+    """Return a title, a table and sentences beneath it, from plain text.
 
-    Parameters
-    ----------
-    title, header, rows, notes
-        Plain text; `header` may be empty.
-    words
-        How many columns from the left hold words, and so begin at the left; the others are numbers.
+    The first `words` columns hold words and begin at the left; the others hold numbers.
     """
     head = f"<thead><tr>{_cells('th', header, words)}</tr></thead>" if header else ""
     body = "".join(f"<tr>{_cells('td', row, words)}</tr>" for row in rows)

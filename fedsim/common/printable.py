@@ -17,19 +17,14 @@ _HIDDEN = re.compile(f"[{_NEVER_SHOWN}]")
 _HIDDEN_IN_LINES = re.compile(rf"(?!\n)[{_NEVER_SHOWN}]")
 _COMMAND = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 _OLD_COMMAND, _NO_COMMAND = re.compile(r"##(?=\[)"), r"#\\x23"
-LONGEST = 2_000
+_LONGEST = 2_000
 """Characters of one line that are shown."""
 
 
-def printable(text: str, longest: int | None = LONGEST) -> str:
+def printable(text: str, longest: int | None = _LONGEST) -> str:
     """Return text on one line, with escapes for what is not to be printed.
 
-    Parameters
-    ----------
-    text
-        Anything.
-    longest
-        Characters to keep; of a longer text the middle is left out. None keeps all.
+    The middle of a text with more characters than `longest` is left out; None keeps all.
     """
     if longest is not None and len(text) > longest:
         half = (longest - 5) // 2

@@ -75,6 +75,8 @@ class _Task:
 
 
 def _lines() -> Report:
+    from fedsim.common.instants import readable_time  # loads numpy, which help does without
+
     tasks: dict[str, _Task] = {}
 
     def report(what: str, share: float, beside: str = "", /) -> None:
@@ -85,18 +87,8 @@ def _lines() -> Report:
             left = ""
             if task.first < share < 1.0 and now - task.began >= _SOON:
                 left_s = (1.0 - share) * (now - task.began) / (share - task.first)
-                left = f"{readable(max(left_s, 1.0))} left"
+                left = f"{readable_time(max(left_s, 1.0))} left"
             parts = [f"{share:.0%}", beside, left]
             complain(f"{what}: {', '.join(part for part in parts if part)}")
 
     return report
-
-
-def readable(seconds: float) -> str:
-    """Write a time for a person: 12s, 1m30s, 5h07m, 3d04h."""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}d{hour:02}h"
-    return f"{hours}h{minute:02}m" if hours else f"{minutes}m{second:02}s" if minutes else f"{second}s"

@@ -1,15 +1,13 @@
-"""What people bring, by name: the one door for laws, models, metrics, charts, optimizers and the like.
+"""Registries: laws, models, metrics, charts, optimizers and the like by name.
 
 A ``kind`` is a registered name (``fedavg``), the name of an entry point that an installed package has in the group
 ``fedsim.plugins``, or a class of the user's own (``my_package.my_module:MyOptimizer``), which is imported. Its options
-are the arguments of its constructor; they are checked against the annotations there, in pydantic's strict mode:
-``Annotated[int, Field(ge=1)]`` refuses 0, "3" and 2.5, each with the value that was found. A class may look further by
-a static method ``check_options``, which takes the options and returns pairs (path, message).
+are the arguments of its constructor, which are checked against the annotations there in pydantic's strict mode. A class
+may check more by a static method ``check_options``, which takes the options and returns pairs (path, message).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
@@ -17,6 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
 
 from fedsim.common.arguments import IN_A_FILE
 from fedsim.common.errors import FedsimError, KeyPath, PluginError, dotted
+from fedsim.common.hints import did_you_mean
 
 Findings: TypeAlias = list[tuple[KeyPath, str]]
 """Mistakes in a choice: pairs (path, message), the path relative to the choice's mapping: ``("kind",)``."""
@@ -26,15 +25,7 @@ GROUP = "fedsim.plugins"
 
 
 class OptionError(FedsimError):
-    """An option that turns out to be wrong when it is used, as a file that cannot be read; a constructor may raise it.
-
-    Parameters
-    ----------
-    option
-        Its name.
-    message
-        What is wrong with it.
-    """
+    """An option, by its name, that turns out to be wrong when it is used; a constructor may raise it."""
 
     def __init__(self, option: str, message: str) -> None:
         self.option = option
@@ -43,27 +34,17 @@ class OptionError(FedsimError):
 
 _REGISTERED: set[str] = set()  # names that this process registered, whatever for
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _C = TypeVar("_C", bound=type)
 
 
-class Registry(Mapping[str, type[T]], Generic[T]):
+class Registry(Mapping[str, type[_T]], Generic[_T]):
     """All implementations of one role, by name; a mapping from the names that are known without ``module:Class``.
 
-    Parameters
-    ----------
-    noun
-        What it is, with its article: ``an optimizer``.
-    protocol
-        What an implementation must have: methods, and properties for attributes.
-    builtin
-        ``module:Class`` by name; imported when they are first used.
-    given, offered
-        Names of the arguments that the scenario gives to every constructor, and to those that have such an argument.
-    beside
-        Keys that the scenario has for every implementation, beside the options.
-    error
-        Raised where something is wrong.
+    `noun` says what it is, with its article: ``an optimizer``. An implementation must have the methods of `protocol`,
+    and its properties as attributes. `builtin` holds ``module:Class`` by name; each is imported when it is first used.
+    The scenario gives the arguments `given` to every constructor, those `offered` to the constructors that have them;
+    `beside` are the keys that it has for every implementation, in addition to the options. `error` is what is raised.
     """
 
     def __init__(
@@ -79,7 +60,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     ) -> None:
         self.article, _, self.noun = noun.partition(" ")
         self.protocol, self.error = protocol, error
-        self._builtin, self._registered = dict(builtin), dict[str, type[T]]()
+        self._builtin, self._registered = dict(builtin), dict[str, type[_T]]()
         self._given, self._offered, self._beside = frozenset(given), frozenset(offered), tuple(beside)
 
     def __iter__(self) -> Iterator[str]:
@@ -91,25 +72,34 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._builtin or name in self._registered or name in _entry_points()
 
-    def __getitem__(self, name: str) -> type[T]:
+    def __getitem__(self, name: str) -> type[_T]:
         if name in self._builtin:
             module, _, cls = self._builtin[name].partition(":")
-            found: type[T] = getattr(import_module(module), cls)
+            found: type[_T] = getattr(import_module(module), cls)
             return found
         if name in self._registered:
             return self._registered[name]
         return self._loaded(name)
 
+    @property
+    def built_in(self) -> tuple[str, ...]:
+        """The names of those that come with fedsim, in their order."""
+        return tuple(self._builtin)
+
+    def options_of(self, cls: type) -> dict[str, Parameter]:
+        """Return the arguments of a class's constructor that a scenario gives as options."""
+        named = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
+        provided = self._given | self._offered
+        found = self._parameters(cls).items()
+        return {name: each for name, each in found if each.kind in named and name not in provided}
+
     def register(self, name: str) -> Callable[[_C], _C]:
         """Return a decorator that makes a class known by a name in this process.
 
-        Raises
-        ------
-        ValueError
-            Where a class is decorated whose name is taken, or holds a colon.
+        It raises a `ValueError` if the name is taken, or holds a colon.
         """
 
-        def known_as(cls: _C) -> _C:
+        def decorator(cls: _C) -> _C:
             if ":" in name or name in self._builtin:
                 raise ValueError(f"{name!r} cannot be the name of {self.article} {self.noun} of your own")
             self._complete(cls, name)
@@ -117,16 +107,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             _REGISTERED.add(name)
             return cls
 
-        return known_as
+        return decorator
 
-    def find(self, kind: object) -> type[T]:
-        """Return the class that `kind` names.
-
-        Raises
-        ------
-        FedsimError
-            Of this registry's kind, for every way in which it names none.
-        """
+    def find(self, kind: object) -> type[_T]:
+        """Return the class that `kind` names; raise this registry's error if it names none."""
         if not isinstance(kind, str):
             raise self.error(f"must be the name of {self.article} {self.noun}, got {kind!r}")
         if ":" in kind:
@@ -134,7 +118,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         if kind in self:
             return self[kind]
         raise self.error(
-            f"unknown {self.noun} {kind!r}{_did_you_mean(kind, self)}; "
+            f"unknown {self.noun} {kind!r}{did_you_mean(kind, self)}; "
             f"{_listing('known are', self)}, and your own as my_package.my_module:MyClass"
         )
 
@@ -142,29 +126,22 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         """Return every mistake in a choice, without building it."""
         return self._inspect(kind, options)[2]
 
-    def build(self, kind: str, options: Mapping[str, object], **given: object) -> T:
-        """Return what a choice means.
-
-        Parameters
-        ----------
-        kind, options
-            The name, and what the scenario says beside it.
-        given
-            What the scenario gives.
+    def build(self, kind: str, options: Mapping[str, object], **given: object) -> _T:
+        """Make what a choice names, from its options and what the scenario gives.
 
         Raises
         ------
         FedsimError
-            Of this registry's kind, when `check` finds a mistake or the constructor fails.
+            This registry's error, when `check` finds a mistake or the constructor fails.
         OptionError
             When the constructor raises it.
         """
         where = f"{self.noun} {kind!r}"
         cls, values, findings = self._inspect(kind, options)
         if cls is None or findings:
-            raise self.error(told(where, findings))
+            raise self.error(findings_text(where, findings))
         accepted = self._parameters(cls)
-        with self.blame(where):
+        with self.reraise_as_plugin_error(where):
             built = cls(**values, **{name: x for name, x in given.items() if name in self._given or name in accepted})
             # Touching them inside the block: a property may fail as well as be missing.
             for name, member in vars(self.protocol).items():
@@ -173,7 +150,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return built
 
     @contextmanager
-    def blame(self, where: str) -> Iterator[None]:
+    def reraise_as_plugin_error(self, where: str) -> Iterator[None]:
         """Turn any exception of the block into this registry's error, with a message that begins with `where`."""
         try:
             yield
@@ -186,7 +163,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
     def _inspect(
         self, kind: object, options: Mapping[str, object]
-    ) -> tuple[type[T] | None, dict[str, object], Findings]:
+    ) -> tuple[type[_T] | None, dict[str, object], Findings]:
         """Return the class, the options as their types want them, and what is wrong."""
         try:
             cls = self.find(kind)
@@ -195,20 +172,15 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             return None, {}, [(("kind",), str(error))]
         findings: Findings = []
         open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
-        named = {
-            name: parameter
-            for name, parameter in parameters.items()
-            if parameter.kind in {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
-        }
-        if missing := sorted(self._given - named.keys()) if not open_ended else []:
+        if missing := sorted(self._given - parameters.keys()) if not open_ended else []:
             wanted = " and ".join(f"{name}=" for name in missing)
             findings.append((("kind",), f"the constructor of {kind!r} must accept {wanted}"))
-        provided = self._given | self._offered
-        known = [name for name in named if name not in provided]
+        provided = self._given | (self._offered & parameters.keys())
+        known = self.options_of(cls)
         hints = _hints(cls)
         values: dict[str, object] = {}
         for name, value in options.items():
-            if name in provided & named.keys() or name in self._given:
+            if name in provided:
                 findings.append(((name,), f"{name!r} is not an option: the scenario gives it to every {self.noun}"))
             elif name in known:
                 values[name] = _checked(name, value, hints, findings)
@@ -218,19 +190,19 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 choice = _listing("known are", known) if known else f"{self.noun} {kind!r} has no options"
                 if self._beside:
                     choice += f"{'' if known else ' of its own'}; every {self.noun} has {', '.join(self._beside)}"
-                meant = _did_you_mean(name, [*known, *self._beside])
+                meant = did_you_mean(name, [*known, *self._beside])
                 findings.append(((name,), f"unknown option {name!r}{meant}; {choice}"))
         findings += [
             ((name,), f"missing; {self.noun} {kind!r} needs it")
             for name in known
-            if named[name].default is Parameter.empty and name not in options
+            if known[name].default is Parameter.empty and name not in options
         ]
         further: Callable[[Mapping[str, object]], Findings] | None = getattr(cls, "check_options", None)
         if further is not None and not findings:
             findings += further(values)
         return cls, values, findings
 
-    def _imported(self, kind: str) -> type[T]:
+    def _imported(self, kind: str) -> type[_T]:
         module_name, _, class_name = kind.partition(":")
         if not class_name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
             raise self.error(f"{kind!r} is not of the form my_package.my_module:MyClass")
@@ -243,16 +215,16 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         except Exception as error:
             raise self.error(f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
         if not hasattr(module, class_name):
-            raise self.error(f"module {module_name!r} has no {class_name!r}{_did_you_mean(class_name, vars(module))}")
+            raise self.error(f"module {module_name!r} has no {class_name!r}{did_you_mean(class_name, vars(module))}")
         return self._complete(getattr(module, class_name), kind)
 
-    def _loaded(self, name: str) -> type[T]:
+    def _loaded(self, name: str) -> type[_T]:
         entry = _entry_points()[name]
-        with self.blame(f"the plugin {name!r} ({entry.value}) cannot be loaded"):
+        with self.reraise_as_plugin_error(f"the plugin {name!r} ({entry.value}) cannot be loaded"):
             found = entry.load()
         return self._complete(found, name)
 
-    def _complete(self, cls: object, kind: str) -> type[T]:
+    def _complete(self, cls: object, kind: str) -> type[_T]:
         """Return the class, if it has all that this role needs."""
         if not isinstance(cls, type):
             raise self.error(f"{kind!r} must be a class, got {cls!r}")
@@ -271,12 +243,21 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             raise self.error(f"the constructor of {cls.__name__!r} cannot be inspected: {error}") from error
 
 
-def brought(kind: str) -> bool:
-    """Say whether a kind is somebody's own: ``module:Class``, or a name that a package or this process registered."""
+def registry_of(role: str) -> Registry[Any]:
+    """Return the registry of a role, such as ``optimizer``, by the table of the package: its room is imported here."""
+    from fedsim import _ROLES
+
+    module, _, name = _ROLES[role].partition(":")
+    registry: Registry[Any] = getattr(import_module(module), name)
+    return registry
+
+
+def is_own(kind: str) -> bool:
+    """Say whether a kind is a user's own: ``module:Class``, or a name that a package or this process registered."""
     return ":" in kind or kind in _REGISTERED or kind in _entry_points()
 
 
-def told(where: str, findings: Findings) -> str:
+def findings_text(where: str, findings: Findings) -> str:
     """Write findings as lines that begin with `where`."""
     return "\n".join(f"{where}: {dotted(path)}: {message}" for path, message in findings)
 
@@ -289,7 +270,7 @@ def _entry_points() -> Mapping[str, Any]:
 
 
 def _hints(cls: type) -> dict[str, Any]:
-    """Return the annotations of the constructor; none, if one of them cannot be resolved."""
+    """Return the annotations of the constructor, or none if one of them cannot be resolved."""
     try:
         return get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
     except (NameError, TypeError):
@@ -299,8 +280,7 @@ def _hints(cls: type) -> dict[str, Any]:
 def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findings) -> object:
     """Return the option as its type wants it; add what is wrong with it to `findings`.
 
-    An option without an annotation, or with one that pydantic has no validator for, is not checked: what is wrong with
-    it then shows when the object is built.
+    An option without an annotation, or with one that pydantic cannot check, is returned as it is.
     """
     from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
@@ -313,18 +293,18 @@ def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findi
         return adapter.validate_python(value, strict=True, context=IN_A_FILE)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            path = (name, *_within(value, detail["loc"]))
-            if detail["type"] in {"extra_forbidden", "missing"}:
-                key = str(detail["loc"][-1])
-                unknown = detail["type"] == "extra_forbidden"
-                findings.append(((name, key), "unknown option") if unknown else ((name,), f"needs {key!r}"))
-                continue
-            message = detail["msg"].replace("Input should be", "must be", 1)
-            findings.append((path, f"{message}, got {detail['input']!r}"))
+            key = str(detail["loc"][-1]) if detail["loc"] else ""
+            if detail["type"] == "extra_forbidden":
+                findings.append(((name, key), "unknown option"))
+            elif detail["type"] == "missing":
+                findings.append(((name,), f"needs {key!r}"))
+            else:
+                message = detail["msg"].replace("Input should be", "must be", 1)
+                findings.append(((name, *_path_in(value, detail["loc"])), f"{message}, got {detail['input']!r}"))
         return value
 
 
-def _within(value: object, steps: Iterable[str | int]) -> KeyPath:
+def _path_in(value: object, steps: Iterable[str | int]) -> KeyPath:
     """Return the steps that lead into the value; pydantic adds others, which name the member of a union."""
     path: KeyPath = ()
     inner: Any = value
@@ -335,11 +315,6 @@ def _within(value: object, steps: Iterable[str | int]) -> KeyPath:
             continue
         path += (step,)
     return path
-
-
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _listing(intro: str, names: Iterable[str]) -> str:

@@ -15,12 +15,7 @@ def slices(table: pl.DataFrame | pl.LazyFrame, *columns: str) -> Iterator[pl.Dat
     Where the slices begin does not depend on where the table is kept, so that sums over them are the same to the last
     bit. While one slice of a file is worked on the next one is read, so two are held at once.
 
-    Parameters
-    ----------
-    table
-        In memory, or a scan of a file.
-    columns
-        Their names; all by default.
+    All columns are read by default.
     """
     table = table.select(columns) if columns else table
     if isinstance(table, pl.DataFrame):

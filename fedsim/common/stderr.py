@@ -1,4 +1,4 @@
-"""A stderr that never keeps its writer waiting: when nobody reads what people are told, the work goes on."""
+"""A stderr that never blocks its writer: the work goes on when nobody reads the messages."""
 
 import atexit
 import io
@@ -17,12 +17,7 @@ class PatientPipe(io.FileIO):
 
     A pipe or a terminal that nobody reads is full after some kilobytes, and a plain write then waits for ever. Here a
     write only adds to what the thread has to do: up to 1 MiB waits, and what comes beyond that is left out. `drain`
-    waits for the thread as long as the reader takes something.
-
-    Parameters
-    ----------
-    descriptor
-        Of the pipe or terminal; it stays open.
+    waits for the thread as long as the reader takes something. The descriptor stays open.
     """
 
     def __init__(self, descriptor: int) -> None:

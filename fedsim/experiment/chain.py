@@ -15,21 +15,13 @@ from fedsim.experiment.budget import check_budget
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
-from fedsim.scenario.server import BufferedServer
 from fedsim.selection.laws import law_of
-from fedsim.theory.buffered_prediction import describe, flow_of
-from fedsim.theory.prediction import predicted
+from fedsim.theory.prediction import flow_of, flow_summary, predicted
 
 
 @dataclass(frozen=True, eq=False)
 class Answer(theory.Stationary):
-    """The long-run participation under one separation, and what was asked beside it.
-
-    Attributes
-    ----------
-    as_json
-        The whole answer as ``fedsim chain --json`` gives it, what was asked beside the stationary law included.
-    """
+    """The long-run participation under one separation; `as_json` is the whole answer of ``fedsim chain --json``."""
 
     as_json: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -111,14 +103,14 @@ def chain(
     population, server = build_population(scenario), scenario.server
     targets = {"target_l1": target_l1, "target_tv": target_tv, "target_ratio": target_ratio}
     given = any(value is not None for value in targets.values())
-    if isinstance(server, BufferedServer):
+    if not server.selects_once:
         if given or mixing or (precision, convergence) != (None, None):
             raise ChainError(
                 "targets, precision, convergence and mixing are about synchronous rounds, and this scenario's server "
                 "is buffered: of that, fedsim chain tells the long-run participation"
             )
         flows = [flow_of(scenario, server, population, each, method, law) for each in asked]
-        return Answers(_answer(flow.stationary, {"buffered": describe(flow, server, population)}) for flow in flows)
+        return Answers(_answer(flow.stationary, {"buffered": flow_summary(flow, server, population)}) for flow in flows)
     if given:
         law = law or law_of(server)
         results = [theory.smallest_separation(population.weight, server.wanted, law, **targets)]
@@ -134,17 +126,16 @@ def _answer(result: theory.Stationary, more: dict[str, Any]) -> Answer:
 def _more(
     seed: int, result: theory.Stationary, precision: float | None, convergence: int | None, mixing: bool
 ) -> dict[str, Any]:
-    """Return what is asked beside the stationary law, as JSON says it."""
+    """Return what is asked in addition to the stationary law, as it stands in JSON."""
     question = (result.weights, result.separation, result.cohort, result.law)
     more: dict[str, Any] = {}
     if precision is not None:
         fluctuation = theory.asymptotic_variance(*question, seed=seed)
         more["fluctuation"] = {
-            "method": fluctuation.method,
-            "variance": fluctuation.variance.tolist(),
+            **_plain(fluctuation, "method", "variance"),
             "precision": precision,
             "rounds_needed": [
-                int(each) if np.isfinite(each) else None  # there is a client of which no number of rounds is enough
+                int(each) if np.isfinite(each) else None  # there is a client for which no number of rounds is enough
                 for each in theory.rounds_needed(fluctuation, precision).tolist()
             ],
         }
@@ -152,18 +143,13 @@ def _more(
         found = theory.convergence(*question, rounds=convergence, seed=seed, limit=result)
         more["convergence"] = {
             "quantity": "TV distance between the law of the participants of round t, all ready at round 0, and pi",
-            "method": found.method,
-            "replicas": found.replicas,
-            "tv": found.tv.tolist(),
-            "noise_floor": None if found.noise_floor is None else found.noise_floor.tolist(),
+            **_plain(found, "method", "replicas", "tv", "noise_floor"),
         }
         counted = theory.running_frequencies(*question, rounds=convergence, seed=seed, limit=result)
         more["running_frequencies"] = {
             "quantity": "E L1 distance between the shares of the participations of t = 1, 2, ... rounds, and pi",
             "method": "monte-carlo",
-            "replicas": counted.replicas,
-            "l1": counted.l1.tolist(),
-            "standard_error": counted.standard_error.tolist(),
+            **_plain(counted, "replicas", "l1", "standard_error"),
         }
     if mixing:
         more["mixing"] = {
@@ -171,3 +157,9 @@ def _more(
             **vars(theory.mixing(*question)),
         }
     return more
+
+
+def _plain(found: object, *names: str) -> dict[str, Any]:
+    """Return attributes as JSON has them: arrays as lists."""
+    values = {name: getattr(found, name) for name in names}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""The one way into a finished run directory: its files are those that the run wrote, or it is refused."""
+"""Opens finished run directories, and refuses those whose files are not what the run wrote."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from fedsim.scenario.document import Document
 
 MANIFEST, METRICS = "manifest.json", "metrics.json"
 UNFINISHED = "log.partial"
-"""Folder within a run directory whose run has not ended: its journal, and what it runs."""
+"""Folder in a run directory whose run has not ended: its journal, and the identity of the run."""
 CHECKSUMS = "checksums"
 _NOT_COUNTED = (CHECKSUMS, "wall_time_s")
 """What a manifest's own checksum leaves out."""
 _WIDE: Mapping[type[pl.DataType], pl.DataType] = {pl.Int32: pl.Int64(), pl.Enum: pl.String()}
-"""What stands in the tables of version 0.2 for some of today's types."""
+"""The types of version 0.2 in place of some of today's."""
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "rounds": ROUNDS,
     "participations": PARTICIPATIONS,
@@ -37,34 +37,18 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run directory says of itself, checked.
-
-    Attributes
-    ----------
-    folder
-        The run directory.
-    manifest
-        The whole of it.
-    document
-        Its scenario as plain data, as `Scenario.of_document` takes it.
-    scenario
-        What was run.
-    metrics
-        Figures by name, NaN for those that are none.
-    tables
-        Names of the tables that there are.
-    """
+    """The content of a run directory, checked."""
 
     folder: Path
     manifest: Mapping[str, Any]
-    document: Document
+    document: Document  # the scenario as plain data, as `Scenario.of_document` takes it
     scenario: Scenario
-    metrics: dict[str, float]
-    tables: tuple[str, ...]
+    metrics: dict[str, float]  # NaN for those without a value
+    tables: tuple[str, ...]  # names of those that there are
 
 
 def open_finished(folder: Path) -> Finished:
-    """Check a run directory: what its files are, against fingerprints and checksums in the manifest.
+    """Open a run directory, after comparing its files with the fingerprints and checksums in the manifest.
 
     Nothing is run or imported for it, and a table is never wholly in memory.
 

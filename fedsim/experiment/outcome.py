@@ -1,4 +1,4 @@
-"""What comes of a run: its tables, which of them a run may lack, and its figures."""
+"""The tables and figures of a run."""
 
 from dataclasses import dataclass, fields
 
@@ -9,37 +9,19 @@ from fedsim.scenario import Scenario
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """All that comes of one run: figures, and tables, each ``NAME.parquet`` as told in ``docs/run-directory.md``.
-
-    Attributes
-    ----------
-    scenario, replicate
-        What was run, and which repetition.
-    metrics
-        Figures by name; `fedsim.analysis.metrics.describe` says what each means.
-    simulated_s
-        Simulated seconds from start to end.
-    rounds, participations, clients, gauges
-        Of every run; participations that do not fit into the memory are a scan of their file.
-    learning
-        Loss and gradient norm of each optimizer by round; None if the scenario trains nothing.
-    transitions
-        When the conditions of chosen devices changed; None if the scenario chooses none.
-    convergence
-        The table of `fedsim.theory.prediction.convergence_table`; None if the scenario asks for no such study.
-    """
+    """The figures of one run, and its tables: each ``NAME.parquet`` of ``docs/run-directory.md``."""
 
     scenario: Scenario
     replicate: int
-    metrics: dict[str, float]
+    metrics: dict[str, float]  # `fedsim.analysis.metrics.describe` says what each means
     simulated_s: float
     rounds: pl.DataFrame
-    participations: pl.DataFrame | pl.LazyFrame
+    participations: pl.DataFrame | pl.LazyFrame  # a scan of their file if they do not fit into memory
     clients: pl.DataFrame
     gauges: pl.DataFrame
-    learning: pl.DataFrame | None = None
-    transitions: pl.DataFrame | None = None
-    convergence: pl.DataFrame | None = None
+    learning: pl.DataFrame | None = None  # None if nothing is trained
+    transitions: pl.DataFrame | None = None  # None if no devices are chosen
+    convergence: pl.DataFrame | None = None  # None if no study is asked for
 
     def by_name(self) -> dict[str, pl.DataFrame | pl.LazyFrame]:
         """Return the tables that there are."""

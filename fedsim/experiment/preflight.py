@@ -1,26 +1,25 @@
-"""All that can be known to be wrong with a scenario before it is run."""
+"""Checks a scenario before it is run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.availability import open_models
-from fedsim.availability.cells import Cells, cells
+from fedsim.availability.civil import Place
 from fedsim.availability.models import Opened
-from fedsim.availability.place import Place
-from fedsim.availability.shocks import check_shocks, describe
+from fedsim.availability.population import Strata, strata
+from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
-from fedsim.common.registry import Findings, brought
+from fedsim.common.registry import Findings, is_own
 from fedsim.experiment.budget import check_budget
 from fedsim.experiment.cautions import of_separation, of_shocks
 from fedsim.limits.expectations import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
-from fedsim.scenario.server import BufferedServer
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
 from fedsim.theory.available_prediction import why_not
@@ -31,20 +30,10 @@ MOST_PROCESSES = 2_000_000
 
 @dataclass(frozen=True)
 class Ready:
-    """What was made of a scenario to check it.
-
-    Attributes
-    ----------
-    population, devices
-        Its population, and the cells of that.
-    own
-        Its own metrics.
-    notes
-        What is worth knowing about its availability models, as what was repaired in its traces.
-    """
+    """What was made of a scenario to check it: population, cells, own metrics, and notes on its availability models."""
 
     population: Population
-    devices: Cells
+    devices: Strata
     own: Sequence[Own]
     notes: Sequence[str]
 
@@ -55,7 +44,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
 
 
 def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
-    """Return what was made of a scenario to see that everything it names exists and fits together.
+    """Check that everything a scenario names exists and fits together; return what was made of it.
 
     Raises
     ------
@@ -79,13 +68,12 @@ def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
         mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
     mistakes = mistakes or [
         *_check_replays(scenario, population, opened),
-        *_check_theory(scenario, population),
-        *_check_predicted(scenario, population),
+        *_check_frequencies(scenario, population),
     ]
     if mistakes:
         raise ScenarioError(mistakes)
     models = [opened.models[index] for index in range(len(scenario.population))]
-    return Ready(population, cells(scenario, population, models), own, opened.notes)
+    return Ready(population, strata(scenario, population, models), own, opened.notes)
 
 
 def _check_selection(scenario: Scenario) -> list[Mistake]:
@@ -93,7 +81,7 @@ def _check_selection(scenario: Scenario) -> list[Mistake]:
     mistakes = [scenario.mistake(("server", "selection", *path), message) for path, message in check_law(choice)]
     if not mistakes and scenario.theory.convergence is not None and theory_of(choice) is None:
         message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
-        return [scenario.mistake(("theory", "convergence"), message)]
+        mistakes = [scenario.mistake(("theory", "convergence"), message)]
     return mistakes
 
 
@@ -101,16 +89,18 @@ def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
     privacy = scenario.privacy
     if privacy is None:
         return []
-    from fedsim.privacy.enforced import enforced
-    from fedsim.privacy.guarantee import check_mechanism, guarantee
+    from fedsim.privacy.enforced import enforced_bounds
+    from fedsim.privacy.guarantee import guarantee
+    from fedsim.privacy.mechanisms import MECHANISMS
 
     path: KeyPath = ("privacy", "mechanism")
-    mistakes = [scenario.mistake((*path, *inner), message) for inner, message in check_mechanism(privacy)]
+    findings = MECHANISMS.check(privacy.mechanism.kind, privacy.mechanism.options)
+    mistakes = [scenario.mistake((*path, *inner), message) for inner, message in findings]
     if privacy.training != "none":
         mistakes += _check_private_training(scenario)
     try:
-        bounds = enforced(scenario, population)
-        if not mistakes and brought(privacy.mechanism.kind):  # the built-in ones have a guarantee, whatever the bounds
+        bounds = enforced_bounds(scenario, population)
+        if not mistakes and is_own(privacy.mechanism.kind):  # the built-in ones have a guarantee, whatever the bounds
             guarantee(privacy, bounds)
     except ScenarioError as error:
         mistakes += error.mistakes
@@ -120,48 +110,57 @@ def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
 
 
 def _check_private_training(scenario: Scenario) -> list[Mistake]:
-    from fedsim.learning.optimizers import OPTIMIZERS
     from fedsim.learning.private import can_be_private
 
     if scenario.learning is None:
         message = "there is no learning, so that no training could clip or add noise"
         return [scenario.mistake(("privacy", "training"), message)]
-    mistakes = []
-    for index, choice in enumerate(scenario.learning.optimizers):
-        if not OPTIMIZERS.check(choice.kind, {}) and not can_be_private(OPTIMIZERS.find(choice.kind)):
-            message = (
-                f"{choice.kind!r} makes more of the updates than their mean, so that noise on their sum would promise "
-                "nothing; privacy.training knows fedavg, fedprox, debiased_fedavg and oracle_weighted"
-            )
-            mistakes.append(scenario.mistake(("learning", "optimizers", index), message))
-    return mistakes
+    why = "noise on their sum would promise nothing; privacy.training"
+    return _other_optimizers(scenario, scenario.learning, can_be_private, why)
+
+
+def _other_optimizers(scenario: Scenario, learning: Learning, fits: Callable[[type], bool], why: str) -> list[Mistake]:
+    """Return a mistake for each optimizer that does not fit since it does not use the mean of the updates alone."""
+    from fedsim.learning.optimizers import OPTIMIZERS
+
+    return [
+        scenario.mistake(
+            ("learning", "optimizers", index),
+            f"{choice.kind!r} makes more of the updates than their mean, so that {why} knows "
+            f"{_built_in(OPTIMIZERS, fits)}",
+        )
+        for index, choice in enumerate(learning.optimizers)
+        if not OPTIMIZERS.check(choice.kind, {}) and not fits(OPTIMIZERS.find(choice.kind))
+    ]
+
+
+def _built_in(registry: Mapping[str, type], holds: Callable[[type], bool]) -> str:
+    """Return the names of the built-in classes of which something holds: "a, b and c"."""
+    *names, last = [name for name in registry if not is_own(name) and holds(registry[name])]
+    return f"{', '.join(names)} and {last}"
 
 
 def notes_of(scenario: Scenario, population: Population) -> list[str]:
-    """Say what a person should know of a scenario before it is run: of its privacy, its separations and cool-downs."""
+    """Return notes on a scenario: on its privacy, shocks, separations and cool-downs."""
+    notes = []
+    if scenario.privacy is not None:
+        from fedsim.learning.private import caveats
+
+        notes = [f"privacy: {each}" for each in caveats(scenario, population)]
     cautions = of_separation(scenario, population.separation, population.cooldown_s)
-    return [*_privacy_notes(scenario, population), *describe(scenario), *of_shocks(scenario), *cautions]
-
-
-def _privacy_notes(scenario: Scenario, population: Population) -> list[str]:
-    """Say what the guarantee of a scenario with ``privacy`` does not cover."""
-    if scenario.privacy is None:
-        return []
-    from fedsim.privacy.enforced import caveats
-
-    return [f"privacy: {each}" for each in caveats(scenario, population)]
+    return [*notes, *describe_shocks(scenario), *of_shocks(scenario), *cautions]
 
 
 def _check_replays(scenario: Scenario, population: Population, opened: Opened) -> list[Mistake]:
-    """Find the groups whose trace has nobody available while the run lasts, in any of their time zones."""
-    duration, mistakes = scenario.stop.duration, []
-    within = "after the run begins" if duration is None else f"in the {format_duration(duration)} of the run"
+    """Return the groups whose trace has no available device during the run, in any of their time zones."""
+    run_s, mistakes = scenario.stop.most_s, []
+    within = "after the run begins" if run_s == math.inf else f"in the {format_duration(run_s)} of the run"
     group, zone, _ = residence(population)
     for index, model in opened.models.items():
         if not isinstance(model, RecordedAvailability):
             continue
         places = [Place(scenario.start, ZoneInfo(population.zone_names[each])) for each in zone[group == index]]
-        if not any(model.enterable(place, math.inf if duration is None else duration) for place in places):
+        if not any(model.enterable(place, run_s) for place in places):
             message = (
                 f"none of the {len(model.pattern.names):,} devices of the trace is available {within}, so that nobody "
                 "can be selected; `since` and `until` say which part of the trace is used, `repeat` and `start` when "
@@ -171,45 +170,38 @@ def _check_replays(scenario: Scenario, population: Population, opened: Opened) -
     return mistakes
 
 
-def _check_theory(scenario: Scenario, population: Population) -> list[Mistake]:
-    """Return the optimizers that want to know from theory what it does not know of this scenario."""
-    wanting = {
-        "oracle_weighted": ("source", "theory", "log for those of the whole log, or predicted for a mean field's"),
-        "debiased_fedavg": ("prior_from", "uniform", "uniform"),
-    }
-    mistakes = []
-    for index, each in enumerate(() if scenario.learning is None else scenario.learning.optimizers):
-        key, default, other = wanting.get(each.kind, ("", "", ""))
-        if each.options.get(key, default) == "theory" and not covers(scenario, population):
-            message = (
-                f"theory does not cover this scenario's participation, so it knows no frequencies; write {key}: {other}"
-            )
-            mistakes.append(scenario.mistake(("learning", "optimizers", index, key), message))
-    return mistakes
-
-
-def _check_predicted(scenario: Scenario, population: Population) -> list[Mistake]:
-    """Return the optimizers that want to know what cannot be predicted."""
-    choices = () if scenario.learning is None else scenario.learning.optimizers
-    asking = [
-        index
-        for index, each in enumerate(choices)
-        if each.kind == "oracle_weighted" and each.options.get("source") == "predicted"
-    ]
-    if not asking or (unknown := why_not(scenario, population)) is None:
+def _check_frequencies(scenario: Scenario, population: Population) -> list[Mistake]:
+    """Find the optimizers that ask for frequencies which theory does not know or the mean field cannot predict."""
+    if scenario.learning is None:
         return []
-    message = f"the participation cannot be predicted: the mean field does not know of {unknown}"
-    return [scenario.mistake(("learning", "optimizers", index, "source"), message) for index in asking]
+    from fedsim.learning import OPTIMIZERS
+
+    mistakes = []
+    for index, choice in enumerate(scenario.learning.optimizers):
+        wanted = getattr(OPTIMIZERS.find(choice.kind), "frequency_option", None)
+        if wanted is None:
+            continue
+        path, source = ("learning", "optimizers", index, wanted.name), choice.options.get(wanted.name, wanted.default)
+        if source == "theory" and not covers(scenario, population):
+            message = (
+                "theory does not cover this scenario's participation, so it knows no frequencies; write "
+                f"{wanted.name}: {wanted.instead_of_theory}"
+            )
+            mistakes.append(scenario.mistake(path, message))
+        elif source == "predicted" and (unknown := why_not(scenario, population)) is not None:
+            message = f"the participation cannot be predicted: the mean field does not know of {unknown}"
+            mistakes.append(scenario.mistake(path, message))
+    return mistakes
 
 
 def _check_learning(scenario: Scenario) -> list[Mistake]:
     learning = scenario.learning
     if learning is None:
         return []
-    from fedsim.learning import check_optimizer, check_problem
+    from fedsim.learning import PROBLEMS, check_optimizer
 
     checked: list[tuple[KeyPath, Findings]] = [
-        (("problem",), check_problem(learning.problem.kind, learning.problem.options)),
+        (("problem",), PROBLEMS.check(learning.problem.kind, learning.problem.options)),
         *((("optimizers", i), check_optimizer(each.kind, each.options)) for i, each in enumerate(learning.optimizers)),
     ]
     mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
@@ -228,31 +220,22 @@ def _check_update_clips(scenario: Scenario, learning: Learning) -> list[Mistake]
 
 
 def _check_above_optimum(scenario: Scenario, learning: Learning) -> list[Mistake]:
-    from fedsim.learning import OPTIMIZERS, PROBLEMS
+    from fedsim.learning import PROBLEMS
     from fedsim.learning.expected import can_be_expected
+    from fedsim.learning.problems.problem import has_optimum
 
     above = {"loss_parts": learning.loss_parts, "target_above_optimum": learning.target_above_optimum is not None}
-    problem = PROBLEMS.find(learning.problem.kind)
-    mistakes = [
-        scenario.mistake(
-            ("learning", key),
+    asked, mistakes = [key for key, value in above.items() if value], list[Mistake]()
+    if asked and not has_optimum(PROBLEMS.find(learning.problem.kind)):
+        message = (
             f"the optimum of {learning.problem.kind!r} is not known, so that no loss can be told above it; that of "
-            "quadratic and softmax_regression is",
+            f"{_built_in(PROBLEMS, has_optimum)} is"
         )
-        for key, asked in above.items()
-        if asked and not hasattr(problem, "rest") and not hasattr(problem, "solve")
-    ]
+        mistakes = [scenario.mistake(("learning", key), message) for key in asked]
     if not learning.loss_parts:
         return mistakes
-    path: KeyPath = ("learning", "loss_parts")
-    if isinstance(scenario.server, BufferedServer):
+    if not scenario.server.selects_once:
         message = "what clients send on average is known of synchronous rounds alone, and this server is buffered"
-        mistakes.append(scenario.mistake(path, message))
-    for index, choice in enumerate(learning.optimizers):
-        if not can_be_expected(OPTIMIZERS.find(choice.kind)):
-            message = (
-                f"{choice.kind!r} makes more of the updates than their mean, so that its loss has no such parts; "
-                "learning.loss_parts knows fedavg, debiased_fedavg and oracle_weighted"
-            )
-            mistakes.append(scenario.mistake(("learning", "optimizers", index), message))
-    return mistakes
+        mistakes.append(scenario.mistake(("learning", "loss_parts"), message))
+    why = "its loss has no such parts; learning.loss_parts"
+    return [*mistakes, *_other_optimizers(scenario, learning, can_be_expected, why)]

@@ -1,8 +1,4 @@
-"""How a run is shown to a person: the one module that asks a later room for something, the reports for their pages.
-
-A report is made from a run directory and imports nothing of this room. But whoever holds a `Result` looks there for
-``result.report("out.html")``, and a notebook for what to display; and a run directory is complete with its report.
-"""
+"""Reports of runs: the one module that calls a later room (`fedsim.report`), so that a `Result` has a report."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +15,8 @@ if TYPE_CHECKING:
     from fedsim.report.gathered import Gatherer
 
 
-class Watching:
-    """Gathers what the page shows of the participations of a run, and hashes them, while they are measured.
-
-    Attributes
-    ----------
-    gatherer, fingerprint
-        What has gathered and hashed them.
-    """
+class PageData:
+    """Gathers what the page shows of the participations of a run, and hashes them, while they are measured."""
 
     def __init__(self, scenario: Scenario, population: Population, log: Recorded) -> None:
         self._scenario, self._population, self._log = scenario, population, log
@@ -47,28 +37,27 @@ class Watching:
         return watch
 
 
-def write_report(
+def write_run_report(
     directory: Path,
     page: Path | None = None,
     *,
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
-    watching: "Watching | None" = None,
+    data: PageData | None = None,
 ) -> Path:
-    """Write the report of a run directory: into it, or elsewhere; return the page.
+    """Write the report of a run directory, by default into it, with the errors of `fedsim.report.write_report`.
 
-    Charts of the scenario's own are drawn if `plugins` may run; `tell` is told which of them failed, and why. Errors
-    are those of `fedsim.report.write_report`. Where somebody was `watching` while the participations were measured,
-    they are not read again.
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. With `data`
+    the participations are not read again.
     """
     from fedsim import report
 
-    gathered = None if watching is None or watching.gatherer is None else watching.gatherer.gathered()
+    gathered = None if data is None or data.gatherer is None else data.gatherer.gathered()
     return report.write_report(directory, page, plugins=plugins, tell=tell, gathered=gathered)
 
 
-def notebook_html(directory: Path) -> str:
-    """Return what a notebook shows of a run directory, as `fedsim.report.notebook.notebook_html` does."""
-    from fedsim.report.notebook import notebook_html
+def run_as_html(directory: Path) -> str:
+    """Return what a notebook shows of a run directory, as `fedsim.report.page.notebook_fragment` does."""
+    from fedsim.report.page import notebook_fragment
 
-    return notebook_html(directory)
+    return notebook_fragment(directory)

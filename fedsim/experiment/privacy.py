@@ -1,4 +1,4 @@
-"""What a scenario promises to privacy, by separation and beside theory's bias, and whether a log kept a promise."""
+"""The privacy guarantee of a scenario, by separation, with theory's bias; and whether a log kept it."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -13,43 +13,29 @@ from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.common.notebook import fragment
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
+from fedsim.learning.private import caveats
 from fedsim.population import Population, check_feasible
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.enforced import caveats, enforced
+from fedsim.privacy.enforced import broken_promises, enforced_bounds
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
-from fedsim.privacy.mechanisms.blt import Blt
-from fedsim.privacy.promise import broken
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
 from fedsim.scenario.privacy import Privacy
 from fedsim.theory.prediction import cap_binds, predicted
 
+_SHOWN = ("noise_multiplier", "epsilon", "error_rms", "error_max")
 UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one separation promises.
+    """What one separation promises."""
 
-    Attributes
-    ----------
-    separation
-        R; None where clients have different ones.
-    guarantee
-        What is promised.
-    noise_std
-        Standard deviation of the rows of Z, in the units of the clip norm; None where the scenario gives none.
-    l1_uniform
-        Theory's bias, for devices that are always available; None where no theory covers the scenario.
-    caveats
-        What the guarantee does not cover.
-    """
-
-    separation: int | None
+    separation: int | None  # R; None where clients have different ones
     guarantee: Guarantee
-    noise_std: float | None
-    l1_uniform: float | None
-    caveats: list[str]
+    noise_std: float | None  # of the rows of Z, in the units of the clip norm; None without a clip
+    l1_uniform: float | None  # theory's bias for always available devices; None where no theory applies
+    caveats: list[str]  # what the guarantee does not cover
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as ``fedsim privacy --json`` gives it."""
@@ -62,21 +48,15 @@ class Promises(list[Row]):
 
     def _repr_html_(self) -> str:
         header = ("R", "b", "k", "noise", "epsilon", "error rms", "error max", "L1 from uniform, theory")
-        rows = []
-        for row in self:
-            one = row.guarantee
-            rows.append(
-                (
-                    "per client" if row.separation is None else f"{row.separation:,}",
-                    f"{one.bounds.min_separation:,}",
-                    f"{one.bounds.participations:,}",
-                    f"{one.noise_multiplier:.5g}",
-                    f"{one.epsilon:.5g}",
-                    f"{one.error_rms:.5g}",
-                    f"{one.error_max:.5g}",
-                    "unknown" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
-                )
+        rows = [
+            (
+                "per client" if row.separation is None else f"{row.separation:,}",
+                *(f"{bound:,}" for bound in (row.guarantee.bounds.min_separation, row.guarantee.bounds.participations)),
+                *(f"{getattr(row.guarantee, name):.5g}" for name in _SHOWN),
+                "unknown" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
             )
+            for row in self
+        ]
         first = self[0].guarantee
         title = f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}"
         notes = dict.fromkeys([UNIT, *(note for row in self for note in row.caveats)])
@@ -108,7 +88,7 @@ def promises(
     ChainError
         If a separation can never be kept.
     PluginError
-        If a mechanism of one's own fails.
+        If a mechanism of the user's own fails.
     """
     scenario = as_scenario(scenario)
     privacy = _asked(scenario, noise, epsilon)
@@ -125,18 +105,17 @@ def promises(
     return rows
 
 
-def exported(scenario: Scenario, row: Row) -> dict[str, Any]:
+def mechanism_data(scenario: Scenario, row: Row) -> dict[str, Any]:
     """Return what another library needs to make the same noise: n, b, k, the first column of C, and the scales.
 
-    For ``blt`` also its buffers: omega as ``output_scale`` and theta as ``buf_decay``.
+    A mechanism with a method ``exported``, as ``blt``, adds what describes it more briefly than C does.
     """
     assert scenario.privacy is not None
     bounds, mechanism = row.guarantee.bounds, mechanism_of(scenario.privacy)
     data = row.as_dict() | {"clip": scenario.privacy.clip}
     data["coefficients"] = np.asarray(mechanism.coefficients(bounds), dtype=np.float64).tolist()
-    if isinstance(mechanism, Blt):
-        data["output_scale"], data["buf_decay"] = (each.tolist() for each in mechanism.parameters(bounds))
-    return data
+    shorter = getattr(mechanism, "exported", None)
+    return data if shorter is None else data | shorter(bounds)
 
 
 def _asked(scenario: Scenario, noise: float | None, epsilon: float | None) -> Privacy:
@@ -156,7 +135,7 @@ def _asked(scenario: Scenario, noise: float | None, epsilon: float | None) -> Pr
 
 
 def _row(scenario: Scenario, population: Population, privacy: Privacy) -> Row:
-    promised = guarantee(privacy, enforced(scenario, population))
+    promised = guarantee(privacy, enforced_bounds(scenario, population))
     clip = privacy.clip
     noise_std = None if clip is None else clip * promised.noise_multiplier * promised.sensitivity
     return Row(
@@ -174,48 +153,28 @@ def _bias(scenario: Scenario, population: Population) -> float | None:
 
 
 @dataclass(frozen=True)
-class Check:
-    """A log beside the promise of its scenario.
-
-    Attributes
-    ----------
-    promised
-        n, b and k.
-    rounds
-        Up to the last one with a report that was taken.
-    seen
-        How often and how far apart clients contributed.
-    broken
-        Sentences, one for each part of the promise that the log broke.
-    """
+class PromiseCheck:
+    """A log compared with its scenario's promise."""
 
     promised: ParticipationBounds
-    rounds: int
+    rounds: int  # up to the last one with a report that was taken
     seen: Contributions
-    broken: list[str]
+    broken: list[str]  # sentences, one for each part of the promise that the log broke
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as ``fedsim privacy --from-log --json`` gives it."""
-        promised = {
-            "rounds": self.promised.rounds,
-            "min_separation": self.promised.min_separation,
-            "most_participations": self.promised.participations,
-        }
-        observed = {
-            "rounds": self.rounds,
-            "min_separation": self.seen.least_separation,
-            "most_participations": self.seen.most,
-        }
+        names = ("rounds", "min_separation", "most_participations")
+        bounds = (self.promised.rounds, self.promised.min_separation, self.promised.participations)
+        promised = dict(zip(names, bounds, strict=True))
+        observed = dict(zip(names, (self.rounds, self.seen.least_separation, self.seen.most), strict=True))
         return {"promised": promised, "observed": observed, "kept": not self.broken, "broken": self.broken}
 
 
-def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> Check:
+def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> PromiseCheck:
     """Return whether a run kept what its scenario promises, or what is promised instead.
 
     Parameters
     ----------
-    run
-        What was recorded.
     promised
         Parts of a `ParticipationBounds` by name, instead of what the scenario enforces.
 
@@ -228,6 +187,6 @@ def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> 
     if {"rounds", "min_separation"} <= given.keys():
         bounds = ParticipationBounds(**given)
     else:
-        bounds = replace(enforced(run.scenario, preflight(run.scenario, run.replicate)), **given)
+        bounds = replace(enforced_bounds(run.scenario, preflight(run.scenario, run.replicate)), **given)
     seen = contributions(run.participations, len(run.clients))
-    return Check(bounds, seen.last_round + 1, seen, broken(bounds, seen))
+    return PromiseCheck(bounds, seen.last_round + 1, seen, broken_promises(bounds, seen))

@@ -1,4 +1,4 @@
-"""Runs a scenario into a run directory: its log is written while it runs, and an interrupted run can be resumed."""
+"""Runs a scenario into a run directory, which is written during the run, so that it can be resumed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,14 +7,13 @@ from pathlib import Path
 
 from fedsim.analysis.metrics.own import Own
 from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
-from fedsim.common.files import remove, write_text
+from fedsim.common.files import remove, sole_writer, write_text
 from fedsim.common.json_files import as_json, read_figures
-from fedsim.common.locked import sole_writer
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, open_finished
 from fedsim.experiment.preflight import Ready, made_ready, notes_of
-from fedsim.experiment.presentation import Watching, write_report
-from fedsim.experiment.run import evaluate, telling
+from fedsim.experiment.presentation import PageData, write_run_report
+from fedsim.experiment.run import evaluate, progress_reporter
 from fedsim.experiment.run_directory import (
     Provenance,
     check_identity,
@@ -27,22 +26,12 @@ from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_into
 
 _BEGUN = "run.json"
-Tell = Callable[[str], None]
+_Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A run directory that is complete.
-
-    Attributes
-    ----------
-    directory, page
-        Where it is, and its report.
-    metrics
-        Figures by name.
-    own
-        The scenario's own metrics; None where they were not made.
-    """
+    """A complete run directory: its report, its figures by name, and its own metrics if they were made."""
 
     directory: Path
     page: Path
@@ -57,26 +46,20 @@ def record(
     *,
     resume: bool = False,
     report: Report = silent,
-    tell: Tell = lambda _: None,
+    tell: _Tell = lambda _: None,
 ) -> Recording:
     """Run a scenario into a directory, report included.
 
-    The memory that it takes does not grow with the log, but for training and for a few columns of the rounds. The
-    directory has the same files, byte for byte, as that of `Result.save` with a report, however often the run was
-    interrupted; only the wall time in the manifest differs.
+    Memory does not grow with the log, except for training and a few columns of the rounds. The directory has the same
+    files, byte for byte, as that of `Result.save` with a report, however often the run was interrupted; only the wall
+    time in the manifest differs.
 
     Parameters
     ----------
-    scenario
-        What to run.
-    directory
-        Where.
     provenance
-        For the manifest; its wall time is put in.
+        For the manifest, which adds the wall time.
     resume
         Go on with a run of the same scenario that the directory holds, if it holds one.
-    report, tell
-        Told how much is done, as by `fedsim.simulate`, and what a person should know.
 
     Raises
     ------
@@ -84,7 +67,7 @@ def record(
         If the directory cannot be written, another process writes to it, or the run that is to be resumed is another
         one or is damaged.
     AfterwardsError
-        If something fails that no one foresaw when the simulation is over; its tables are kept.
+        If something unforeseen fails after the simulation; its tables are kept.
     FedsimError
         As from `fedsim.simulate`.
     """
@@ -96,79 +79,65 @@ def record(
     for note in [*ready.notes, *notes_of(scenario, ready.population)]:
         tell(f"note: {note}")
     with sole_writer(directory, "run"):
-        return _record(scenario, ready, directory, provenance, resume, report, tell)
-
-
-def _record(
-    scenario: Scenario,
-    ready: Ready,
-    directory: Path,
-    provenance: Provenance,
-    resume: bool,
-    report: Report,
-    tell: Tell,
-) -> Recording:
-    unfinished = directory / UNFINISHED
-    again = _command_to_go_on(directory, provenance)
-    if resume and _found_complete(directory, scenario):  # but for its report
+        unfinished = directory / UNFINISHED
+        again = provenance.command_here("--out", str(directory), "--resume") if provenance.file else ""
+        if resume and _found_complete(directory, scenario):  # but for its report
+            with _saying_how_to_go_on(again):
+                return _report(directory, scenario, ready, report, tell)
+        if resume and (unfinished / _BEGUN).exists():
+            check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
+            if not (unfinished / STATE).exists():
+                tell("the interrupted run had not kept a state yet: beginning anew")
+        else:
+            open_run_directory(directory)
+        journal = Journal(unfinished)
+        write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
+        if journal.ended_s is None:
+            if journal.state is not None:
+                tell(f"going on at round {int(journal.state['number']):,}")
+            try:
+                ended_s = simulate_into(
+                    journal, scenario, ready.population, 0, progress_reporter(scenario, report), ready.devices
+                )
+            except StalledError:
+                remove(unfinished)  # it would stall there again
+                raise
+            journal.close(directory, ended_s)
+        else:
+            tell("the simulation is over; going on with what follows")
+            ended_s = journal.ended_s
+            journal.check_tables(directory)
         with _saying_how_to_go_on(again):
-            return _report(directory, scenario, ready, report, tell)
-    if resume and (unfinished / _BEGUN).exists():
-        check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
-        if not (unfinished / STATE).exists():
-            tell("the interrupted run had not kept a state yet: beginning anew")
-    else:
-        open_run_directory(directory)
-    journal = Journal(unfinished)
-    write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
-    if journal.ended_s is None:
-        if journal.state is not None:
-            tell(f"going on at round {int(journal.state['number']):,}")
-        try:
-            ended_s = simulate_into(journal, scenario, ready.population, 0, telling(scenario, report), ready.devices)
-        except StalledError:
-            remove(unfinished)  # it would stall there again
-            raise
-        journal.close(directory, ended_s)
-    else:
-        tell("the simulation is over; going on with what follows")
-        ended_s = journal.ended_s
-        journal.check_tables(directory)
-    with _saying_how_to_go_on(again):
-        log = stored_log(directory, ended_s)
-        watching = Watching(scenario, ready.population, log)
-        outcome = evaluate(scenario, ready, log, 0, report, watching.begin)
-        origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
-        known = {"participations": watching.fingerprint.hexdigest()}
-        write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)
-        del outcome  # the page is drawn from the directory
-        return _report(directory, scenario, ready, report, tell, watching)
-
-
-def _command_to_go_on(directory: Path, provenance: Provenance) -> str:
-    return provenance.command_here("--out", str(directory), "--resume") if provenance.file else ""
+            log = stored_log(directory, ended_s)
+            data = PageData(scenario, ready.population, log)
+            outcome = evaluate(scenario, ready, log, 0, report, data.begin)
+            origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
+            known = {"participations": data.fingerprint.hexdigest()}
+            write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)
+            del outcome  # the page is drawn from the directory
+            return _report(directory, scenario, ready, report, tell, data)
 
 
 @contextmanager
 def _saying_how_to_go_on(command: str) -> Iterator[None]:
-    """Turn what fails when the simulation is over into an error that says that, and which command does the rest."""
-    told = "the simulation is over and its tables are kept" + (f"; to go on from there: {command}" if command else "")
+    """Add to an error after the simulation that the tables are kept, and which command does the rest."""
+    note = "the simulation is over and its tables are kept" + (f"; to go on from there: {command}" if command else "")
     try:
         yield
     except FedsimError as error:
-        error.add_note(told)
+        error.add_note(note)
         raise
     except Exception as error:
         afterwards = AfterwardsError(where(error))
-        afterwards.add_note(told)
+        afterwards.add_note(note)
         raise afterwards from error
 
 
 def _report(
-    directory: Path, scenario: Scenario, ready: Ready, report: Report, tell: Tell, watching: Watching | None = None
+    directory: Path, scenario: Scenario, ready: Ready, report: Report, tell: _Tell, data: PageData | None = None
 ) -> Recording:
     report("drawing the report", 0.0)
-    page = write_report(directory, plugins=scenario.permissions.plugins, tell=tell, watching=watching)
+    page = write_run_report(directory, plugins=scenario.permissions.plugins, tell=tell, data=data)
     for leftover in directory.glob(".*.partial"):
         remove(leftover)  # of a run that was killed
     remove(directory / UNFINISHED)

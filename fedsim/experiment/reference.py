@@ -1,9 +1,9 @@
-"""What unbiased participation would have given: the twin of a run in which clients are chosen uniformly.
+"""The unbiased twin of a run, in which clients are chosen uniformly.
 
 In synchronous rounds the twin is simulated: the same devices, chosen uniformly, without any cool-down. With a buffered
-server that would not do, since fast devices take part more often than slow ones however they are chosen. There the twin
-has the sessions of the run itself, begun and ended at the same instants with the same staleness, and gives each to a
-client drawn uniformly among those who are in none: who takes part has nothing to do with how long it takes.
+server, fast devices take part more often however they are chosen. There the twin has the run's own sessions, with the
+same begin, end and staleness, and gives each to a client drawn uniformly among those without a session, so that who
+takes part does not depend on how long it takes.
 """
 
 from dataclasses import replace
@@ -13,36 +13,33 @@ import polars as pl
 
 from fedsim.common.keyed import Stream
 from fedsim.log import Recorded
-from fedsim.log.spill import Spill
+from fedsim.log.sinks import TemporaryLog
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer, Selection
+from fedsim.scenario.component import Choice
 from fedsim.simulation import simulate_into
 
 _ATTEMPTS = 32
 
 
-def unbiased(
-    scenario: Scenario, population: Population, log: Recorded, replicate: int, spill: Spill | None = None
+def unbiased_twin(
+    scenario: Scenario, population: Population, log: Recorded, replicate: int, sink: TemporaryLog | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame | pl.LazyFrame]:
     """Return what training reads of the rounds and the participations of a run's unbiased twin.
 
     Parameters
     ----------
-    scenario, population, replicate
-        What was run.
     log
-        What came of it.
-    spill
-        Where the twin's log is kept; in memory by default. Of a buffered server the sessions are there already, given
-        to `UniformClients`.
+        That of the run.
+    sink
+        Where the twin's log is kept; in memory by default. With a buffered server it holds the twin's sessions already.
     """
-    spill = spill or Spill()
-    if isinstance(scenario.server, BufferedServer):
-        return log.rounds, spill.tables()[1]
+    sink = sink or TemporaryLog()
+    if not scenario.server.selects_once:
+        return log.rounds, sink.tables()[1]
     # A group is chosen whole in the twin too: choosing clients one by one would also change the noise of training.
     own = scenario.server.selection
-    selection = own if own.kind == "groups" else Selection(kind="uniform")
+    selection = own if own.kind == "groups" else Choice(kind="uniform")
     server = scenario.server.model_copy(update={"selection": selection})
     records = scenario.records.model_copy(update={"gauges": None})
     free = replace(
@@ -52,12 +49,12 @@ def unbiased(
         cooldown_s=np.zeros_like(population.cooldown_s),
         most=None,
     )
-    simulate_into(spill, scenario.model_copy(update={"server": server, "records": records}), free, replicate)
-    return spill.tables()
+    simulate_into(sink, scenario.model_copy(update={"server": server, "records": records}), free, replicate)
+    return sink.tables()
 
 
 class UniformClients:
-    """Gives sessions to clients drawn uniformly among those who are in none when they begin.
+    """Gives sessions to clients drawn uniformly among those without a session at their begin.
 
     Parameters
     ----------
@@ -70,7 +67,7 @@ class UniformClients:
     def __init__(self, clients: int, draws: Stream) -> None:
         self._free_s, self._row, self._draws = [-np.inf] * clients, 0, draws
 
-    def given(self, part: pl.DataFrame) -> pl.DataFrame:
+    def reassign(self, part: pl.DataFrame) -> pl.DataFrame:
         """Return the next sessions, in the order of selection, with other clients."""
         free_s, draws, clients = self._free_s, self._draws, len(self._free_s)
         rows = np.arange(self._row, self._row + len(part))

@@ -1,21 +1,40 @@
-"""The result of a simulation."""
+"""The result of a simulation, and its way back from a run directory."""
 
+import os
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from fedsim.common.arguments import path_of, shown
-from fedsim.common.locked import sole_writer
-from fedsim.common.progress import readable
-from fedsim.experiment.key_figures import key_figures
+from fedsim.analysis.metrics import describe
+from fedsim.common.arguments import path_of, short_repr
+from fedsim.common.files import read_table, sole_writer
+from fedsim.common.instants import readable_time
+from fedsim.experiment.finished import open_finished
 from fedsim.experiment.outcome import Outcome
-from fedsim.experiment.presentation import notebook_html, write_report
+from fedsim.experiment.presentation import run_as_html, write_run_report
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
+from fedsim.scenario.permissions import Permissions
 
 _MOST_SHOWN = 15
+_FIRST = (
+    ("rounds", "rounds.count", "{:,.0f}"),
+    ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
+    ("... that equal chances for all would give", "participation.l1_chance", "{:.6f}"),
+    ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
+    ("L1 distance between the two", "participation.l1_chain", "{:.6f}"),
+    ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
+    ("time that rounds waited for clients", "rounds.waiting_share", "{:.1%}"),
+)
+_UNDER = {
+    "participation.l1_chance": "participation.l1_uniform",
+    "participation.l1_noise": "participation.l1_chain",
+}
+"""Figures that are shown only if another one is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -25,13 +44,13 @@ class Result(Outcome):
     participations: pl.DataFrame
 
     def __repr__(self) -> str:
-        """Say in some lines what was run and the key figures; the figures are all in `metrics`."""
-        figures = list(key_figures(self.metrics))
-        lines = [f"  {words:<42} {figure:>12}" for words, figure in figures[:_MOST_SHOWN]]
+        """Return some lines with what was run and its key figures."""
+        figures = figure_lines(self.metrics)
+        lines = [f"  {line}" for line in figures[:_MOST_SHOWN]]
         lines += [f"  and {len(figures) - _MOST_SHOWN} more"] if len(figures) > _MOST_SHOWN else []
         clients, sessions = len(self.clients), len(self.participations)
         size = f"{len(self.rounds):,} rounds, {clients:,} clients, {sessions:,} participations"
-        head = f"<Result of {shown(self.scenario.name)}: {size}, {readable(self.simulated_s)} simulated"
+        head = f"<Result of {short_repr(self.scenario.name)}: {size}, {readable_time(self.simulated_s)} simulated"
         return "\n".join([head, *lines]) + ">"
 
     @property
@@ -70,9 +89,60 @@ class Result(Outcome):
         """
         page = path_of("path", path, "the file to write")
         with tempfile.TemporaryDirectory() as folder:
-            return write_report(self.save(Path(folder) / "run"), page, plugins=self.scenario.permissions.plugins)
+            return write_run_report(self.save(Path(folder) / "run"), page, plugins=self.scenario.permissions.plugins)
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: the answer, key figures, and who took part."""
         with tempfile.TemporaryDirectory() as folder:
-            return notebook_html(self.save(Path(folder) / "run"))
+            return run_as_html(self.save(Path(folder) / "run"))
+
+
+def figure_lines(metrics: Mapping[str, float]) -> list[str]:
+    """Return the figures that a person wants to see first, one per line."""
+    return [f"{words:<42} {figure:>12}" for words, figure in _key_figures(metrics)]
+
+
+def _key_figures(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Yield the figures to be read first, in words: rounds, distances, waits, losses, the user's own metrics."""
+    for words, name, form in _FIRST:
+        idle = name == "rounds.waiting_share" and metrics.get(name) == 0
+        if name in metrics and _UNDER.get(name, name) in metrics and not idle:
+            yield words, form.format(metrics[name])
+    for name, loss in metrics.items():
+        if name.startswith("learning.") and name.endswith(".loss"):
+            settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
+            optimizer = name.removeprefix("learning.").removesuffix(".loss")
+            yield f"loss of {optimizer}{'' if settled else ' (not converged)'}", f"{loss:.6f}"
+    yield from ((name, f"{value:.6g}") for name, value in metrics.items() if describe(name) is None)
+
+
+def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allow_outside: bool = False) -> Result:
+    """Read a run directory: the same result as `fedsim.simulate` gave, tables, figures and scenario.
+
+    Nothing is run or imported. The two permissions are for what is done with ``result.scenario`` afterwards.
+
+    Parameters
+    ----------
+    directory
+        As ``fedsim run`` or `Result.save` wrote it. Files that the scenario names are looked for next to the scenario
+        file that the manifest names, or in the working folder if it names none.
+    allow_plugins, allow_outside
+        As in `Scenario.load`.
+
+    Raises
+    ------
+    RunError
+        If it is no run directory, its run has not ended, or a file is missing, damaged, or not the one that the run
+        wrote; the message names it.
+    """
+    folder = path_of("directory", directory, "a run directory")
+    found = open_finished(folder)
+    found.document.permissions = Permissions(allow_plugins, allow_outside)
+    tables: dict[str, Any] = {name: read_table(folder / f"{name}.parquet", "the run wrote it") for name in found.tables}
+    return Result(
+        **tables,
+        scenario=found.scenario,
+        replicate=int(found.manifest["replicate"]),
+        metrics=found.metrics,
+        simulated_s=float(found.manifest["simulated_s"]),
+    )

@@ -1,4 +1,4 @@
-"""The main job: from a scenario to its result, step by step."""
+"""From a scenario to its result: simulate, measure, train."""
 
 import os
 import time
@@ -14,8 +14,9 @@ from fedsim.analysis.metrics.view import Setting
 from fedsim.analysis.participation import clients_table
 from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import whole
-from fedsim.common.progress import Report, readable, silent
-from fedsim.experiment.budget import check_log
+from fedsim.common.instants import readable_time
+from fedsim.common.progress import Report, silent
+from fedsim.experiment.budget import check_log_size
 from fedsim.experiment.outcome import Outcome
 from fedsim.experiment.preflight import Ready, made_ready
 from fedsim.experiment.result import Result
@@ -23,7 +24,6 @@ from fedsim.log import Recorded
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
-from fedsim.scenario.server import RANDOM_SIZE, BufferedServer
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory.prediction import applicable, convergence_table
 
@@ -31,21 +31,19 @@ _SECONDS_BETWEEN = 0.1
 
 
 def setting_of(scenario: Scenario, population: Population) -> Setting:
-    """Return what metrics need to know about a scenario and its population."""
+    """Return what metrics read of a scenario and its population."""
     living = residence(population)
     groups: dict[str, dict[str, int]] = {name: {} for name in population.group_names}
     for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
         groups[population.group_names[group]][population.zone_names[zone]] = int(count)
     server = scenario.server
-    places = server.concurrency if isinstance(server, BufferedServer) else None
     figures: dict[str, float] = {}
     if scenario.privacy is not None:
-        from fedsim.privacy.enforced import enforced
+        from fedsim.privacy.enforced import enforced_bounds
         from fedsim.privacy.guarantee import guarantee
 
-        figures = guarantee(scenario.privacy, enforced(scenario, population)).figures
-    fixed_size = server.selection.kind not in RANDOM_SIZE
-    return Setting(server.wanted, scenario.start, groups, places, figures, fixed_size)
+        figures = guarantee(scenario.privacy, enforced_bounds(scenario, population)).figures
+    return Setting(server.wanted, scenario.start, groups, server.concurrency, figures, server.fixed_size)
 
 
 def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:
@@ -58,7 +56,7 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
     replicate
         Which repetition, from 0: another one has other draws, the same one the same bytes.
     report
-        Told what is being done, and how much of it is done.
+        Called with what is being done, and how much of it is done.
 
     Raises
     ------
@@ -73,15 +71,15 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
     """
     scenario, replicate = as_scenario(scenario), whole("replicate", replicate)
     ready = made_ready(scenario, replicate)
-    check_log(scenario)
-    log = simulate_log(scenario, ready.population, replicate, telling(scenario, report), ready.devices)
+    check_log_size(scenario)
+    log = simulate_log(scenario, ready.population, replicate, progress_reporter(scenario, report), ready.devices)
     return Result(**vars(evaluate(scenario, ready, log, replicate, report)))
 
 
-def telling(scenario: Scenario, report: Report) -> Progress:
-    """Return what tells a person how far the simulation of a scenario is: simulated time, rounds, and their pace."""
+def progress_reporter(scenario: Scenario, report: Report) -> Progress:
+    """Return a callback that reports the progress of a simulation: simulated time, rounds, and their pace."""
     stop = scenario.stop
-    of_how_many = f" of {stop.rounds:,}" if stop.rounds else ""
+    of_how_many = f" of {stop.most_rounds:,}" if stop.most_rounds else ""
     first: tuple[int, float] | None = None
     tenth, said = -1, 0.0
 
@@ -89,14 +87,12 @@ def telling(scenario: Scenario, report: Report) -> Progress:
         nonlocal first, tenth, said
         now = time.monotonic()
         first = first or (rounds, now)
-        of_rounds = rounds / stop.rounds if stop.rounds else 0.0
-        of_time = now_s / stop.duration if stop.duration else 0.0
-        share = min(1.0, max(of_rounds, of_time))
-        if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # wording it takes longer than many a round
+        share = stop.share(rounds, now_s)
+        if int(share * 10) == tenth and now - said < _SECONDS_BETWEEN:  # the words can take longer than a round
             return
         tenth, said = int(share * 10), now
         pace = (rounds - first[0]) / max(now - first[1], 1e-3)
-        words = [f"{rounds:,}{of_how_many} rounds", f"{readable(now_s)} simulated"]
+        words = [f"{rounds:,}{of_how_many} rounds", f"{readable_time(now_s)} simulated"]
         words += [f"{pace:,.{0 if pace >= 10 else 1}f} rounds/s"] if rounds > first[0] else []
         report("simulating", share, ", ".join(words))
 
@@ -113,9 +109,8 @@ def evaluate(
 ) -> Outcome:
     """Measure the participation of a log against theory, and train the scenario's optimizers over it.
 
-    Parameters and errors are those of `simulate`; `ready` is what `made_ready` returned. The participations are read
-    some rows at a time. `watched_by` is told the transitions, if the scenario chooses devices whose are recorded, and
-    returns what is given each of these parts.
+    The participations are read some rows at a time. `watched_by` gets the table of transitions, if the scenario records
+    them, and returns a callback for each part of the participations. Errors are those of `simulate`.
     """
     population, devices = ready.population, ready.devices
     theory = applicable(scenario, population)

@@ -1,11 +1,11 @@
-"""The run directory: made ready to be written, and filled; what it was made from, and what tells two runs apart."""
+"""Writes run directories; says what a run was made from, and how two configurations differ."""
 
 import hashlib
 import json
 import platform
 import shlex
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +19,6 @@ from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
 from fedsim.common.files import hash_of, name_of_file, portable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
-from fedsim.experiment.changes import changes
 from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, checksums
 from fedsim.experiment.outcome import Outcome
 from fedsim.limits.verdict import judge
@@ -30,25 +29,14 @@ from fedsim.scenario.permissions import NOTHING, Permissions, named_files
 
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")
 _MOST_DIFFERENCES = 3
+ABSENT = "(absent)"
+Change = tuple[str, Any, Any]
+"""Path, value in one configuration, value in another."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a run or a sweep came about: what its directory says beside the results.
-
-    Attributes
-    ----------
-    file
-        The scenario file, as it was named.
-    overrides
-        ``path=value`` each.
-    seed
-        The seed given on the command line, if there was one.
-    wall_time_s
-        Seconds that the run took.
-    permissions
-        What the scenario was allowed.
-    """
+    """How a run or a sweep was asked for (file, ``path=value`` overrides, seed option), and how long it took."""
 
     file: str = ""
     overrides: Sequence[str] = ()
@@ -84,13 +72,9 @@ def write_run(
     Parameters
     ----------
     folder
-        A run directory that is ready.
-    outcome, provenance
-        What came of the run, and how it came about.
-    there
-        Names of the tables whose files are there already.
-    known
-        Fingerprints of tables by their names, as far as they are known.
+        From `open_run_directory`.
+    there, known
+        Names of the tables that are written already, and fingerprints of tables by name, as far as they are known.
     own
         The scenario's own metrics, if they are made already.
 
@@ -126,7 +110,7 @@ def write_run(
 
 
 def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
-    """Return all that a run's bytes follow from: scenario, replicate, versions, and hashes of the files it reads."""
+    """Return everything that determines a run: scenario, replicate, versions, and hashes of the files it reads."""
     resolved = scenario.model_dump(mode="json")
     return {
         "scenario": resolved,
@@ -141,7 +125,7 @@ def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
 
 
 def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
-    """See that the run that left a file with its `identity` is this one.
+    """Check that the run whose `identity` is in a file is this one.
 
     Raises
     ------
@@ -183,14 +167,14 @@ def open_run_directory(directory: str | Path) -> Path:
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        manifest = folder / "manifest.json"
+        manifest = folder / MANIFEST
         left = {METRICS, "report.html", "figures", ".parquet", ".partial"}  # by a run that was killed
         if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
         manifest.unlink(missing_ok=True)
         if (folder / UNFINISHED).is_dir():
             shutil.rmtree(folder / UNFINISHED)
-        for pattern in ("*.parquet", "metrics.json", "report.html", "figures/*", ".*.partial", "figures/.*.partial"):
+        for pattern in ("*.parquet", METRICS, "report.html", "figures/*", ".*.partial", "figures/.*.partial"):
             for old in folder.glob(pattern):
                 old.unlink()
     except OSError as error:
@@ -201,3 +185,23 @@ def open_run_directory(directory: str | Path) -> Path:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield (path, value in a, value in b) wherever two configurations differ, in the order of a, then of b."""
+    ours, theirs = dict(_leaves(a)), dict(_leaves(b))
+    for path in dict.fromkeys([*ours, *theirs]):
+        pair = ours.get(path, ABSENT), theirs.get(path, ABSENT)
+        if pair[0] != pair[1] or isinstance(pair[0], bool) != isinstance(pair[1], bool):
+            yield path, *pair
+
+
+def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping) and data:
+        for key, value in data.items():
+            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(data, list) and data and any(isinstance(item, Mapping | list) for item in data):
+        for index, value in enumerate(data):
+            yield from _leaves(value, f"{path}[{index}]")
+    else:
+        yield path, data

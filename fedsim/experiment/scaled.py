@@ -1,8 +1,7 @@
-"""The same federation on a smaller scale: fewer devices and smaller cohorts, as alike as that can be.
+"""The same federation on a smaller scale: devices, cohorts and places divided by one factor.
 
-Devices, cohorts and the places of a buffered server are divided by one factor; separations, which are counted in
-rounds, and all times stay. Then each client takes part as often as before, and what is said of shares keeps its value
-but for chance (docs/scaling.md, measured).
+Separations, which are counted in rounds, and all times stay. Each client then takes part as often as before, and shares
+keep their values except for chance (docs/scaling.md has measurements).
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Any
 
 from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer
 
 _FEW = 10
 _TOLERATED = 0.01
@@ -20,15 +18,7 @@ _SCALED = ("devices", "cohort", "concurrency", "buffer")
 
 @dataclass(frozen=True)
 class Scaled:
-    """A smaller scenario.
-
-    Attributes
-    ----------
-    scenario
-        It.
-    notes
-        What does not scale, or is rounded, one line each.
-    """
+    """A smaller scenario, and notes on what does not scale or is rounded."""
 
     scenario: Scenario
     notes: list[str]
@@ -49,7 +39,7 @@ def parse_scale(text: str) -> int:
     return factor
 
 
-def scaled(scenario: Scenario, factor: int) -> Scaled:
+def scale_down(scenario: Scenario, factor: int) -> Scaled:
     """Return the scenario with a `factor`-th of the devices and of the cohort.
 
     Raises
@@ -73,8 +63,7 @@ def scaled(scenario: Scenario, factor: int) -> Scaled:
         f"population.{index}.devices": _part(group.devices, factor) for index, group in enumerate(scenario.population)
     }
     server = scenario.server
-    sizes = ("concurrency", "buffer") if isinstance(server, BufferedServer) else ("cohort",)
-    values |= {f"server.{name}": _part(getattr(server, name), factor) for name in sizes}
+    values |= {f"server.{name}": _part(getattr(server, name), factor) for name in server.sizes}
     devices = sum(value for path, value in values.items() if path.endswith("devices"))
     if scenario.records.transitions:
         kept = [client for client in scenario.records.transitions if client < devices]
@@ -99,7 +88,7 @@ def _sources(group: Any) -> Any:
 
 
 def _notes(large: Scenario, small: Scenario, factor: int) -> Any:
-    """Yield what differs beside the size."""
+    """Yield what differs apart from the size."""
     wanted = small.server.wanted
     before, after = large.server.wanted / large.devices, wanted / small.devices
     if abs(after / before - 1) > _TOLERATED:

@@ -1,7 +1,7 @@
 """Which value of a setting first meets a condition, found by bisection over simulations, and what it costs in pace.
 
-It is taken for granted that the condition, once it holds, holds for all larger values, as it does for what a longer
-separation or cool-down does to participation. Every value is simulated with the same seeds.
+Bisection assumes that a condition that holds at one value holds at all larger ones, as is true of separations and
+cool-downs. Every value is simulated with the same seeds.
 """
 
 import math
@@ -15,68 +15,44 @@ import numpy as np
 from fedsim.common.errors import ChainError, ScenarioError, StalledError
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.run import simulate
+from fedsim.limits.expectations import UnknownMetricError, find_metric
 from fedsim.limits.grammar import ConditionError, parse_condition
-from fedsim.limits.names import UnknownMetricError, find_metric
 from fedsim.population import build_population
-from fedsim.privacy.enforced import enforced
+from fedsim.privacy.enforced import enforced_bounds
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration, parse_duration
 
-SEPARATION = "participation.separation.least"
-_SHOWN = {"pace": "rounds.per_day", "b": SEPARATION, "k": "participation.most"}
+_SEPARATION = "participation.separation.least"
+_MOST, _PACE = "participation.most", "rounds.per_day"
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What one value came to: the worst over the seeds of the condition's metric, of b and k; the mean pace.
-
-    Attributes
-    ----------
-    value
-        As the scenario has it.
-    holds
-        Whether every seed keeps the condition.
-    works
-        Whether the federation does: it neither stalls nor has separations that can never be kept.
-    metric, b, k, pace
-        Observed; b is infinite where nobody contributed twice, and all are NaN where it does not work.
-    promised_b, promised_k
-        What the scenario enforces; None where it enforces no number of rounds.
-    """
+    """One value: the worst over the seeds of the condition's metric, of b and k; and the mean pace."""
 
     value: str | int
-    holds: bool
-    works: bool
+    holds: bool  # at every seed
+    works: bool  # neither stalls nor has separations that cannot be kept; else the figures are NaN
     metric: float
-    b: float
+    b: float  # infinite where no client contributed twice
     k: float
     pace: float
-    promised_b: int | None
+    promised_b: int | None  # what the scenario enforces; None where it enforces no number of rounds
     promised_k: int | None
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The smallest value that meets a condition, and what was tried on the way.
-
-    Attributes
-    ----------
-    answer
-        None where no value does.
-    first
-        The smallest value there is, with whose pace that of the answer is compared.
-    tried
-        Every value that was simulated, in ascending order.
-    """
+    """The smallest value that meets a condition, None if no value does; and all that were tried, ascending."""
 
     answer: Tried | None
-    first: Tried
     tried: list[Tried]
 
     @property
     def share_of_pace(self) -> float:
         """The pace of the answer over that of the smallest value; NaN without an answer that works."""
-        return math.nan if self.answer is None or not self.first.pace else self.answer.pace / self.first.pace
+        first = self.tried[0].pace
+        return math.nan if self.answer is None or not first else self.answer.pace / first
 
 
 def solve(
@@ -95,7 +71,7 @@ def solve(
     Parameters
     ----------
     scenario
-        What to run; its sweep is left out, and training too, unless the condition is about it.
+        Run without its sweep, and without training, unless the condition is about it.
     path
         The key, such as ``population.*.separation`` or ``population.*.cooldown``.
     low, high
@@ -106,8 +82,6 @@ def solve(
         Distance of the values that are tried; by default 1, and ten minutes for durations.
     seeds
         By default the scenario's own alone.
-    report
-        Told how many values were tried.
 
     Raises
     ------
@@ -138,11 +112,11 @@ def solve(
     if not first.holds and at(len(values) - 1).holds:
         found = bisect_left(range(len(values)), True, lo=1, hi=len(values) - 1, key=lambda index: at(index).holds)
     answer = at(found) if found < len(values) else None
-    return Solution(answer, first, [tried[index] for index in sorted(tried)])
+    return Solution(answer, [tried[index] for index in sorted(tried)])
 
 
 def _quiet(scenario: Scenario, metric: str) -> dict[str, Any]:
-    """Return the changes that leave out what the condition does not ask about."""
+    """Return the changes that leave out everything the condition does not depend on."""
     changes: dict[str, Any] = {"sweep": None, "decide": None, "expect": [], "drift": {}}
     if metric.startswith("learning.") or scenario.learning is None:
         return changes
@@ -170,16 +144,16 @@ def _try(base: Scenario, path: str, value: str | int, metric: str, holds: Any, s
     changed = base.with_values({path: value})
     bounds = None
     try:
-        if changed.stop.rounds is not None:
-            bounds = enforced(changed, build_population(changed))
+        if changed.stop.most_rounds is not None:
+            bounds = enforced_bounds(changed, build_population(changed))
         found = [simulate(changed.with_values({"seed": seed})).metrics for seed in seeds]
     except (StalledError, ScenarioError) as error:
         if isinstance(error, ScenarioError) and not any("separation" in str(each) for each in error.mistakes):
             raise
         return Tried(value, True, False, math.nan, math.nan, math.nan, math.nan, None, None)
     observed = {
-        name: [each.get(name, math.inf if name == SEPARATION else math.nan) for each in found]
-        for name in {metric, *_SHOWN.values()}
+        name: [each.get(name, math.inf if name == _SEPARATION else math.nan) for each in found]
+        for name in (metric, _SEPARATION, _MOST, _PACE)
     }
     kept = [bool(holds(each)) for each in observed[metric]]
     worst = observed[metric][kept.index(False)] if not all(kept) else observed[metric][0]
@@ -188,9 +162,9 @@ def _try(base: Scenario, path: str, value: str | int, metric: str, holds: Any, s
         all(kept),
         True,
         float(worst),
-        min(observed[_SHOWN["b"]]),
-        max(observed[_SHOWN["k"]]),
-        float(np.mean(observed[_SHOWN["pace"]])),
+        min(observed[_SEPARATION]),
+        max(observed[_MOST]),
+        float(np.mean(observed[_PACE])),
         None if bounds is None else bounds.min_separation,
         None if bounds is None else bounds.participations,
     )

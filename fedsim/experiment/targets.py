@@ -1,14 +1,13 @@
-"""What it took to reach a loss: time, server steps, and the devices' time in sessions."""
+"""The cost of reaching a loss: time, server steps, and the devices' time in sessions."""
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import HOUR_S
 
-_HOUR_S = 3600.0
 
-
-class Spent:
+class SessionTime:
     """Adds up the time that devices spend in sessions by the end of each round, part by part of the participations.
 
     Parameters
@@ -41,17 +40,10 @@ class Spent:
         return float((self._parts[:row] + whole[:row]).sum())
 
 
-def to_target(learning: pl.DataFrame, spent: Spent, target: float) -> dict[str, float]:
+def to_target(learning: pl.DataFrame, spent: SessionTime, target: float) -> dict[str, float]:
     """Return when each optimizer's loss was first seen at or below a target.
 
-    Parameters
-    ----------
-    learning
-        The learning table; its evaluated rounds are looked at, the initial model is not.
-    spent
-        What was added up of the sessions of the run.
-    target
-        The loss.
+    The initial model in the learning table does not count.
 
     Returns
     -------
@@ -68,7 +60,7 @@ def to_target(learning: pl.DataFrame, spent: Spent, target: float) -> dict[str, 
             found = {
                 "time": closed_s,
                 "rounds": float(reached["round"][0] + 1),
-                "device_hours": spent.until(closed_s) / _HOUR_S,
+                "device_hours": spent.until(closed_s) / HOUR_S,
             }
         figures |= {f"learning.{name}.{figure}_to_target": value for figure, value in found.items()}
     return figures

@@ -1,4 +1,4 @@
-"""Trains what a scenario asks for over the log of its run, and over its unbiased twin."""
+"""Trains the optimizers of a scenario over the log of its run, and over its unbiased twin."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -12,8 +12,8 @@ from fedsim.common import row_groups
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report
-from fedsim.experiment.reference import UniformClients, unbiased
-from fedsim.experiment.targets import Spent, to_target
+from fedsim.experiment.reference import UniformClients, unbiased_twin
+from fedsim.experiment.targets import SessionTime, to_target
 from fedsim.learning import (
     Course,
     LearningError,
@@ -28,54 +28,47 @@ from fedsim.learning import (
     summarise,
 )
 from fedsim.learning.cohorts import Reading
-from fedsim.learning.expected import expected
+from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.log import Recorded
-from fedsim.log.spill import Spill
+from fedsim.log.sinks import TemporaryLog
 from fedsim.population import Population
-from fedsim.privacy.enforced import enforced
+from fedsim.privacy.enforced import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning, OptimizerChoice
-from fedsim.scenario.server import BufferedServer
 from fedsim.theory.available_prediction import available_participation
 
-REFERENCE_SUFFIX = "_uniform"
+_REFERENCE_SUFFIX = "_uniform"
 
 
 class Training:
-    """Trains the optimizers of a scenario over the log of its run, after it has looked at the participations once.
+    """Trains the optimizers of a scenario, after it has read the participations of the log once.
 
-    With ``reference: uniform`` the first optimizer is also trained on a twin run: the same devices, chosen uniformly
-    (whole groups, where the scenario selects groups) without any cool-down. Its rows carry the optimizer's name with
-    ``_uniform`` behind it. With a buffered server the twin has the run's own sessions, given to uniform clients.
-
-    Parameters
-    ----------
-    scenario, learning, population, log, replicate
-        What was run, and what came of it.
+    With ``reference: uniform`` the first optimizer is also trained on the twin of `fedsim.experiment.reference`; its
+    rows carry the optimizer's name with ``_uniform`` appended.
     """
 
     def __init__(
         self, scenario: Scenario, learning: Learning, population: Population, log: Recorded, replicate: int
     ) -> None:
         self._scenario, self._learning, self._population = scenario, learning, population
-        self._log, self._replicate, self._spill = log, replicate, Spill(row_groups.ROWS)
-        buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
+        self._log, self._replicate, self._temporary = log, replicate, TemporaryLog(row_groups.ROWS)
+        buffer = scenario.server.buffer
         self._reading = Reading(log.rounds, len(population), buffer)
         asked = learning.target_loss is not None or learning.target_above_optimum is not None
-        self._spent = Spent(log.rounds["closed_s"].to_numpy()) if asked else None
+        self._spent = SessionTime(log.rounds["closed_s"].to_numpy()) if asked else None
         draws = stream(scenario.seed, replicate, Purpose.REFERENCE)
         twin = learning.reference == "uniform" and buffer is not None
         self._twin = UniformClients(len(population), draws) if twin else None
 
     def __enter__(self) -> Self:
-        self._spill.__enter__()
+        self._temporary.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._spill.__exit__()
+        self._temporary.__exit__()
 
     def watch(self, part: pl.DataFrame) -> None:
         """Take the next participations of the log."""
@@ -83,15 +76,13 @@ class Training:
         if self._spent is not None:
             self._spent.add(part)
         if self._twin is not None:
-            self._spill.add(self._log.rounds.clear(), self._twin.given(part))
+            self._temporary.add(self._log.rounds.clear(), self._twin.reassign(part))
 
     def train(self, report: Report, frequency: Floats, pi: Floats | None) -> tuple[pl.DataFrame, dict[str, float]]:
         """Return the learning table of the run and its metrics, after all participations were taken.
 
         Parameters
         ----------
-        report
-            Told what is being done, and how much of it is done.
         frequency
             (N,) each client's share of the reports.
         pi
@@ -116,13 +107,13 @@ class Training:
         foreseen = cache(partial(available_participation, scenario, population, log.rounds, replicate))
         plain = {choice.label: _build(choice, pi, frequency, foreseen) for choice in learning.optimizers}
         own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
-        buffer = scenario.server.buffer if isinstance(scenario.server, BufferedServer) else None
+        buffer = scenario.server.buffer
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
         cohorts = self._reading.cohorts(log.participations)
         courses = [Course(log.rounds, log.participations, own, draws, buffer, lengths, cohorts)]
         reference = None
         if learning.reference == "uniform":
-            reference = learning.optimizers[0].label + REFERENCE_SUFFIX
+            reference = learning.optimizers[0].label + _REFERENCE_SUFFIX
             courses.append(self._reference(reference, courses[0]))
         if learning.loss_parts:
             quiet = {name + suffix: length for name, length in lengths.items() for suffix in (_QUIET, _EXPECTED)}
@@ -169,35 +160,36 @@ class Training:
         """Return the course over the twin of a run, for the first optimizer under this name."""
         first, clients = self._learning.optimizers[0], len(self._population)
         even = np.full(clients, 1.0 / clients)
-        rounds, participations = unbiased(self._scenario, self._population, self._log, self._replicate, self._spill)
+        rounds, participations = unbiased_twin(
+            self._scenario, self._population, self._log, self._replicate, self._temporary
+        )
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
         optimizers = {name: _build(first, even, even, lambda: even)}
         return Course(rounds, participations, optimizers, own.draws, own.buffer, lengths)
 
 
 def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise | None:
-    """Return the noise of a run for a clip of 1; None where training is to be without."""
+    """Return the noise of a run for a clip of 1; None where training has none."""
     privacy = scenario.privacy
     if privacy is None or privacy.training != "noise":
         return None
-    promised = guarantee(privacy, enforced(scenario, population))
+    promised = guarantee(privacy, enforced_bounds(scenario, population))
     scale, draws = promised.noise_multiplier * promised.sensitivity, stream(scenario.seed, replicate, Purpose.NOISE)
     return Noise(mechanism_of(privacy), promised.bounds, scale, draws)
 
 
 def _clipping(scenario: Scenario, choice: OptimizerChoice) -> tuple[float, int] | None:
-    """Return the clip norm of an optimizer and the fixed divisor; None where its updates are as they are."""
-    privacy, server = scenario.privacy, scenario.server
+    """Return the clip norm of an optimizer and the fixed divisor; None where its updates are not clipped."""
+    privacy = scenario.privacy
     if privacy is None or privacy.clip is None or privacy.training == "none":
         return None
-    divisor = server.buffer if isinstance(server, BufferedServer) else server.cohort
-    return choice.update_clip or privacy.clip, divisor
+    return choice.update_clip or privacy.clip, scenario.server.takes_per_step
 
 
 def _with_privacy(
     scenario: Scenario, learning: Learning, plain: Mapping[str, Optimizer], noise: Noise | None
 ) -> dict[str, Optimizer]:
-    """Return the optimizers with what the scenario's privacy does to their updates, and with noise where there is."""
+    """Return the optimizers with the clipping and the noise of the scenario's privacy."""
     made = dict(plain)
     for choice in learning.optimizers:
         if (clipping := _clipping(scenario, choice)) is not None:
@@ -229,24 +221,23 @@ _QUIET, _EXPECTED = "_without_noise", "_expected"
 def _quieter(
     scenario: Scenario, learning: Learning, plain: Mapping[str, Optimizer], work: LocalWork, frequency: Floats
 ) -> dict[str, Optimizer]:
-    """Return each optimizer without the noise of privacy, and with what clients send on average too."""
+    """Return each optimizer without the noise of privacy, and with the expected updates of clients."""
     quiet = _with_privacy(scenario, learning, plain, noise=None)
     made = {name + _QUIET: optimizer for name, optimizer in quiet.items()}
     for choice in learning.optimizers:
         clip, divisor = _clipping(scenario, choice) or (None, None)
         own = work if choice.local_step_size is None else replace(work, step_size=choice.local_step_size)
-        made[choice.label + _EXPECTED] = expected(plain[choice.label], own, frequency, clip, divisor)
+        made[choice.label + _EXPECTED] = expected_optimizer(plain[choice.label], own, frequency, clip, divisor)
     return made
 
 
 def _loss_parts(
     problem: Problem, found: Mapping[str, float], quieter: Mapping[str, float], names: Iterable[str]
 ) -> dict[str, float]:
-    """Return the loss of each optimizer above the optimum, and its three parts, whose sum it is.
+    """Return the loss of each optimizer above the optimum, and its three parts, which sum to it.
 
-    Each part is the difference of two paired runs over the same log: that of the noise of privacy is with and without
-    it; that of participation, without that noise, with cohorts and with what clients send on average. What is left of
-    the loss of the latter is the part of bias.
+    Each part is a difference of paired runs over the same log: with and without the noise of privacy; without it, with
+    cohorts and with what clients send on average. The remaining loss of the latter is the part of bias.
     """
     least, metrics = _least(problem), dict[str, float]()
     for name in names:
@@ -270,7 +261,7 @@ def _build(choice: OptimizerChoice, pi: Floats | None, frequency: Floats, predic
 
 
 def _of_models(problem: Problem, trained: Trained) -> dict[str, float]:
-    """Return what the models that are kept of a run are worth; nothing of those that it did not come to."""
+    """Return the losses of the average and the drawn model of each optimizer, if they are finite."""
     metrics: dict[str, float] = {}
     for name, end in trained.ends.items():
         if np.isfinite(end.average).all():

@@ -1,4 +1,4 @@
-"""What the participation log means to training: whose work each server step takes, and from which model it began."""
+"""Whose work each server step of a participation log takes, and from which model that work began."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,16 +17,10 @@ _NEVER = np.iinfo(np.int64).min
 
 
 class Reports(NamedTuple):
-    """The reports that count for one row, in their order.
+    """The clients whose reports count for one row, in their order, shape (B,).
 
-    Attributes
-    ----------
-    clients
-        (B,) whose report it is.
-    begun
-        (B,) the row of the version that was downloaded; None for rounds: their own.
-    repeats
-        (B,) how many reports that began with the same version its client had made before; None for rounds: none.
+    For a buffered server also the rows of the versions that they downloaded, and how many earlier reports of the same
+    client began with the same version.
     """
 
     clients: Ints
@@ -36,27 +30,16 @@ class Reports(NamedTuple):
 
 @dataclass(frozen=True)
 class Cohorts:
-    """Whose reports count for each row of the log, which is read a piece at a time: a few numbers of each row are kept.
+    """Whose reports count for each row of the log. The log is read in parts; a few numbers are kept of each row."""
 
-    Attributes
-    ----------
-    rounds, closed_s
-        (T,) number of each round or version, and when it closed.
-    counts
-        (T,) how many reports count for it.
-    participants
-        How many different clients have a report that counts.
-    needed
-        (T,) the last row with a report that began with the version of this one, -1 where there is none; None for
-        synchronous rounds.
-    """
-
+    # rounds, closed_s: (T,) number of each round or version, and when it closed
     rounds: Ints
     closed_s: Floats
-    counts: Ints
-    participants: int
+    counts: Ints  # (T,) how many reports count for it
+    participants: int  # how many different clients have a report that counts
+    # (T,) the last row with a report that began with the version of this one, -1 for none; None for synchronous rounds
     needed: NDArray[np.intp] | None
-    _source: "_Source"
+    _participations: pl.DataFrame | pl.LazyFrame
 
     @staticmethod
     def read(
@@ -65,24 +48,12 @@ class Cohorts:
         clients: int,
         buffer: int | None = None,
     ) -> "Cohorts":
-        """Take what training needs from the log's tables.
+        """Return what training needs of a log with N clients; rounds out of order are sorted in memory.
 
-        Parameters
-        ----------
-        rounds, participations
-            The log. Participations that are not in the order of rounds are sorted, which is done in memory.
-        clients
-            N.
-        buffer
-            Reports of each step of a buffered server, whose reports count for version + staleness in the order of their
-            ends; where so many have not come together, in the last version, there is no step. None for synchronous
-            rounds, where all reports of a round count for it, in the order of position.
-
-        Raises
-        ------
-        LearningError
-            When the log has a client that the problem has not, participations of a round that it has not, or a
-            staleness below 0.
+        Without a `buffer` all reports of a round count for it, in the order of position. With one of this size they
+        count for version + staleness in the order of their ends, and a version whose buffer did not fill has no step.
+        Raises a `LearningError` for a client that the problem has not, a round that is not in `rounds`, or a staleness
+        below 0.
         """
         if not _in_order(participations):
             participations = participations.lazy().select(_columns(buffered=buffer is not None)).sort("round").collect()
@@ -96,9 +67,9 @@ class Cohorts:
 
     def in_turn(self) -> Iterator[Reports]:
         """Yield the reports that count for each row, row after row."""
-        nobody, buffered = np.empty(0, dtype=np.int64), self.needed is not None
-        chunk = Reports(nobody, nobody.astype(np.intp), nobody) if buffered else Reports(nobody)
-        chunks, first = self._source.chunks(), 0
+        empty = np.empty(0, dtype=np.int64)
+        chunk = Reports(empty) if self.needed is None else Reports(empty, empty.astype(np.intp), empty)
+        chunks, first = self._chunks(), 0
         for count in self.counts.tolist():
             if count and first == len(chunk.clients):
                 chunk, first = next(chunks), 0
@@ -108,6 +79,44 @@ class Cohorts:
                 yield Reports(chunk.clients[own])
             else:
                 yield Reports(chunk.clients[own], chunk.begun[own], chunk.repeats[own])
+
+    def _chunks(self) -> Iterator[Reports]:
+        """Yield the reports of some rows at a time, in order; a row's reports are never split.
+
+        A report counts for the round that it began with or a later one, so a row is complete once all participations of
+        the rounds up to it are read. Reports of later rows are held.
+        """
+        begun, step = pl.col("step" if self.needed is None else "begun"), pl.col("step")
+        unread = waiting = None
+        for part, read in self._parts():
+            # A client's earlier reports of the same round are known once the whole round is there.
+            found = part if unread is None else pl.concat([unread, part])
+            unread, whole = found.filter(begun >= read), _numbered(found.filter(begun < read))
+            waiting = whole if waiting is None else pl.concat([waiting, whole])
+            settled, waiting = _as_reports(waiting.filter(step < read)), waiting.filter(step >= read)
+            del part, found, whole
+            if len(settled.clients):
+                yield settled
+        if unread is not None and waiting is not None:
+            yield _as_reports(pl.concat([waiting, _numbered(unread)]))
+
+    def _parts(self) -> Iterator[tuple[pl.DataFrame, int]]:
+        """Yield the reports that count, a slice of the log at a time, and the row before which all rounds are read.
+
+        Columns: ``client``, ``position`` and ``step``, the row for which a report counts; for a buffered server also
+        ``begun``, the row of the version, and ``ended_s``.
+        """
+        for part in slices(self._participations, *_columns(buffered=self.needed is not None)):
+            read = int(np.searchsorted(self.rounds, part["round"][-1]))
+            reported = _reported(part)
+            if self.needed is None:
+                yield reported.select("client", "position", step=pl.Series(_rows(reported["round"], self.rounds))), read
+            else:
+                step, known = _steps(reported, self.rounds)
+                known[known] = self.counts[step[known]] > 0
+                counted = reported.filter(pl.Series(known))
+                rows = {"step": pl.Series(step[known]), "begun": pl.Series(_rows(counted["round"], self.rounds))}
+                yield counted.select("client", "position", "ended_s", **rows), read
 
     def staleness(self, row: int, reports: Reports) -> Ints:
         """Return how many versions ago each report of a row began."""
@@ -127,12 +136,12 @@ class Cohorts:
         return by_version[which]
 
     def wanted(self, version: int, row: int) -> bool:
-        """Say whether work that began with the version of one row is taken in another row or after it."""
+        """Say whether work that began with the version of one row is taken in another row or later."""
         return self.needed is not None and bool(self.needed[version] >= row)
 
     @property
     def past_versions(self) -> int:
-        """How many versions, beside the server's own, have to be kept at a time at most."""
+        """How many versions other than the server's own have to be kept at a time at most."""
         if self.needed is None:
             return 0
         rows = np.arange(len(self))
@@ -144,19 +153,13 @@ class Cohorts:
 
 
 class Reading:
-    """What training has to know of a log before it begins, found part by part of the participations in their order.
-
-    Parameters
-    ----------
-    rounds, clients, buffer
-        As in `Cohorts.read`, and so are the errors.
-    """
+    """Makes `Cohorts` of participations in their order, part by part; arguments and errors as in `Cohorts.read`."""
 
     def __init__(self, rounds: pl.DataFrame, clients: int, buffer: int | None) -> None:
         ordered = rounds.select("round", "closed_s").sort("round")
         self._numbers = ordered["round"].to_numpy().astype(np.int64)
         self._closed_s = ordered["closed_s"].to_numpy().astype(np.float64)
-        self._buffer, self._strangers = buffer, Counter[int]()
+        self._buffer, self._unknown_steps = buffer, Counter[int]()
         self._counts, self._seen = np.zeros(len(self._numbers), dtype=np.int64), np.zeros(clients, dtype=np.bool_)
         self._needed = None if buffer is None else np.full(len(self._numbers), -1, dtype=np.intp)
         self._waiting: list[pl.DataFrame] = []
@@ -175,10 +178,10 @@ class Reading:
         step, known = _steps(reported, self._numbers)
         np.add.at(self._counts, step[known], 1)
         unknown = reported.filter(pl.Series(~known)).select(pl.col("round", "staleness").cast(pl.Int64))
-        self._strangers.update((unknown["round"] + unknown["staleness"]).drop_nulls().to_list())
+        self._unknown_steps.update((unknown["round"] + unknown["staleness"]).drop_nulls().to_list())
         found = reported.select("client", "round", step=pl.Series(step)).filter(pl.Series(known))
         self._waiting.append(found)
-        # Whether a step is made is known when all participations of the rounds before it are read.
+        # Whether a step is made is known once all participations of earlier rounds are read.
         self._settle(int(np.searchsorted(self._numbers, part["round"][-1])))
 
     def _settle(self, until: int) -> None:
@@ -192,87 +195,22 @@ class Reading:
 
     def _see(self, clients: pl.Series) -> None:
         client = clients.to_numpy().astype(np.int64)
-        if len(strangers := client[(client < 0) | (client >= len(self._seen))]):
-            message = f"client {strangers[0]} of the log is not in the problem, which has {len(self._seen)} clients"
+        if len(unknown := client[(client < 0) | (client >= len(self._seen))]):
+            message = f"client {unknown[0]} of the log is not in the problem, which has {len(self._seen)} clients"
             raise LearningError(message)
         self._seen[client] = True
 
     def cohorts(self, participations: pl.DataFrame | pl.LazyFrame) -> Cohorts:
-        """Return whose reports count, after all participations of this table were taken."""
-        counts, full = self._counts, None
+        """Return whose reports count, after all participations of this table were added."""
+        counts = self._counts
         if self._buffer is not None:
-            if absent := [step for step, count in self._strangers.items() if count == self._buffer]:
+            if absent := [step for step, count in self._unknown_steps.items() if count == self._buffer]:
                 raise _absent(min(absent))
             if self._waiting:
                 self._settle(len(self._numbers))
-            full = counts == self._buffer
-            counts = np.where(full, counts, 0)
-        source = _Source(participations, self._numbers, full)
+            counts = np.where(counts == self._buffer, counts, 0)
         participants = int(np.count_nonzero(self._seen))
-        return Cohorts(self._numbers, self._closed_s, counts, participants, self._needed, source)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The participations of a log, and which of them count.
-
-    Attributes
-    ----------
-    participations
-        In the order of rounds.
-    numbers
-        (T,) of the rounds, in order.
-    full
-        (T,) which versions of a buffered server have their step; None for synchronous rounds.
-    """
-
-    participations: pl.DataFrame | pl.LazyFrame
-    numbers: Ints
-    full: Bools | None
-
-    def parts(self) -> Iterator[tuple[pl.DataFrame, int]]:
-        """Yield the reports that count as they stand in the log, a slice of it at a time.
-
-        Yields
-        ------
-        Columns ``client``, ``position`` and ``step``, the row for which a report counts, for a buffered server also
-        ``begun``, the row of the version, and ``ended_s``; and the row before which all rounds have been read.
-        """
-        for part in slices(self.participations, *_columns(buffered=self.full is not None)):
-            read = int(np.searchsorted(self.numbers, part["round"][-1]))
-            reported = _reported(part)
-            if self.full is None:
-                step = _rows(reported["round"], self.numbers)
-                yield reported.select("client", "position", step=pl.Series(step)), read
-            else:
-                step, known = _steps(reported, self.numbers)
-                known[known] = self.full[step[known]]
-                counted, own = reported.filter(pl.Series(known)), step[known]
-                begun = _rows(counted["round"], self.numbers)
-                yield (
-                    counted.select("client", "position", "ended_s", step=pl.Series(own), begun=pl.Series(begun)),
-                    read,
-                )
-
-    def chunks(self) -> Iterator[Reports]:
-        """Yield the reports of some rows at a time, row after row, each with all of its own.
-
-        A report counts for the round that it began with or for a later one: once all participations of the rounds
-        before a row are read, there is no more to come for those. Held are the reports of later rows.
-        """
-        begun, step = pl.col("step" if self.full is None else "begun"), pl.col("step")
-        unread = waiting = None
-        for part, read in self.parts():
-            # What its client did before in the same round can be told when all of the round is there.
-            found = part if unread is None else pl.concat([unread, part])
-            unread, whole = found.filter(begun >= read), _numbered(found.filter(begun < read))
-            waiting = whole if waiting is None else pl.concat([waiting, whole])
-            settled, waiting = _as_reports(waiting.filter(step < read)), waiting.filter(step >= read)
-            del part, found, whole
-            if len(settled.clients):
-                yield settled
-        if unread is not None and waiting is not None:
-            yield _as_reports(pl.concat([waiting, _numbered(unread)]))
+        return Cohorts(self._numbers, self._closed_s, counts, participants, self._needed, participations)
 
 
 def _columns(*, buffered: bool) -> tuple[str, ...]:
@@ -295,7 +233,7 @@ def _in_order(participations: pl.DataFrame | pl.LazyFrame) -> bool:
 
 
 def _steps(reported: pl.DataFrame, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
-    """Return the row for which each report of a buffered server counts, and whether there is one."""
+    """Return the row for which each report of a buffered server counts, and whether it exists."""
     return _found((reported["round"].cast(pl.Int64) + reported["staleness"]).fill_null(_NEVER), numbers)
 
 
@@ -307,7 +245,7 @@ def _found(wanted: pl.Series, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
 
 
 def _rows(rounds: pl.Series, numbers: Ints) -> NDArray[np.intp]:
-    """Return the rows of rounds, all of which there have to be."""
+    """Return the rows of rounds, all of which must exist."""
     rows, known = _found(rounds, numbers)
     if not known.all():
         raise _absent(int(rounds.filter(pl.Series(~known)).min()))  # type: ignore
@@ -319,7 +257,7 @@ def _absent(number: int) -> LearningError:
 
 
 def _numbered(whole: pl.DataFrame) -> pl.DataFrame:
-    """Number the reports of a client that began with the same version, for a buffered server."""
+    """Number a client's reports that began with the same version, for a buffered server."""
     if "begun" not in whole.columns:
         return whole
     return whole.with_columns(repeats=pl.col("position").rank("ordinal").over("begun", "client").cast(pl.Int64) - 1)
@@ -335,10 +273,9 @@ def _as_reports(settled: pl.DataFrame) -> Reports:
 
 
 def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Floats:
-    """Return each client's share of the reported participations, shape (N,); zeros where nobody reported."""
+    """Return each client's share of the reported participations, shape (N,); zeros if there are none."""
     counts = np.zeros(clients, dtype=np.int64)
     for part in slices(participations, "outcome", "client"):
-        reported = part.filter(pl.col("outcome").cast(pl.String) == "reported")["client"].to_numpy()
-        counts += np.bincount(reported.astype(np.int64), minlength=clients)
+        counts += np.bincount(_reported(part)["client"].to_numpy().astype(np.int64), minlength=clients)
     shares: Floats = counts / max(1, counts.sum())
     return shares

@@ -1,13 +1,13 @@
-"""Training without participation noise: in each round the server is given what its clients would send on average.
+"""Training without participation noise: in each round the server is given what clients would send on average.
 
 ::
 
     x_{t+1} = x_t + (B_t / B) sum_i w_i clip(Delta_i(x_t; s_i))
 
 w_i is the client's share of all reports of the log, s_i the scale that the optimizer settles at for these shares, B_t
-how many reported in round t, and B the divisor (B_t itself without privacy). Beside the run that it belongs to, only
-the chance of who takes part when is taken out: what is left of its loss is the bias of who takes part how often, what
-clipping adds to that, and what training had no time for.
+the number of reports in round t, and B the divisor (B_t itself without privacy). Compared with the run it belongs to,
+only the randomness of who takes part when is removed: its loss shows the bias of uneven participation, what clipping
+adds to that, and what training had no time for.
 """
 
 from dataclasses import dataclass, replace
@@ -23,38 +23,30 @@ from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, Optimizer,
 from fedsim.learning.problems.problem import Affine
 from fedsim.learning.server_updates.server_update import Composed
 
-_CHUNK = 4096  # clients that are worked out together: what they need stays in a processor's cache
+_CHUNK = 4096  # clients at a time, so that their arrays stay in a processor's cache
 
 _State: TypeAlias = dict[float, tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True)
 class Expected(PlainSteps[_State]):
-    """A server that takes the mean of changes, over all clients of the log instead of a cohort.
+    """A server that takes the mean of changes over all clients of the log instead of a cohort."""
 
-    Parameters
-    ----------
-    work
-        What a client does in a round.
-    clients, weights, scales
-        Who takes part at all; w_i, sum 1; s_i. Shape (M,) each.
-    clip, divisor
-        Largest norm of a change, and B, as in `fedsim.learning.private.Private`; None where updates are as they are.
-    """
-
-    work: LocalWork
+    work: LocalWork  # what a client does in a round
+    # clients, weights, scales: who takes part at all; w_i, sum 1; s_i. Shape (M,) each
     clients: Ints
     weights: Floats
     scales: Floats
+    # clip, divisor: largest norm of a change, and B, as in `fedsim.learning.private.Private`; None without privacy
     clip: float | None = None
     divisor: int | None = None
 
     def init(self, _clients: int, _dimension: int) -> _State:
-        """Return what is kept of affine local work by step size: nothing yet."""
+        """Return an empty cache of affine local work by step size."""
         return {}
 
     def apply(self, state: _State, model: Floats, cohort: Cohort, _deltas: Floats) -> tuple[_State, Floats]:
-        """Return the model moved by the expected change; what the cohort sent is not looked at."""
+        """Return the model moved by the expected change, whatever the cohort sent."""
         alpha, change = self.work.step_size(cohort.round), np.zeros_like(model)
         for first in range(0, len(self.clients), _CHUNK):
             part = slice(first, first + _CHUNK)
@@ -72,7 +64,7 @@ class Expected(PlainSteps[_State]):
         if not isinstance(self.work.problem, Affine):
             return self.work.updates(clients, np.repeat(model[None], len(clients), axis=0), step_sizes)
         if alpha not in state:
-            state.clear()  # of a schedule, the last step size alone
+            state.clear()  # keep only the latest step size of a schedule
             pull, centres = self.work.problem.affine(self.clients, alpha * self.scales, self.work.steps)
             state[alpha] = pull, pull * centres
         pull, target = state[alpha]
@@ -81,11 +73,11 @@ class Expected(PlainSteps[_State]):
 
 
 def can_be_expected(optimizer: type) -> bool:
-    """Say whether it is known what an optimizer's server is given on average: the mean of changes, scaled for good."""
+    """Say whether an optimizer's expected change is known: the mean of changes, with scales that settle."""
     return issubclass(optimizer, MeanChange) and hasattr(optimizer, "long_run")
 
 
-def expected(
+def expected_optimizer(
     optimizer: Optimizer,
     work: LocalWork,
     frequency: Floats,
@@ -94,22 +86,11 @@ def expected(
 ) -> Optimizer:
     """Return an optimizer that is given the expected change of each round, behind the same server update.
 
-    Parameters
-    ----------
-    optimizer
-        One that `can_be_expected`, without privacy.
-    work, clip, divisor
-        As in `Expected`.
-    frequency
-        Each client's share of the reports of the log, shape (N,).
-
-    Raises
-    ------
-    LearningError
-        If it is not known what its server is given on average.
+    `frequency`, shape (N,), is each client's share of the reports of the log; a `LearningError` is raised unless the
+    optimizer, which is without privacy, `can_be_expected`.
     """
     if isinstance(optimizer, Composed):
-        return replace(optimizer, optimizer=expected(optimizer.optimizer, work, frequency, clip, divisor))
+        return replace(optimizer, optimizer=expected_optimizer(optimizer.optimizer, work, frequency, clip, divisor))
     limit = optimizer.long_run(frequency) if isinstance(optimizer, Foreseeable) else None
     if limit is None or not isinstance(optimizer, MeanChange):
         raise LearningError(f"it is not known what {type(optimizer).__name__} makes of all clients together")

@@ -1,4 +1,4 @@
-"""The error of the learning layer, and a guard that says where a user's code failed."""
+"""The errors of learning, and how failures of a user's code are reported with their place."""
 
 import sysconfig
 from collections.abc import Iterator
@@ -19,51 +19,43 @@ class LearningError(FedsimError):
 
 
 class AbsentDataError(LearningError):
-    """Data that the scenario leaves to the machine to have, and it does not say where they lie."""
+    """Data that the machine has to provide, and neither the scenario nor the environment says where they are."""
 
 
 @contextmanager
-def blame(where: str) -> Iterator[None]:
-    """Turn any exception of the block into a `LearningError` whose message begins with `where`.
-
-    In what is done in every round, ``except Exception as error: raise blamed(where, error) from error`` says the same
-    and costs nothing where nothing fails.
-    """
+def reraise_as_learning_error(where: str) -> Iterator[None]:
+    """Turn any exception of the block into a `LearningError` whose message begins with `where`."""
     try:
         yield
     except Exception as error:
-        raise blamed(where, error) from error
+        raise learning_error_from(where, error) from error
 
 
-def blamed(where: str, error: Exception) -> LearningError:
-    """Return what to raise for an exception: its message, after `where`, and the line of a user's own code."""
+def learning_error_from(where: str, error: Exception) -> LearningError:
+    """Return what to raise for an exception: `where`, its message, and the line of the user's code that raised it.
+
+    Code that runs in every round uses this in an ``except`` clause, which is cheaper than the context manager.
+    """
     if isinstance(error, FedsimError):
         return LearningError(f"{where}: {error}")
-    return LearningError(f"{where}: {type(error).__name__}: {error}{_line(error.__traceback__)}")
+    return LearningError(f"{where}: {type(error).__name__}: {error}{_users_line(error.__traceback__)}")
 
 
 _NOT_USERS = (Path(__file__).parent.parent, Path(sysconfig.get_paths()["stdlib"]))
 
 
-def _line(trace: TracebackType | None) -> str:
-    """Return the innermost line of a user's own code that was running; nothing where there was none."""
-    lines = [(Path(frame.f_code.co_filename), number) for frame, number in walk_tb(trace)]
-    users = [
-        f" ({file.name}, line {number})"
-        for file, number in lines
-        if "site-packages" not in file.parts and not any(map(file.is_relative_to, _NOT_USERS))
-    ]
-    return users[-1] if users else ""
+def _users_line(trace: TracebackType | None) -> str:
+    """Return the innermost line of the user's own code that was running; "" where there was none."""
+    found = ""
+    for frame, number in walk_tb(trace):
+        file = Path(frame.f_code.co_filename)
+        if "site-packages" not in file.parts and not any(map(file.is_relative_to, _NOT_USERS)):
+            found = f" ({file.name}, line {number})"
+    return found
 
 
-def shaped(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return `value` as an array of floats.
-
-    Raises
-    ------
-    LearningError
-        Where its shape is not `shape`; numpy would broadcast some wrong shapes without a word.
-    """
+def as_floats_of_shape(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return `value` as an array of floats, or raise a `LearningError` if its shape is another: no broadcasting."""
     array = np.asarray(value, dtype=np.float64)
     if array.shape != shape:
         raise LearningError(f"{what} has the shape {array.shape}, expected {shape}")

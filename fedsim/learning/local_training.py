@@ -1,6 +1,6 @@
-"""The local steps of clients: all of them, for all optimizers and logs, in one array expression a step."""
+"""The local steps of clients: for all clients, optimizers and logs in one array expression a step."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -10,38 +10,33 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
-from fedsim.learning.failures import LearningError, shaped
+from fedsim.learning.cohorts import Reports
+from fedsim.learning.failures import LearningError, as_floats_of_shape
 from fedsim.learning.optimizers.optimizer import LocalRule
 from fedsim.learning.problems.problem import Descending, Gradients, Problem, Sampled
 
-Schedule: TypeAlias = Callable[[int], float]
+StepSchedule: TypeAlias = Callable[[int], float]
 """The local step size alpha_t of round t = 0, 1, ..., counted in rounds of the log."""
+
+
+_DRAWS = 1 << 14  # at a time: enough to spread the cost of a call, few enough for a processor's cache
 
 
 @dataclass(frozen=True)
 class Altered:
-    """What M clients do other than K plain steps from where they start.
+    """How M clients deviate from K plain steps."""
 
-    Attributes
-    ----------
-    corrections
-        c_i, shape (M, d); none where it is None.
-    proximal, anchors
-        mu_i, shape (M, 1), and x_t, shape (M, d), of mu_i (x - x_t); none where they are None.
-    rule
-        Instead of gradient descent; None for that.
-    """
-
-    corrections: Floats | None
+    corrections: Floats | None  # c_i, shape (M, d), or None
+    # proximal, anchors: mu_i, shape (M, 1), and x_t, shape (M, d), of mu_i (x - x_t); or None
     proximal: Floats | None
     anchors: Floats | None
-    rule: LocalRule | None
+    rule: LocalRule | None  # instead of gradient descent, or None
 
     def gradients(self, plain: Gradients) -> Gradients:
-        """Return the gradients with what is added to them."""
+        """Return the gradients with the corrections and the proximal term."""
 
         def altered(models: Floats) -> Floats:
-            slopes = shaped("the array of gradients", plain(models), models.shape)
+            slopes = as_floats_of_shape("the array of gradients", plain(models), models.shape)
             if self.corrections is not None:
                 slopes = slopes + self.corrections
             if self.proximal is not None and self.anchors is not None:
@@ -51,58 +46,42 @@ class Altered:
         return altered
 
 
-def merged(parts: Sequence[tuple[Altered, int]], dimension: int) -> Altered:
-    """Return what the clients of several cohorts, with the numbers of their clients, do as one; they share a rule."""
-    rows = sum(size for _, size in parts)
-    corrections = np.zeros((rows, dimension)) if any(part.corrections is not None for part, _ in parts) else None
-    pulled = any(part.proximal is not None for part, _ in parts)
-    proximal, anchors = (np.zeros((rows, 1)), np.zeros((rows, dimension))) if pulled else (None, None)
-    first = 0
-    for part, size in parts:
-        own = slice(first, first := first + size)
-        if corrections is not None and part.corrections is not None:
-            corrections[own] = part.corrections
-        if proximal is not None and anchors is not None and part.proximal is not None:
-            proximal[own], anchors[own] = part.proximal, part.anchors
-    return Altered(corrections, proximal, anchors, parts[0][0].rule)
+def merge_altered(parts: Sequence[tuple[Altered, int]]) -> Altered:
+    """Return the deviations of several cohorts with the same rule, each with its number of clients, as one."""
+    each, sizes = zip(*parts, strict=True)
+    corrections = _stacked([one.corrections for one in each], sizes)
+    proximal, anchors = _stacked([one.proximal for one in each], sizes), _stacked([one.anchors for one in each], sizes)
+    return Altered(corrections, proximal, anchors, each[0].rule)
+
+
+def _stacked(arrays: Sequence[Floats | None], sizes: Sequence[int]) -> Floats | None:
+    """Return arrays one after the other, a row for each client, zeros for those that are None; None if all are."""
+    widths = [array.shape[-1] for array in arrays if array is not None]
+    if not widths:
+        return None
+    pairs = zip(arrays, sizes, strict=True)
+    rows = [np.broadcast_to(0.0 if array is None else array, (size, widths[0])) for array, size in pairs]
+    return np.concatenate(rows)
 
 
 @dataclass(frozen=True)
 class LocalWork:
-    """What a client does in a round; `checked` makes one.
-
-    Parameters
-    ----------
-    problem
-        Whose gradients are taken.
-    steps
-        K >= 1.
-    step_size
-        alpha_t by round.
-    batch_size
-        Samples of each step, drawn with replacement; the full local gradient where it is None.
-    sampled, descending
-        The problem again, where it has samples, and where it takes local steps itself.
-    """
+    """What a client does in a round; `checked` makes one."""
 
     problem: Problem
+    # steps, step_size: K, and alpha_t by round
     steps: int
-    step_size: Schedule
-    batch_size: int | None
+    step_size: StepSchedule
+    batch_size: int | None  # samples of each step, drawn with replacement; None for the full local gradient
+    # sampled, descending: the problem again if it has samples, and if it takes local steps itself; else None
     sampled: Sampled | None
     descending: Descending | None
 
     @classmethod
     def checked(
-        cls, problem: Problem, local_steps: int, step_size: float | Schedule, batch_size: int | None = None
+        cls, problem: Problem, local_steps: int, step_size: float | StepSchedule, batch_size: int | None = None
     ) -> Self:
-        """Return the work, after a look at each number.
-
-        Raises
-        ------
-        LearningError
-            When a number is out of its range, or the problem has no samples to draw from.
-        """
+        """Return the work; a `LearningError` if a number is out of its range or there are no samples to draw from."""
         require("local_steps", local_steps, local_steps >= 1, "at least 1")
         if not callable(step_size):
             require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
@@ -115,14 +94,14 @@ class LocalWork:
                     f"batch_size: {type(problem).__name__} has no samples to draw minibatches from; "
                     "leave batch_size out for full local gradients"
                 )
-        # Here and not in every round: looking at a protocol takes longer than many a step.
+        # Not in every round: checking for a protocol takes longer than many a step.
         return cls(problem, local_steps, step_size, batch_size, sampled, _descending(problem))
 
     def minibatches(self, draws: Stream, number: int | Ints, clients: Ints) -> Ints | None:
         """Return the samples of a cohort's steps in a round, shape (K, B, batch size); None for full gradients.
 
-        A draw is a function of (client, round, step, place in the batch): optimizers that see the same log also see
-        the same samples. The round may be one for each client, as in a buffered server's log.
+        A draw is a function of (client, round, step, place in the batch), so all optimizers of a log see the same
+        samples. `number`, the round, may be one for each client, as in a buffered server's log.
         """
         if self.batch_size is None or self.sampled is None:
             return None
@@ -140,44 +119,26 @@ class LocalWork:
         minibatches: Ints | None = None,
         altered: Altered | None = None,
     ) -> Floats:
-        """Return what each client adds to the server's model in its local steps of gradient descent.
+        """Return what each client adds to the server's model in its local steps, shape (M, d).
 
-        Parameters
-        ----------
-        clients
-            Who trains, shape (M,): a client stands there once for each optimizer that it trains for.
-        models
-            The model from which each of them starts, shape (M, d).
-        step_sizes
-            alpha s_i, shape (M,).
-        minibatches
-            The samples of each step, shape (K, M, batch size); full local gradients where it is None.
-        altered
-            What is added to the gradients, and the rule that is followed; plain gradient descent where it is None.
-
-        Returns
-        -------
-        Delta_i = x^i_K - x with x^i_0 = x and x^i_{k+1} = x^i_k - alpha s_i g_i(x^i_k), shape (M, d): equation (9)
-        of Sun et al., arXiv:2410.01209, with s_i = nu_i. g_i is the gradient of f_i, or of its mean over a minibatch.
-
-        Raises
-        ------
-        LearningError
-            When the problem returns gradients of another shape than (M, d), or a rule fails or returns such models.
+        Delta_i = x^i_K - x with x^i_0 = x and x^i_{k+1} = x^i_k - alpha s_i g_i(x^i_k): equation (9) of Sun et al.,
+        arXiv:2410.01209, with s_i = nu_i. g_i is the gradient of f_i, or of its mean over a minibatch. `clients`, (M,),
+        has a client once for each optimizer that it trains for; `models`, (M, d), are x, and `step_sizes`, (M,),
+        alpha s_i; `minibatches` has shape (K, M, batch size), None for full local gradients. Raises a `LearningError`
+        if the problem, or a rule, returns an array of another shape than (M, d).
         """
         if altered is None and self.descending is not None:
             changes = self.descending.descend(clients, models, step_sizes, self.steps, minibatches)
-            return shaped("the array of changes", changes, models.shape)
+            return as_floats_of_shape("the array of changes", changes, models.shape)
         objectives = self._objectives(clients, minibatches)
         if altered is not None:
             objectives = map(altered.gradients, objectives)
             if altered.rule is not None:
-                return (
-                    shaped("the local rule", altered.rule(models.copy(), objectives, step_sizes), models.shape) - models
-                )
+                ends = altered.rule(models.copy(), objectives, step_sizes)
+                return as_floats_of_shape("the local rule", ends, models.shape) - models
         local, steps = models.copy(), step_sizes[:, None]
         for gradients in objectives:
-            local -= steps * shaped("the array of gradients", gradients(local), local.shape)
+            local -= steps * as_floats_of_shape("the array of gradients", gradients(local), local.shape)
         return local - models
 
     def _objectives(self, clients: Ints, minibatches: Ints | None) -> Iterable[Gradients]:
@@ -189,19 +150,13 @@ class LocalWork:
 
 
 def require(name: str, value: object, holds: bool, what: str) -> None:
-    """Refuse a number that is not what it must be.
-
-    Raises
-    ------
-    LearningError
-        With the number that was given.
-    """
+    """Raise a `LearningError` that names the value unless it `holds`."""
     if not holds:
         raise LearningError(f"{name} must be {what}, got {value!r}")
 
 
 def _descending(problem: Problem) -> Descending | None:
-    """Return the problem, where it has `descend`; a class that inherits it and has gradients of its own wants those."""
+    """Return the problem if its `descend` applies: not if a subclass overrides the gradients but not `descend`."""
     if not isinstance(problem, Descending):
         return None
     for kind in type(problem).__mro__:
@@ -214,3 +169,44 @@ def _descending(problem: Problem) -> Descending | None:
 
 def _always(step_size: float, _t: int) -> float:
     return step_size
+
+
+def with_minibatches(
+    turns: Iterable[Reports], rounds: Ints, work: LocalWork, draws: Stream
+) -> Iterator[tuple[Reports, Ints | None]]:
+    """Yield the reports of each row of a log, in order, with the minibatches of their clients' steps.
+
+    These are the samples of each step as `LocalWork.minibatches` draws them for these clients alone, shape
+    (K, B, batch size), or None for full gradients. `rounds`, (T,), are the numbers of the log's rounds or versions.
+    """
+    if work.batch_size is None:
+        yield from zip(turns, repeat(None))
+        return
+    chunk, first, count = list[Reports](), 0, 0
+    for row, reports in enumerate(turns):
+        chunk.append(reports)
+        count += len(reports.clients)
+        if count * work.steps * work.batch_size >= _DRAWS:
+            yield from _draw(chunk, first, rounds, work, draws)
+            chunk, first, count = [], row + 1, 0
+    yield from _draw(chunk, first, rounds, work, draws)
+
+
+def _draw(
+    chunk: Sequence[Reports], first: int, rounds: Ints, work: LocalWork, draws: Stream
+) -> Iterator[tuple[Reports, Ints | None]]:
+    """Yield the reports of the rows from the first on, with minibatches that are drawn in one call."""
+    if not chunk:
+        return
+    clients, begun = list[Ints](), list[Ints]()
+    for row, reports in enumerate(chunk, first):
+        clients.append(reports.clients)
+        # A client's second session from the same version draws as a client past the last, so with other samples.
+        if reports.repeats is not None:
+            clients[-1] = clients[-1] + work.problem.clients * reports.repeats
+        begun.append(np.full(len(reports.clients), row) if reports.begun is None else reports.begun)
+    minibatches = work.minibatches(draws, rounds[np.concatenate(begun)], np.concatenate(clients))
+    end = 0
+    for reports in chunk:
+        own = slice(end, end := end + len(reports.clients))
+        yield reports, None if minibatches is None else minibatches[:, own]

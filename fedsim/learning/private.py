@@ -1,15 +1,15 @@
-"""Training with privacy: clipped updates, a fixed divisor, and the mechanism's noise on their sum.
+"""Training with privacy: clipped updates, a fixed divisor, the mechanism's noise on their sum, and what that promises.
 
 ::
 
     x_{t+1} = x_t + (1/B) (sum_{i in S_t} Delta_i min(1, clip / |Delta_i|) + (C^{-1} Z)_t)
 
-B is the cohort that is wanted, however many reports came. What a client sends is clipped last, after its local steps
-have been scaled, so that Debiased FedAvg needs no more noise than FedAvg; what is clipped of a rare client's long
-update is lost to debiasing, though. In a round without any report no step is taken, and its noise is not used.
+B is the wanted cohort, however many reports came. Changes are clipped last, after the local steps have been scaled, so
+Debiased FedAvg needs no more noise than FedAvg, but clipping a rare client's long update undoes some of the debiasing.
+A round without any report takes no step, and its noise is not used.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,52 +17,43 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Stream
-from fedsim.common.memory import SHARE, free_bytes, readable
+from fedsim.common.memory import SHARE, free_bytes, readable_bytes
+from fedsim.common.registry import is_own
 from fedsim.learning.failures import LearningError
+from fedsim.learning.optimizers import OPTIMIZERS
 from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.server_updates.server_update import Composed
+from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds
+from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.mechanisms import MECHANISMS
 from fedsim.privacy.mechanisms.mechanism import Mechanism
-from fedsim.privacy.noise import correlated, rows_kept
+from fedsim.privacy.noise import correlated_rows, rows_kept
+from fedsim.scenario import Scenario
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a run, the same for each of its optimizers.
+    """The noise of a run, the same for each of its optimizers."""
 
-    Attributes
-    ----------
-    mechanism, bounds
-        C, and what it is made for.
-    scale
-        Standard deviation of Z: clip norm times noise multiplier times sensitivity.
-    draws
-        Z: coordinate j of row t is the normal draw of client j at index t.
-    """
-
+    # mechanism, bounds: C, and what it is made for
     mechanism: Mechanism
     bounds: ParticipationBounds
-    scale: float
-    draws: Stream
+    scale: float  # standard deviation of Z: clip norm times noise multiplier times sensitivity
+    draws: Stream  # Z: coordinate j of row t is the normal draw of client j at index t
 
     def rows(self, dimension: int) -> Iterator[Floats]:
-        """Return the rows of C^{-1} Z, one for each round.
-
-        Raises
-        ------
-        LearningError
-            If what the mechanism keeps of them would not fit into the memory.
-        """
+        """Return the rows of C^{-1} Z, one for each round; a `LearningError` if they need too much memory."""
         kept, free = rows_kept(self.mechanism, self.bounds), free_bytes()
         if free is not None and 8 * kept * dimension > SHARE * free:
             raise LearningError(
-                f"the noise keeps {kept:,} rows of {dimension:,} parameters, {readable(8 * kept * dimension)}, and "
-                f"{readable(free)} are free; blt keeps one for each of its buffers"
+                f"the noise keeps {kept:,} rows of {dimension:,} parameters, {readable_bytes(8 * kept * dimension)}, "
+                f"and {readable_bytes(free)} are free; blt keeps one for each of its buffers"
             )
         coordinates = np.arange(dimension)
         z = (self.scale * self.draws.normals(coordinates, t) for t in range(self.bounds.rounds))
-        return correlated(self.mechanism, z, self.bounds)
+        return correlated_rows(self.mechanism, z, self.bounds)
 
 
 @dataclass
@@ -74,24 +65,12 @@ class _State:
 
 @dataclass(frozen=True)
 class Private:
-    """An optimizer that takes the mean of clipped updates, with noise on it.
+    """An optimizer whose server takes the mean of clipped changes, with noise on it."""
 
-    Parameters
-    ----------
-    optimizer
-        Its server takes the mean of the changes.
-    clip
-        Largest norm of a change.
-    divisor
-        B.
-    noise
-        None to clip alone.
-    """
-
-    optimizer: Optimizer
-    clip: float
-    divisor: int
-    noise: Noise | None
+    optimizer: Optimizer  # its server takes the mean of the changes
+    clip: float  # largest norm of a change
+    divisor: int  # B
+    noise: Noise | None  # none to clip alone
 
     def init(self, clients: int, dimension: int) -> _State:
         """Return the optimizer's state, and the noise from its beginning."""
@@ -121,7 +100,54 @@ def can_be_private(optimizer: type) -> bool:
 
 
 def with_privacy(made: Callable[[Optimizer], Private], optimizer: Optimizer) -> Optimizer:
-    """Return an optimizer with clipping and noise before its server update, which only sees what is private."""
+    """Return an optimizer with clipping and noise before its server update, which sees only private changes."""
     if isinstance(optimizer, Composed):
         return Composed(made(optimizer.optimizer), optimizer.server)
     return made(optimizer)
+
+
+def caveats(scenario: Scenario, population: Population) -> list[str]:
+    """Say in sentences what the guarantee of a scenario does not cover, and what else it rests on."""
+    clocked = bool(np.any(population.cooldown_s > 0))
+    return caveats_of(scenario, enforced_bounds(scenario, population), clocked=clocked)
+
+
+def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool) -> list[str]:
+    """Return the `caveats` of a scenario with these bounds; `clocked`: some client has a cool-down by the clock."""
+    server, privacy, found = scenario.server, scenario.privacy, list[str]()
+    if clocked:
+        found.append(
+            "cool-downs by the clock count for nothing: how many rounds pass meanwhile is not enforced, so "
+            f"b = {bounds.min_separation} is what the separations alone promise"
+        )
+    if not server.selects_once:
+        found.append("a round is a version of the buffered server: n, b and k count the versions that take a report")
+    if is_own(server.selection.kind):
+        found.append(f"it holds only if the selection law {server.selection.kind!r} does not look at the clients' data")
+    if privacy is not None:
+        if privacy.delta * scenario.devices > 1:
+            found.append(
+                f"delta = {privacy.delta:g} is more than one over the number of clients ({scenario.devices:,}): "
+                "somebody's data could be published outright"
+            )
+        if bounds.capped and _has(MECHANISMS, privacy.mechanism.kind, "ignores_caps"):
+            found.append(f"the cap of {bounds.most} binds, and b bands make little of it: blt needs less noise then")
+    training = "none" if privacy is None else privacy.training
+    if training == "clip":
+        found.append("training here clips each update but adds no noise: its losses are those without privacy")
+    if scenario.learning is not None and training == "none":
+        found.append(
+            "training here neither clips nor adds noise, so its losses are those without privacy; the guarantee is of "
+            "a server that clips each update last, after all weighting, and divides their sum by a fixed number"
+        )
+        found += [
+            f"the optimizer {each.label!r} releases stored updates again in later rounds: it is not covered"
+            for each in scenario.learning.optimizers
+            if _has(OPTIMIZERS, each.kind, "reuses_updates")
+        ]
+    return found
+
+
+def _has(registry: Mapping[str, type], kind: str, property_of_class: str) -> bool:
+    """Say whether a built-in class has a property; classes of users, whose code must not run for this, do not."""
+    return not is_own(kind) and getattr(registry[kind], property_of_class, False)

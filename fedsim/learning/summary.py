@@ -1,54 +1,38 @@
-"""What the learning table says about each optimizer in a few numbers, and whether its run has converged."""
+"""Each optimizer's run in a few numbers: losses, whether it has converged, and its bias beside the predicted one."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats
+from fedsim.learning.optimizers.optimizer import Foreseeable, Optimizer
+from fedsim.learning.problems.problem import Problem, Solved
+from fedsim.learning.trajectory import End
 
-# Seen on the paper's synthetic problem, 8,000 rounds, 60 data seeds, R = 0..19: where the paper's claims hold, at most
-# 0.0020 for Debiased FedAvg and 0.0022 for FedAvg, whose noise at R = 0 is the larger; where they do not, because the
-# model is still on its way, at least 0.0033 for Debiased FedAvg.
+# On the paper's synthetic problem (8,000 rounds, 60 data seeds, R = 0..19), drifts are at most 0.0020 for Debiased
+# FedAvg and 0.0022 for FedAvg if the model has settled, and at least 0.0033 for Debiased FedAvg if it has not.
 CONVERGED_DRIFT: Final = 0.0025
 
 # A run that has hardly begun drifts little too, but much of its descent is late. In the learning figures of
-# scenarios/paper on synthetic data and digits at most 0.8 % fell so late; 5 % leaves room for noise: a judgement.
+# scenarios/paper at most 0.8 % is so late; 5 % leaves room for noise.
 CONVERGED_DESCENT: Final = 0.05
 
 
 def summarise(learning: pl.DataFrame) -> dict[str, float]:
-    """Return the figures of each optimizer, by name.
+    """Return the figures ``learning.NAME.FIGURE`` of each optimizer, in the order of the table.
 
-    Parameters
-    ----------
-    learning
-        What `fedsim.learning.train` returns. With s = round + 1 server steps behind a row, and T behind the
-        last row of the table, the last half of the run is the rows with T/2 < s <= T, its third quarter those
-        with T/2 < s <= 3T/4, and its fourth those with 3T/4 < s <= T. The initial model is in none of them.
+    With s = round + 1 server steps before a row of the table, and T before the last, the last half of the run is the
+    rows with T/2 < s <= T, its third quarter those with s <= 3T/4, and its fourth the others, of mean losses m_3 and
+    m_4; m_0 is the loss of the initial model. A figure is NaN after divergence, or if its part of the run has no row::
 
-    Returns
-    -------
-    For each optimizer NAME, in the order of the table:
-
-    ``learning.NAME.loss``, ``learning.NAME.grad_norm``
-        Means over the evaluated rounds of the last half.
-    ``learning.NAME.final_loss``
-        Loss in its last row.
-    ``learning.NAME.drift``
-        (m_3 - m_4) / abs(m_3), where m_3 and m_4 are the mean losses over the third and the fourth quarter:
-        by what share the loss was still falling (negative: rising).
-    ``learning.NAME.late_descent``
-        (m_3 - m_4) / (m_0 - m_4), where m_0 is the loss of the initial model: how much of the whole descent fell so
-        late. NaN where there was no descent.
-    ``learning.NAME.converged``
-        1 where `converged` says so, else 0.
-    ``learning.NAME.diverged``
-        1 where a model or loss was not finite any more, else 0.
-    ``learning.NAME.accuracy``
-        Mean over the last half, where the problem tells accuracies.
-
-    A figure is NaN where the optimizer has diverged, or the stretch of the run holds no row.
+        loss, grad_norm, accuracy   means over the last half, accuracy if the problem evaluates it
+        final_loss                  in the last row
+        drift                       (m_3 - m_4) / abs(m_3)
+        late_descent                (m_3 - m_4) / (m_0 - m_4), NaN without a descent
+        converged                   1 if `has_converged` says so, else 0
+        diverged                    1 if a model or loss was not finite, else 0
     """
     figures: dict[str, float] = {}
     steps = learning["round"].to_numpy() + 1
@@ -68,25 +52,53 @@ def summarise(learning: pl.DataFrame) -> dict[str, float]:
             f"learning.{name}.final_loss": float(loss[own][-1]),
             f"learning.{name}.drift": drift,
             f"learning.{name}.late_descent": float(late_descent),
-            f"learning.{name}.converged": float(converged(drift, late_descent)),
+            f"learning.{name}.converged": float(has_converged(drift, late_descent)),
             f"learning.{name}.diverged": float(not np.isfinite(loss[own][-1])),
         }
     return figures
 
 
-def converged(drift: float, late_descent: float) -> bool:
-    """Say whether a run has settled.
+def has_converged(drift: float, late_descent: float) -> bool:
+    """Say whether a run has settled, by figures of `summarise`.
 
-    The mean losses of its last two quarters must differ by at most 0.25 % of the loss, and what the loss fell between
-    them must be at most 5 % of its whole descent: a run that has hardly begun passes the first test, not the second.
-
-    Parameters
-    ----------
-    drift, late_descent
-        As in `summarise`. A drift of NaN, which a diverged run has, is never converged; a late descent of NaN, which
-        a run without any descent has, leaves the drift to decide.
+    The mean losses of its last two quarters may differ by 0.25 % of the loss and 5 % of the whole descent; a run that
+    has hardly begun fails the second test. A drift of NaN (diverged) is not converged; a late descent of NaN (no
+    descent) leaves the drift to decide.
     """
     return abs(drift) <= CONVERGED_DRIFT and not late_descent > CONVERGED_DESCENT
+
+
+def biases(
+    problem: Problem,
+    optimizers: Mapping[str, Optimizer],
+    ends: Mapping[str, End],
+    pi: Floats,
+    *,
+    local_steps: int,
+    step_size: float,
+    own_step_sizes: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Return how far from the optimum each optimizer ended, and should have ended; {} for a problem not `Solved`.
+
+    In the long run an optimizer moves the model by sum_i w_i Delta_i(x; s_i), with weights and scales that follow from
+    the frequencies `pi`, shape (N,), sum 1; it comes to rest where that is zero. ``learning.NAME.bias`` is the distance
+    of the server's mean model over the last half of the run from the optimum; for a `Foreseeable` optimizer,
+    ``learning.NAME.bias_predicted`` is that of the point of rest, and ``learning.NAME.bias_error`` the distance between
+    the two models. `step_size`, or an optimizer's own, is alpha at the end of the run.
+    """
+    if not isinstance(problem, Solved):
+        return {}
+    figures: dict[str, float] = {}
+    for name, optimizer in optimizers.items():
+        average = ends[name].average
+        figures[f"learning.{name}.bias"] = float(np.linalg.norm(average - problem.optimum))
+        limit = optimizer.long_run(pi) if isinstance(optimizer, Foreseeable) else None
+        if limit is not None:
+            steps, alpha = limit.local_steps or local_steps, (own_step_sizes or {}).get(name, step_size)
+            rest = problem.rest(limit.weights, limit.scales, local_steps=steps, step_size=alpha)
+            figures[f"learning.{name}.bias_predicted"] = float(np.linalg.norm(rest - problem.optimum))
+            figures[f"learning.{name}.bias_error"] = float(np.linalg.norm(average - rest))
+    return figures
 
 
 def _mean(values: Floats) -> float:

@@ -1,8 +1,8 @@
 """Learning replayed over the participation log: every optimizer sees the same cohorts in the same order.
 
-Who takes part does not depend on the model's values, so training needs the log and nothing of the simulation.
-Several logs (replicates, or a run and its unbiased twin) are walked through side by side: in each step the clients of
-all their rounds, for all their optimizers, train in one array expression.
+Who takes part does not depend on the model, so training needs the log and nothing of the simulation. Several logs
+(replicates, or a run and its unbiased twin) are replayed side by side: in each step the clients of all their rounds,
+for all their optimizers, train in one array expression.
 """
 
 from array import array
@@ -16,16 +16,15 @@ import polars as pl
 
 from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, Stream, stream
-from fedsim.common.memory import SHARE, free_bytes, readable
+from fedsim.common.memory import SHARE, free_bytes, readable_bytes
 from fedsim.learning.cohorts import Cohorts, Reports
-from fedsim.learning.failures import LearningError, blame, blamed
-from fedsim.learning.local_training import Altered, LocalWork, Schedule, merged, require
-from fedsim.learning.minibatches import drawn_ahead
-from fedsim.learning.optimizers.optimizer import Cohort, Optimizer, Remembering
+from fedsim.learning.failures import LearningError, learning_error_from, reraise_as_learning_error
+from fedsim.learning.local_training import LocalWork, StepSchedule, merge_altered, require, with_minibatches
+from fedsim.learning.optimizers.optimizer import Cohort, Optimizer, SizedState
 from fedsim.learning.problems.problem import Problem
 from fedsim.learning.trajectory import End, Trajectory
 
-# The draw of the output belongs to no client; it is kept under an index that no client has.
+# The draw of the output iterate belongs to no client; this index is no client's.
 _SERVER = 2**63 - 1
 
 _WORTH_SAYING = 2**20
@@ -39,61 +38,47 @@ def replay(
     participations: pl.DataFrame,
     *,
     local_steps: int,
-    step_size: float | Schedule,
+    step_size: float | StepSchedule,
     batch_size: int | None = None,
     evaluate_every: int = 1,
     draws: Stream | None = None,
     buffer: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
-    """Train every optimizer on the participation that the log records.
+    """Train every optimizer, under the name that it has in the result, on the participation that the log records.
+
+    Raises a `LearningError` that names the culprit and the round if a number is out of its range, the log has a client
+    that the problem has not, the optimizers would need more memory than there is, or the code of a problem or an
+    optimizer fails or returns arrays of a wrong shape.
 
     Parameters
     ----------
-    problem
-        The objectives of the clients; every client of the log is one of its clients.
-    optimizers
-        By the name under which they appear in the result.
     rounds
-        The log's rounds, columns ``round`` and ``closed_s``.
+        Columns ``round`` and ``closed_s``.
     participations
-        The log's participations, columns ``round``, ``client``, ``position``, ``outcome``. Those with the
-        outcome ``reported`` train, in the order of ``position``; a round without any leaves every model as it
-        is.
-    local_steps
-        K >= 1, gradient steps of a client in a round.
-    step_size
-        alpha > 0, their length; or a schedule, which is called with the number of rounds that are over.
+        Columns ``round``, ``client``, ``position``, ``outcome``. Those with the outcome ``reported`` train, in the
+        order of ``position``; a round without any leaves every model as it is.
+    local_steps, step_size
+        K >= 1, and alpha > 0 or a schedule, which is called with the number of rounds that are over.
     batch_size
-        Samples of each local step; full local gradients where it is None.
+        Samples of each local step; None for full local gradients.
     evaluate_every
-        Evaluate the models after this many rounds, after twice as many, and so on, and after the last round.
+        Evaluate the models after every so many rounds, and after the last.
     draws
         Where minibatches come from; by default the stream of seed 0.
     buffer
         Reports of each step of a buffered server, whose log also has the columns ``staleness`` and ``ended_s``. A
-        report counts for the version ``round + staleness``, in the order of the ends; what its client did began from
+        report counts for the version ``round + staleness``, in the order of the ends; its client's work began from
         the model, and with the step size, of version ``round``.
     progress
         Called after each round with the number of rounds done.
 
     Returns
     -------
-    Columns ``round`` (Int32), ``closed_s`` (Float64, seconds since the start of the simulation),
-    ``optimizer``, and one Float64 column for each entry of the problem's evaluation: ``loss``, ``grad_norm``,
-    ... A row holds the model after the server's step of its round. The rows with ``round = -1`` and
-    ``closed_s = 0`` hold the initial model.
-
-    An optimizer whose model or loss is no longer finite has diverged: its last row says NaN, for the round
-    after which the model was not finite (the loss is looked at in evaluated rounds only), and the others go
-    on.
-
-    Raises
-    ------
-    LearningError
-        When a number is out of its range, the log has a client that the problem has not, the optimizers would need
-        more memory than there is, or the code of a problem or an optimizer fails or returns arrays of a wrong shape;
-        the message names it and the round.
+    Columns ``round`` (Int32), ``closed_s`` (Float64, seconds since the start of the simulation), ``optimizer``, and a
+    Float64 column for each entry of the problem's evaluation, after the server's step of the round; rows with
+    ``round = -1`` and ``closed_s = 0`` hold the initial model. An optimizer whose model, or loss in an evaluated round,
+    is not finite has diverged: its last row is NaN, and the others go on.
     """
     work = LocalWork.checked(problem, local_steps, step_size, batch_size)
     course = Course(rounds, participations, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER), buffer)
@@ -102,11 +87,10 @@ def replay(
 
 @dataclass(frozen=True)
 class Course:
-    """A log, the optimizers to be trained over it, by name, where their minibatches come from, and the buffer's size.
+    """A log, the optimizers to train over it by name, where their minibatches come from, and the size of a buffer.
 
-    The buffer is None where the log is one of synchronous rounds. Of an optimizer that has a local step size of its own
-    `step_sizes` has it, by name. What training has to know of the log beforehand is found unless `cohorts` has it;
-    courses that share these and the draws read the log together.
+    `step_sizes` has the optimizers' own local step sizes, by name. `cohorts` saves reading the log beforehand; courses
+    that share it and the draws read the log together.
     """
 
     rounds: pl.DataFrame
@@ -114,22 +98,15 @@ class Course:
     optimizers: Mapping[str, Optimizer]
     draws: Stream
     buffer: int | None = None
-    step_sizes: Mapping[str, Schedule] = field(default_factory=dict)
+    step_sizes: Mapping[str, StepSchedule] = field(default_factory=dict)
     cohorts: Cohorts | None = None
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of a course.
+    """The learning table of a course, as `replay` returns it, and the models of each optimizer.
 
-    Attributes
-    ----------
-    table
-        The learning table, as `replay` returns it.
-    ends
-        The models of each optimizer.
-    past_versions
-        How many models beside its own an optimizer kept at a time at most, for reports that were still to come.
+    `past_versions` is how many older models an optimizer kept at a time at most, for reports still to come.
     """
 
     table: pl.DataFrame
@@ -145,23 +122,10 @@ def replay_together(
     progress: Callable[[int], None] | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> list[Trained]:
-    """Train the optimizers of several logs side by side, with the same numbers as one by one.
+    """Train the optimizers of several logs, which may differ in length, with the same numbers as one by one.
 
-    Parameters
-    ----------
-    courses
-        The logs, which may be of different lengths.
-    work
-        What a client does; it holds the problem.
-    evaluate_every, progress
-        As in `replay`; rounds are counted in the longest log.
-    announce
-        Told how much memory optimizers are going to take for all participants, before they take it.
-
-    Raises
-    ------
-    LearningError
-        As in `replay`.
+    Parameters and errors are those of `replay`; rounds are counted in the longest log. `announce` is called with a
+    sentence on the memory that optimizers are going to take for all participants, before they take it.
     """
     require("evaluate_every", evaluate_every, evaluate_every >= 1, "at least 1")
     clients = work.problem.clients
@@ -172,17 +136,17 @@ def replay_together(
         for course in courses
     ]
     _provide_memory(courses, logs, work.problem, announce)
-    # What a diverging optimizer overflows is no business of the others, nor of the reader: its row says NaN.
+    # A diverging optimizer overflows; its row says NaN, so warnings are not needed.
     with np.errstate(all="ignore"):
         coming = _coming(courses, logs, work)
         replays = [_Replay.start(*each, work) for each in zip(courses, logs, coming, strict=True)]
         for step in range(max(map(len, logs), default=0)):
             # 1. The servers announce their cohorts; each optimizer says how its clients train.
             under_way = [each for each in replays if step < len(each.log)]
-            training = [each for each in under_way if each.announce(step, work)]
+            training = [one for each in under_way for one in each.announce(step, work)]
             # 2. The clients train, for all optimizers at once; the servers turn their work into their next models.
             _train(training, work)
-            # 3. Now and then, and as soon as an optimizer diverges, the tables take note.
+            # 3. Models are evaluated when that is due, and as soon as an optimizer diverges.
             for each in under_way:
                 each.note(step, evaluate_every)
             if progress is not None:
@@ -191,12 +155,12 @@ def replay_together(
 
 
 def _coming(courses: Sequence[Course], logs: Sequence[Cohorts], work: LocalWork) -> list[_Coming]:
-    """Return what comes for each course, row after row; a log that several share is read once."""
+    """Return the reports and minibatches of each course, row after row; a log that several share is read once."""
     readers: dict[tuple[int, int], list[_Coming]] = {}
     keys = [(id(log), id(course.draws)) for course, log in zip(courses, logs, strict=True)]
     for key, course, log in zip(keys, courses, logs, strict=True):
         if key not in readers:
-            readers[key] = list(tee(drawn_ahead(log.in_turn(), log.rounds, work, course.draws), keys.count(key)))
+            readers[key] = list(tee(with_minibatches(log.in_turn(), log.rounds, work, course.draws), keys.count(key)))
     return [readers[key].pop() for key in keys]
 
 
@@ -207,7 +171,7 @@ def _provide_memory(
         (name, optimizer.memory(log.participants, problem.dimension))
         for course, log in zip(courses, logs, strict=True)
         for name, optimizer in course.optimizers.items()
-        if isinstance(optimizer, Remembering)
+        if isinstance(optimizer, SizedState)
     ]
     needed = [(name, size) for name, size in needed if size]
     names = " and ".join(name for name, _ in needed)
@@ -220,7 +184,7 @@ def _provide_memory(
         "take fewer clients, a smaller model, or an optimizer that does not remember every participant's change",
     )
     if announce is not None and total >= _WORTH_SAYING:
-        announce(f"allocating {readable(total)} for {what}")
+        announce(f"allocating {readable_bytes(total)} for {what}")
     models = sum(log.past_versions * len(course.optimizers) for course, log in zip(courses, logs, strict=True))
     _require_memory(
         f"{models:,} past versions of the model, from which clients still work",
@@ -233,11 +197,11 @@ def _require_memory(what: str, needed: int, hint: str) -> None:
     """Refuse to allocate more than is free; the hint says what to do about it."""
     free = free_bytes()
     if free is not None and needed > SHARE * free:
-        raise LearningError(f"{what} would take {readable(needed)}, and {readable(free)} are free; {hint}")
+        raise LearningError(f"{what} would take {readable_bytes(needed)}, and {readable_bytes(free)} are free; {hint}")
 
 
 class _LearningTable:
-    """The rows of the learning table, as columns that grow: evaluates models and keeps the figures."""
+    """Evaluates models, and keeps the rows of the learning table as columns that grow."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -245,10 +209,10 @@ class _LearningTable:
         self._values = {"loss": array("d"), "grad_norm": array("d")}
 
     def add(self, number: int, closed_s: float, run: Trajectory) -> None:
-        """Evaluate a run's model and add the row; a model that is not finite is not shown to the problem."""
+        """Evaluate a run's model and add the row; NaN for a model that is not finite."""
         values: Mapping[str, float] = {}
         if not run.diverged:
-            with blame(f"problem, evaluation of optimizer {run.name!r}, round {number}"):
+            with reraise_as_learning_error(f"problem, evaluation of optimizer {run.name!r}, round {number}"):
                 values = {name: float(value) for name, value in self._problem.evaluate(run.model).items()}
                 if not self._names:
                     self._values |= {name: array("d") for name in values}
@@ -264,29 +228,24 @@ class _LearningTable:
 
     def frame(self) -> pl.DataFrame:
         """Return the table."""
-        schema = {"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String}
-        keys = pl.DataFrame(
-            {"round": np.array(self._numbers), "closed_s": np.array(self._closed_s), "optimizer": self._names},
-            schema=schema,
-        )
-        return keys.with_columns(pl.Series(name, np.array(column)) for name, column in self._values.items())
+        keys = {"round": np.array(self._numbers), "closed_s": np.array(self._closed_s), "optimizer": self._names}
+        values = {name: np.array(column) for name, column in self._values.items()}
+        types = {"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String}
+        return pl.DataFrame(keys | values, schema_overrides=types)
 
 
 @dataclass
 class _Replay:
-    """One log on its way: its optimizers, its table, and the work that is being done in this round."""
+    """The replay of one log: its optimizers, its table, and the work of the current round."""
 
     log: Cohorts
     runs: list[Trajectory]
     table: _LearningTable
-    step_sizes: Mapping[str, Schedule]
+    step_sizes: Mapping[str, StepSchedule]
     drawn: int
     coming: _Coming
     most_kept: int = 0
-    row: int = field(init=False)
-    number: int = field(init=False)
     going: list[Trajectory] = field(init=False)
-    minibatches: Ints | None = field(init=False)
 
     @classmethod
     def start(cls, course: Course, log: Cohorts, coming: _Coming, work: LocalWork) -> Self:
@@ -300,59 +259,58 @@ class _Replay:
         drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
         return cls(log, runs, table, course.step_sizes, drawn, coming)
 
-    def announce(self, step: int, work: LocalWork) -> bool:
-        """Tell the optimizers who takes part; return whether there is anything to train."""
-        reports, self.minibatches = next(self.coming)
-        self.row, self.number = step, int(self.log.rounds[step])
+    def announce(self, step: int, work: LocalWork) -> list[tuple[Trajectory, Ints | None]]:
+        """Announce the cohort to the optimizers; return those whose clients train, with their minibatches."""
+        reports, minibatches = next(self.coming)
         self.going = [run for run in self.runs if not run.diverged]
         if reports.begun is not None:
-            self._keep()
+            self._keep(step)
         if not self.going or not len(reports.clients):
-            return False
+            return []
+        number = int(self.log.rounds[step])
         staleness, alpha = self.log.staleness(step, reports), self.log.step_sizes(step, reports, work.step_size)
         for run in self.going:
             own = self.step_sizes.get(run.name)
             lengths = alpha if own is None else self.log.step_sizes(step, reports, own)
             model = run.downloaded(step, reports.begun)
-            run.prepare(Cohort(self.number, reports.clients, staleness, work.steps, lengths, model))
-        return True
+            run.prepare(Cohort(number, reports.clients, staleness, work.steps, lengths, model))
+        return [(run, minibatches) for run in self.going]
 
-    def _keep(self) -> None:
-        """Keep the models from which later reports began, and no others."""
+    def _keep(self, step: int) -> None:
+        """Keep the models from which later reports began, and drop the others."""
         for run in self.going:
-            run.past = {row: model for row, model in run.past.items() if self.log.wanted(row, self.row)}
+            run.past = {row: model for row, model in run.past.items() if self.log.wanted(row, step)}
             self.most_kept = max(self.most_kept, len(run.past))
-            if self.log.wanted(self.row, self.row + 1):
-                run.past[self.row] = run.model.copy()
+            if self.log.wanted(step, step + 1):
+                run.past[step] = run.model.copy()
 
     def note(self, step: int, evaluate_every: int) -> None:
-        """Write the rows that are due, and keep of the models what the end wants."""
+        """Write the rows that are due, and update the models that `End` needs."""
         done, total = step + 1, len(self.log)
         due = done % evaluate_every == 0 or done == total
         for run in self.going:
             run.remember(late=2 * done > total, drawn=step == self.drawn)
             if run.diverged or due:
-                self.table.add(self.number, float(self.log.closed_s[step]), run)
+                self.table.add(int(self.log.rounds[step]), float(self.log.closed_s[step]), run)
 
     def trained(self) -> Trained:
         number = int(self.log.rounds[self.drawn]) if len(self.log) else -1
         return Trained(self.table.frame(), {run.name: run.end(number) for run in self.runs}, self.most_kept)
 
 
-def _train(replays: Sequence[_Replay], work: LocalWork) -> None:
-    """Let the cohort of each replay train for each of its optimizers, and hand them its work.
+def _train(training: Sequence[tuple[Trajectory, Ints | None]], work: LocalWork) -> None:
+    """Train the cohort of each optimizer, with these minibatches, and hand over the changes.
 
-    What is done alike is done in one array expression: plain gradient descent; that with something added to the
-    gradients; and each other rule.
+    There is one array expression for plain gradient descent, one for that with something added to the gradients, and
+    one for each other rule.
     """
     alike: dict[tuple[bool, int], list[tuple[Trajectory, Ints | None]]] = {}
-    for each in replays:
-        for run in each.going:
-            key = (False, 0) if run.altered is None else (True, id(run.altered.rule))
-            alike.setdefault(key, []).append((run, each.minibatches))
+    for run, minibatches in training:
+        key = (False, 0) if run.altered is None else (True, id(run.altered.rule))
+        alike.setdefault(key, []).append((run, minibatches))
     for members in alike.values():
         runs = [run for run, _ in members]
-        minibatches = [drawn for _, drawn in members if drawn is not None]
+        batches = [drawn for _, drawn in members if drawn is not None]
         clients = np.concatenate([run.cohort.clients for run in runs])
         models, own = np.empty((len(clients), work.problem.dimension)), list[slice]()
         end = 0
@@ -360,23 +318,18 @@ def _train(replays: Sequence[_Replay], work: LocalWork) -> None:
             own.append(slice(end, end := end + len(run.step_sizes)))
             models[own[-1]] = run.starts
         step_sizes = np.concatenate([run.step_sizes for run in runs])
-        drawn = np.concatenate(minibatches, axis=1) if minibatches else None
+        drawn = np.concatenate(batches, axis=1) if batches else None
+        altered = [(run.altered, len(run.cohort.clients)) for run in runs if run.altered is not None]
         try:
-            deltas = work.updates(clients, models, step_sizes, drawn, _together(runs))
+            deltas = work.updates(clients, models, step_sizes, drawn, merge_altered(altered) if altered else None)
         except Exception as error:
-            raise blamed(_what(runs), error) from error
+            raise learning_error_from(_running(runs), error) from error
         for run, rows in zip(runs, own, strict=True):
             run.apply(deltas[rows])
 
 
-def _together(runs: Sequence[Trajectory]) -> Altered | None:
-    """Return what the clients of optimizers that are trained alike do other than plain steps."""
-    altered = [(run.altered, len(run.cohort.clients)) for run in runs if run.altered is not None]
-    return merged(altered, len(runs[0].model)) if altered else None
-
-
-def _what(runs: Sequence[Trajectory]) -> str:
-    """Return what is running while these train, for an error."""
+def _running(runs: Sequence[Trajectory]) -> str:
+    """Return whose code runs while these train, for an error."""
     rounds = ", ".join(dict.fromkeys(str(run.cohort.round) for run in runs))
     if runs[0].altered is None or runs[0].altered.rule is None:
         return f"problem, round {rounds}"

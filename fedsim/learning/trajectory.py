@@ -1,4 +1,4 @@
-"""One optimizer on its way through a log, and where it got to."""
+"""One optimizer during its replay of a log, and the models that it leaves behind."""
 
 from dataclasses import dataclass, field
 from math import isfinite
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.failures import LearningError, blame, blamed, shaped
+from fedsim.learning.failures import LearningError, as_floats_of_shape, learning_error_from, reraise_as_learning_error
 from fedsim.learning.local_training import Altered
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.problems.problem import Problem
@@ -16,29 +16,19 @@ from fedsim.learning.problems.problem import Problem
 
 @dataclass(frozen=True)
 class End:
-    """The models that a run leaves behind; NaN where it diverged before they were there.
+    """The models that a run leaves behind, shape (d,); NaN if it diverged before."""
 
-    Attributes
-    ----------
-    last
-        After the last round, shape (d,).
-    average
-        Mean over the server steps of the last half of the run, which takes out most of the noise.
-    drawn
-        After a round that was drawn uniformly from the run: the output rule of Sun et al., arXiv:2410.01209.
-    drawn_round
-        That round, the same for every optimizer of the log.
-    """
-
-    last: Floats
-    average: Floats
+    last: Floats  # after the last round
+    average: Floats  # mean over the server steps of the last half of the run, which removes most of the noise
+    # drawn, drawn_round: after a round drawn uniformly from the run, the output rule of Sun et al., arXiv:2410.01209;
+    # and that round, the same for every optimizer of the log
     drawn: Floats
     drawn_round: int
 
 
 @dataclass
 class Trajectory:
-    """One optimizer: its state, its model, what is kept of its way, and whether it has diverged."""
+    """One optimizer with its state, its model, the older models that it still needs, and whether it has diverged."""
 
     name: str
     optimizer: Optimizer
@@ -61,16 +51,13 @@ class Trajectory:
     @classmethod
     def start(cls, name: str, optimizer: Optimizer, problem: Problem) -> Self:
         """Return a run before its first round."""
-        with blame("problem, initial model"):
-            model = shaped("the model", problem.initial(), (problem.dimension,)).copy()
-        with blame(f"optimizer {name!r}, init"):
+        with reraise_as_learning_error("problem, initial model"):
+            model = as_floats_of_shape("the model", problem.initial(), (problem.dimension,)).copy()
+        with reraise_as_learning_error(f"optimizer {name!r}, init"):
             return cls(name, optimizer, optimizer.init(problem.clients, problem.dimension), model)
 
     def downloaded(self, row: int, begun: NDArray[np.intp] | None) -> Floats:
-        """Return what clients downloaded whose work is taken in a row of the log, shape (d,) or (B, d).
-
-        That is the model of the rows in which they began, shape (B,), or of the row itself where it is None.
-        """
+        """Return what the clients of a row downloaded: its own model, (d,), or those of the rows `begun`, (B, d)."""
         if begun is None:
             return self.model
         return np.stack([self.model if version == row else self.past[version] for version in begun.tolist()])
@@ -83,25 +70,25 @@ class Trajectory:
             if isinstance(local, LocalSteps):
                 self._follow(local)
             else:
-                scales = shaped("the array of scales", local, cohort.clients.shape)
+                scales = as_floats_of_shape("the array of scales", local, cohort.clients.shape)
                 self.starts, self.step_sizes, self.altered = cohort.downloaded, cohort.step_sizes * scales, None
         except Exception as error:
-            raise blamed(f"optimizer {self.name!r}, prepare, round {cohort.round}", error) from error
+            raise learning_error_from(f"optimizer {self.name!r}, prepare, round {cohort.round}", error) from error
 
     def _follow(self, local: LocalSteps) -> None:
-        """Take note of how the cohort's clients train, every array being of its shape."""
+        """Store how the cohort's clients train, after checking the shapes."""
         clients, shape = self.cohort.clients.shape, (len(self.cohort.clients), len(self.model))
-        scales = 1.0 if local.scales is None else shaped("the array of scales", local.scales, clients)
+        scales = 1.0 if local.scales is None else as_floats_of_shape("the array of scales", local.scales, clients)
         self.step_sizes = self.cohort.step_sizes * scales
         self.starts, self.altered = self.cohort.downloaded, None
         if local.starts is not None:
-            self.starts = shaped("the array of start points", local.starts, shape)
+            self.starts = as_floats_of_shape("the array of start points", local.starts, shape)
         corrections = local.corrections
         if corrections is not None:
             everyones = np.ndim(corrections) == 1
-            corrections = shaped("the array of corrections", corrections, shape[1:] if everyones else shape)
+            corrections = as_floats_of_shape("the array of corrections", corrections, shape[1:] if everyones else shape)
         proximal = np.broadcast_to(
-            shaped("proximal", local.proximal, clients if np.ndim(local.proximal) else ()), clients
+            as_floats_of_shape("proximal", local.proximal, clients if np.ndim(local.proximal) else ()), clients
         )
         if not (proximal >= 0.0).all():
             raise LearningError(f"proximal must be at least 0, got {proximal.min()}")
@@ -111,20 +98,20 @@ class Trajectory:
             self.altered = Altered(corrections, column, anchors, local.rule)
 
     def apply(self, deltas: Floats) -> None:
-        """Hand over the clients' work. A model whose length overflows has diverged, as one with NaN has."""
+        """Hand over the clients' changes. A model with NaN, or whose length overflows, has diverged."""
         try:
             self.state, model = _pair(
                 self.optimizer.apply(self.state, self.model, self.cohort, deltas), "(state, model)"
             )
-            self.model = shaped("the model", model, self.model.shape)
+            self.model = as_floats_of_shape("the model", model, self.model.shape)
         except Exception as error:
-            raise blamed(f"optimizer {self.name!r}, apply, round {self.cohort.round}", error) from error
+            raise learning_error_from(f"optimizer {self.name!r}, apply, round {self.cohort.round}", error) from error
         self.diverged = not isfinite(self.model.dot(self.model))
         if self.diverged:
             self.past.clear()
 
     def remember(self, *, late: bool, drawn: bool) -> None:
-        """Keep of the model after a round what `End` wants."""
+        """Keep what `End` needs of the model after a round."""
         if late:
             self._total += self.model
             self._summed += 1
@@ -132,14 +119,14 @@ class Trajectory:
             self.drawn = self.model
 
     def end(self, drawn_round: int) -> End:
-        """Return what is left at the end."""
+        """Return the models that the run leaves behind."""
         lost = self.diverged or not self._summed
         average = np.full_like(self.model, np.nan) if lost else self._total / self._summed
         return End(self.model, average, self.drawn, drawn_round)
 
 
 def _pair(returned: Any, what: str) -> tuple[Any, Any]:
-    """Refuse what is no pair, which would be told as an error of unpacking."""
+    """Raise an error that says what must be returned, rather than one of unpacking."""
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise LearningError(f"must return {what}, and returned {type(returned).__name__}")
     return returned

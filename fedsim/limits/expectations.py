@@ -1,34 +1,109 @@
-"""The conditions of a scenario, read and checked against the metrics that it can have."""
+"""The conditions of a scenario, read and checked against the metrics that it can have, before anything runs."""
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain, islice
 from pathlib import Path
+from typing import TypeAlias
 
-from fedsim.analysis.metrics.own import Own, made_metrics
+from fedsim.analysis.metrics import BUILTIN, METRICS, declared, listed, metric_part, scope
+from fedsim.analysis.metrics.metric import Metric
+from fedsim.analysis.metrics.own import Own, made_metrics, own_described
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
-from fedsim.limits.grammar import Condition, ConditionError, parse_condition
-from fedsim.limits.names import UnknownMetricError, find_metric
+from fedsim.common.hints import did_you_mean
+from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.scenario import Scenario
 from fedsim.scenario.expect import Expectation
 
 _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d")
+_OWNERS = {"learning": "OPTIMIZER", "group": "GROUP"}
+_MOST_SUGGESTED = 5_000
 
 
-def expectations(scenario: Scenario, own: Sequence[Own] | None = None) -> list[tuple[Condition, Expectation, str]]:
+class UnknownMetricError(ValueError):
+    """A name that is no metric of the scenario; the message suggests one."""
+
+
+def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None) -> Metric:
+    """Return the metric of a scenario that has this name in ``metrics.json``; `own` is as in `expectations`.
+
+    Raises
+    ------
+    UnknownMetricError
+        If there is no such metric, or it names an optimizer or a group that the scenario does not have. A scenario that
+        trains nothing has learning metrics without samples: switching training off is no spelling mistake.
+    """
+    described, known = own_described(scenario, made_metrics(scenario)[0] if own is None else own), _known()
+    if name in described:
+        return described[name]
+    family, _, rest = name.partition(".")
+    label, _, figure = rest.partition(".")
+    metric = known.get(f"{family}.{_OWNERS[family]}.{figure}" if family in _OWNERS else name)
+    if metric is not None and family in _OWNERS:
+        labels = _labels(scenario, family)
+        if label not in labels and (labels or family == "group"):
+            short = family == "learning" or len(labels) < 20
+            hint = did_you_mean(label, labels[:_MOST_SUGGESTED], or_known=True) if short else ""
+            raise UnknownMetricError(f"no {_OWNERS[family].lower()} is called {label!r}{hint}")
+    if metric is not None:
+        return metric
+    close = did_you_mean(name, list(islice(chain(described, _names(scenario)), _MOST_SUGGESTED)))
+    raise UnknownMetricError(f"unknown metric {name!r}{close or '; `fedsim metrics` lists them'}")
+
+
+def _labels(scenario: Scenario, family: str) -> list[str]:
+    """Return under which names groups or optimizers have metrics, the twin of ``reference: uniform`` included."""
+    learning = scenario.learning
+    if family == "group":
+        return [metric_part(group.name) for group in scenario.population]
+    labels = [choice.label for choice in learning.optimizers] if learning is not None else []
+    return labels + ([f"{labels[0]}_uniform"] if learning is not None and learning.reference == "uniform" else [])
+
+
+def _names(scenario: Scenario) -> Iterator[str]:
+    """Yield every name, those of groups last."""
+    for family in ("", *_OWNERS):
+        labels = _labels(scenario, family) if family else [""]
+        for label in labels if family != "group" or len(labels) > 1 else ():
+            for name in _known():
+                if name.startswith(family + ".") or (not family and name.partition(".")[0] not in _OWNERS):
+                    yield name.replace(_OWNERS.get(family, " "), label, 1)
+
+
+@cache
+def _known() -> dict[str, Metric]:
+    """Return every built-in metric by its name: numbers written out, optimizers and groups by their placeholders."""
+    both = [metric for kind in BUILTIN if scope(METRICS[kind]) == "both" for metric in declared(METRICS[kind])]
+    named = [(metric.name, metric) for metric in listed() if "METRIC" not in metric.name]
+    named += [(f"group.GROUP.{metric.name}", metric) for metric in both]
+    return {written: metric for name, metric in named for written in _written_out(name)}
+
+
+def _written_out(name: str) -> list[str]:
+    """Return a name with each of the numbers that its placeholder stands for."""
+    if "HOUR" in name:
+        return [name.replace("HOUR", f"{hour:02d}") for hour in range(24)]
+    if "TENTH" in name:
+        return [name.replace("TENTH", str(number)) for number in range(1, 11)]
+    return [name]
+
+
+_Expected: TypeAlias = tuple[MetricCondition, Expectation, str]
+
+
+def expectations(scenario: Scenario, own: Sequence[Own] | None = None) -> list[_Expected]:
     """Return the conditions of a scenario, what it says about each, and its ``FILE:LINE:COLUMN``.
 
-    Parameters
-    ----------
-    scenario, own
-        The scenario, and its own metrics, if they are made already.
+    `own` are the scenario's own metrics, if they are made already.
 
     Raises
     ------
     ScenarioError
-        With everything that is wrong with `expect`: the place of the very character, where the file shows it.
+        With everything that is wrong with `expect`, at the character where it is wrong if the file shows it.
     """
-    found: list[tuple[Condition, Expectation, str]] = []
+    found: list[_Expected] = []
     mistakes: list[Mistake] = []
     own = made_metrics(scenario)[0] if own is None else own
     for index, expectation in enumerate(scenario.expect):
@@ -57,8 +132,10 @@ def check_study(scenario: Scenario, own: Sequence[Own] | None = None) -> list[Mi
     return beside
 
 
-def _condition(text: str, path: KeyPath, shown: KeyPath, scenario: Scenario, own: Sequence[Own]) -> Condition | Mistake:
-    """Read a condition of a scenario, or say what is wrong with it, at the place of the very character."""
+def _condition(
+    text: str, path: KeyPath, shown: KeyPath, scenario: Scenario, own: Sequence[Own]
+) -> MetricCondition | Mistake:
+    """Read a condition of a scenario, or say what is wrong with it, at the character where it is wrong."""
     try:
         condition = parse_condition(text)
         _check_metric(condition, scenario, own)
@@ -83,7 +160,7 @@ def _check_decide(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:
             yield condition
 
 
-def _check_metric(condition: Condition, scenario: Scenario, own: Sequence[Own]) -> None:
+def _check_metric(condition: MetricCondition, scenario: Scenario, own: Sequence[Own]) -> None:
     try:
         unit = find_metric(condition.metric, scenario, own).unit
     except UnknownMetricError as error:
@@ -91,17 +168,15 @@ def _check_metric(condition: Condition, scenario: Scenario, own: Sequence[Own]) 
     for value in condition.values:
         written = f"{value.number:.6g}"
         if unit == "s" and value.form == "number" and value.number != 0:
-            message = (
-                f"{condition.metric} is a time, so the limit needs a unit: write {written}s, {written}m or {written}h"
-            )
+            units = f"{written}s, {written}m or {written}h"
+            message = f"{condition.metric} is a time, so the limit needs a unit: write {units}"
             raise ConditionError(message, value.offset)
         if unit != "s" and value.form == "duration":
             kind = f"is in {unit}" if unit in _PLAIN_UNITS else "has no unit"
             raise ConditionError(f"{condition.metric} {kind}, and cannot be compared with a duration", value.offset)
         if unit in _PLAIN_UNITS and value.form == "percentage":
-            raise ConditionError(
-                f"{condition.metric} is in {unit}, and cannot be compared with a percentage", value.offset
-            )
+            message = f"{condition.metric} is in {unit}, and cannot be compared with a percentage"
+            raise ConditionError(message, value.offset)
 
 
 def _check_drift(scenario: Scenario, own: Sequence[Own]) -> Iterator[Mistake]:

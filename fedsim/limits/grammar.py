@@ -17,7 +17,7 @@ from typing import Literal, NoReturn
 
 from fedsim.scenario.units import parse_duration
 
-Form = Literal["number", "percentage", "duration"]
+ValueForm = Literal["number", "percentage", "duration"]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<value>[+-]?(?:\d[\w.]*(?:(?<=\d[eE])[+-]\d+)?|\.\d[\w.]*(?:(?<=\d[eE])[+-]\d+)?)%?)"
@@ -30,13 +30,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 
 
 class ConditionError(ValueError):
-    """A condition that cannot be read.
-
-    Attributes
-    ----------
-    offset
-        The character of the text at which it goes wrong, counted from 0.
-    """
+    """A condition that cannot be read; `offset` is the character at which it goes wrong, counted from 0."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -44,21 +38,11 @@ class ConditionError(ValueError):
 
 
 @dataclass(frozen=True)
-class Value:
-    """A number as it was written.
-
-    Attributes
-    ----------
-    number
-        A percentage over 100; a duration in seconds.
-    form
-        How it was written.
-    offset
-        Where it stands in the text.
-    """
+class WrittenValue:
+    """A number, how it was written, and where it stands in the text: a percentage over 100, a duration in seconds."""
 
     number: float
-    form: Form
+    form: ValueForm
     offset: int
 
 
@@ -71,27 +55,15 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A condition, read.
-
-    Attributes
-    ----------
-    text
-        As it was written.
-    metric, offset
-        The metric's name, and where it stands in the text.
-    low, high
-        The ends of what it may be; None where it is free. For ``==`` both are the value, less and plus the tolerance.
-    values
-        The numbers as they were written, in order.
-    """
+class MetricCondition:
+    """A condition, read; for ``==`` both ends are the value, less and plus the tolerance."""
 
     text: str
     metric: str
-    offset: int
-    low: Limit | None
+    offset: int  # of the metric's name in the text
+    low: Limit | None  # None where the metric is free
     high: Limit | None
-    values: tuple[Value, ...]
+    values: tuple[WrittenValue, ...]  # in order
 
     def holds(self, observed: float) -> bool:
         """Say whether a value keeps the limits; NaN keeps none."""
@@ -107,7 +79,7 @@ class Condition:
         return min(ends)
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> MetricCondition:
     """Read a condition.
 
     Raises
@@ -133,11 +105,11 @@ class _Parser:
         kinds = [(str(match.lastgroup), match) for match in _TOKEN.finditer(text)]
         tokens = [_Token(kind, match[kind], match.start(kind)) for kind, match in kinds]
         self.rest = [*tokens, _Token("", "", len(text.rstrip()))]
-        self.values: list[Value] = []
+        self.values: list[WrittenValue] = []
         self.low: Limit | None = None
         self.high: Limit | None = None
 
-    def condition(self) -> Condition:
+    def condition(self) -> MetricCondition:
         first = self.rest[0]
         if first.kind not in {"value", "word"}:
             self.fail(first, "expected a metric, as in `participation.l1_chain < 0.05`")
@@ -149,7 +121,7 @@ class _Parser:
         if low is not None and high is not None and (low.value, low.strict or high.strict) > (high.value, False):
             message = "nothing lies between these limits: the first is not below the second"
             raise ConditionError(message, self.values[-1].offset)
-        return Condition(self.text, metric.text, metric.offset, low, high, tuple(self.values))
+        return MetricCondition(self.text, metric.text, metric.offset, low, high, tuple(self.values))
 
     def after_metric(self) -> _Token:
         metric = self.rest.pop(0)
@@ -166,7 +138,7 @@ class _Parser:
         self.limit(compare, value, self.tolerance(compare, value) if self.rest[0].kind == "tolerance" else 0.0)
         return metric
 
-    def tolerance(self, compare: str, value: Value) -> float:
+    def tolerance(self, compare: str, value: WrittenValue) -> float:
         if compare != "==":
             self.fail(self.rest[0], f"a tolerance goes with ==, not with {compare}")
         allowed = self.value(self.rest.pop(0).text)
@@ -194,7 +166,7 @@ class _Parser:
             self.limit(other, self.value(other))
         return metric
 
-    def limit(self, compare: str, value: Value, tolerance: float = 0.0) -> None:
+    def limit(self, compare: str, value: WrittenValue, tolerance: float = 0.0) -> None:
         """Set the ends of what the metric may be: it stands before the comparison."""
         if compare in {">", ">=", "=="}:
             self.low = Limit(value.number - tolerance, strict=compare == ">")
@@ -211,7 +183,7 @@ class _Parser:
             raise ConditionError(f"{sign.text!r} is no comparison{hint}", sign.offset)
         return self.rest.pop(0).text
 
-    def value(self, after: str) -> Value:
+    def value(self, after: str) -> WrittenValue:
         token = self.rest[0]
         if not _is_value(token):
             self.fail(token, f"expected a number, a percentage or a duration after {after!r}")
@@ -233,17 +205,17 @@ def _is_value(token: _Token) -> bool:
     return token.kind in {"value", "word"}
 
 
-def _read_value(token: _Token) -> Value:
+def _read_value(token: _Token) -> WrittenValue:
     written = token.text
     number = written.removesuffix("%")
     if _NUMBER.fullmatch(number):
         amount = float(number.replace("_", "")) / (100 if written.endswith("%") else 1)
         if not math.isfinite(amount):
             raise ConditionError(f"{written[:40]!r} is too large", token.offset)
-        return Value(amount, "percentage" if written.endswith("%") else "number", token.offset)
+        return WrittenValue(amount, "percentage" if written.endswith("%") else "number", token.offset)
     sign = -1.0 if written.startswith("-") else 1.0
     try:
-        return Value(sign * parse_duration(written.lstrip("+-")), "duration", token.offset)
+        return WrittenValue(sign * parse_duration(written.lstrip("+-")), "duration", token.offset)
     except ValueError:
         message = f"{written[:40]!r} is not a number, a percentage such as 10% or a duration such as 90s or 6m"
         raise ConditionError(message, token.offset) from None

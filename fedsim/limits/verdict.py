@@ -1,4 +1,4 @@
-"""What a run is worth against its conditions: observed, limit, margin."""
+"""The verdict on each condition of a run: observed, limit, margin."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,49 +9,30 @@ import numpy as np
 
 from fedsim.analysis.metrics.own import Own
 from fedsim.limits.expectations import expectations
-from fedsim.limits.grammar import Condition, Form
+from fedsim.limits.grammar import MetricCondition, ValueForm
 from fedsim.scenario import Scenario
 from fedsim.scenario.expect import Expectation
 from fedsim.scenario.units import format_duration
 
 Metrics = Mapping[str, float | None]
-Status = Literal["pass", "warn", "fail", "unjudged"]
+_Status = Literal["pass", "warn", "fail", "unjudged"]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """One condition and what became of it.
-
-    Attributes
-    ----------
-    check, severity, why, over
-        As the scenario says.
-    observed
-        The metric; over replicates the one that counts. None where there were no samples.
-    limit
-        A number, or both ends ``[low, high]``, in the metric's unit (s, or a share of 1).
-    margin
-        Distance of the observed value to the nearer limit: negative by as much as the limit was missed.
-    status
-        ``pass``; ``fail`` or, with ``severity: warn``, ``warn``, where the limit was missed or there were no samples;
-        ``unjudged`` where it speaks of several replicates and this is one run.
-    place
-        ``FILE:LINE:COLUMN`` of the condition.
-    note
-        What else there is to say: no samples, or which replicate was the worst.
-    """
+    """One condition and its verdict."""
 
     check: str
     severity: str
     why: str
     over: str
-    observed: float | None
-    limit: float | list[float] | None
-    margin: float | None
-    status: Status
-    place: str
-    note: str
-    form: Form
+    observed: float | None  # the metric; over replicates the one that counts; None where there were no samples
+    limit: float | list[float] | None  # a number, or both ends, in the metric's unit (s, or a share of 1)
+    margin: float | None  # distance of the observed value to the nearer limit, negative where that was missed
+    status: _Status  # "unjudged" where it is about several replicates and this is one run
+    place: str  # FILE:LINE:COLUMN of the condition
+    note: str  # what else there is to say: no samples, or which replicate was the worst
+    form: ValueForm  # in which the limit was written
 
     def as_dict(self) -> dict[str, Any]:
         """Return what manifests and `--json` show."""
@@ -65,23 +46,15 @@ class Judgement:
         limits = self.limit if isinstance(self.limit, list) else [self.limit]
         shown = " to ".join(_shown(limit, self.form) for limit in limits if limit is not None)
         margin = "" if self.margin is None else f", margin {_shown(self.margin, self.form)}"
-        return (
-            f"observed {_shown(self.observed, self.form)}, limit {shown}{margin}{f'; {self.note}' if self.note else ''}"
-        )
+        note = f"; {self.note}" if self.note else ""
+        return f"observed {_shown(self.observed, self.form)}, limit {shown}{margin}{note}"
 
 
 def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] | None = None) -> list[Judgement]:
-    """Judge the conditions of a scenario.
+    """Judge the conditions of a scenario by the metrics of each replicate that was run.
 
-    Parameters
-    ----------
-    scenario
-        What was run.
-    replicates
-        The metrics of each replicate that was run. With fewer than the scenario asks for, conditions on the mean or the
-        95 % of replicates stay unjudged.
-    own
-        The scenario's own metrics, if they are made already.
+    With fewer than the scenario asks for, conditions on the mean or the 95 % of replicates stay unjudged. `own` are the
+    scenario's own metrics, if they are made already.
 
     Raises
     ------
@@ -97,15 +70,15 @@ def failed(judgements: Iterable[Judgement]) -> bool:
 
 
 def _judge(
-    condition: Condition, expectation: Expectation, place: str, replicates: Sequence[Metrics], wanted: int
+    condition: MetricCondition, expectation: Expectation, place: str, replicates: Sequence[Metrics], wanted: int
 ) -> Judgement:
-    missed: Status = "warn" if expectation.severity == "warn" else "fail"
+    missed: _Status = "warn" if expectation.severity == "warn" else "fail"
     observed: float | None = None
     margin: float | None = None
     values = [_sample(metrics, condition.metric) for metrics in replicates]
     empty = [index for index, value in enumerate(values) if math.isnan(value)]
     if expectation.over != "every" and len(replicates) < wanted:
-        status: Status = "unjudged"
+        status: _Status = "unjudged"
         note = f"speaks of {wanted} replicates, which `fedsim replay` runs"
     elif empty:
         status = missed
@@ -127,7 +100,7 @@ def _judge(
     )
 
 
-def _over(condition: Condition, values: Sequence[float], over: str) -> tuple[float, bool, str]:
+def _over(condition: MetricCondition, values: Sequence[float], over: str) -> tuple[float, bool, str]:
     """Return the value that counts, whether it keeps the limits, and what to say about it."""
     if len(values) == 1:
         return values[0], condition.holds(values[0]), ""
@@ -151,12 +124,12 @@ def _sample(metrics: Metrics, name: str) -> float:
     return math.nan if value is None or not math.isfinite(value) else float(value)
 
 
-def _limit(condition: Condition) -> float | list[float]:
+def _limit(condition: MetricCondition) -> float | list[float]:
     ends = [end.value for end in (condition.low, condition.high) if end is not None]
     return ends[0] if ends[0] == ends[-1] else ends
 
 
-def _shown(value: float, form: Form) -> str:
+def _shown(value: float, form: ValueForm) -> str:
     if form == "percentage":
         return f"{100 * value:.6g}%"
     if form == "duration" and math.isfinite(value):

@@ -12,18 +12,13 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Columns:
-    """Arrays of one length, row by row addressed by a number that stays the same while rows before it are taken.
+    """Arrays of one length, whose rows are addressed by numbers that stay the same while rows before them are taken.
 
-    Parameters
-    ----------
-    usual
-        What stands in the rows of some columns until it is put there.
-    kinds
-        Name and numpy type of each column.
+    `defaults` are the values of new rows in some columns; `kinds` names the numpy type of each column.
     """
 
-    def __init__(self, usual: Mapping[str, Any] | None = None, **kinds: str) -> None:
-        self._usual = usual or {}
+    def __init__(self, defaults: Mapping[str, Any] | None = None, **kinds: str) -> None:
+        self._defaults = defaults or {}
         self._arrays: Arrays = {name: self._longer(name, 64, np.dtype(kind)) for name, kind in kinds.items()}
         self.first = 0
         """Number of the first row that is held."""
@@ -36,7 +31,7 @@ class Columns:
         return self.end - self.first
 
     def add(self, count: int, **values: ArrayLike) -> int:
-        """Append rows, and return the number of the first: a value or an array for every column without a usual one."""
+        """Append rows, and return the number of the first: a value or an array for every column without a default."""
         held = self.waiting
         if held + count > len(next(iter(self._arrays.values()))):
             for name, array in self._arrays.items():
@@ -48,7 +43,8 @@ class Columns:
         return self.end - count
 
     def _longer(self, name: str, length: int, kind: np.dtype[Any]) -> NDArray[Any]:
-        return np.full(length, self._usual[name], dtype=kind) if name in self._usual else np.empty(length, dtype=kind)
+        default = self._defaults.get(name)
+        return np.empty(length, dtype=kind) if default is None else np.full(length, default, dtype=kind)
 
     def put(self, rows: int | range | Ints, name: str, values: ArrayLike) -> None:
         """Set values of one column in rows by their numbers."""
@@ -86,13 +82,13 @@ class Columns:
         taken = {name: array[:count].copy() for name, array in self._arrays.items()}
         for name, array in self._arrays.items():
             array[: held - count] = array[count:held]
-            if name in self._usual:
-                array[held - count : held] = self._usual[name]
+            if name in self._defaults:
+                array[held - count : held] = self._defaults[name]
         self.first = until
         return taken
 
 
-def within(name: str, arrays: Arrays) -> Arrays:
+def with_prefix(name: str, arrays: Arrays) -> Arrays:
     """Return arrays under names that begin with ``name.``."""
     return {f"{name}.{own}": array for own, array in arrays.items()}
 

@@ -10,13 +10,7 @@ from fedsim.common.row_groups import slices
 
 
 class Fingerprint:
-    """Hashes a table while it is read, part by part.
-
-    Parameters
-    ----------
-    schema
-        Names and types of its columns.
-    """
+    """Hashes a table with the columns of `schema` while it is read, part by part."""
 
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self._schema, self._rows = schema, 0
@@ -44,7 +38,7 @@ class Fingerprint:
 def fingerprint(table: pl.DataFrame | pl.LazyFrame) -> str:
     """Return the SHA-256 of a table's contents: names, types, nulls and values, in the order of rows.
 
-    It is read once. The Parquet file's bytes may change with the version of its writer; this does not.
+    Unlike the bytes of a Parquet file it does not change with the version of the writer.
     """
     found = Fingerprint(table.lazy().collect_schema())
     for part in slices(table):

@@ -19,25 +19,14 @@ SOONEST_S = 1.0
 PATIENCE = 100.0
 """... and so many times as long as keeping one takes, so that a run is slowed down by 1 % at most."""
 TABLES = ("rounds", "participations", "gauges")
-"""Names of the tables of a log."""
 STATE = "state.npz"
 _HASHES, _CHECKSUM, _HASH_BYTES = "hashes", "checksum", 32
 
 
 class Journal:
-    """What a simulation writes while it runs; opened again, it stands where the last state was kept.
+    """What a simulation writes into a folder while it runs; opened again, it stands where the last state was kept.
 
-    Parameters
-    ----------
-    folder
-        Where it is, or is to be.
-
-    Attributes
-    ----------
-    state
-        What was kept last; None before the first time.
-    file
-        Where it is kept.
+    `state` is that state, None before the first one, and `file` its place.
 
     Raises
     ------
@@ -72,16 +61,14 @@ class Journal:
         return None if self.state is None or "ended_s" not in self.state else float(self.state["ended_s"])
 
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
-        """Take the next rows of the rounds, the participations and the gauges."""
-        hashes: list[bytes] = []
-        for name, table in zip(TABLES, (rounds, participations, gauges), strict=True):
-            path = self._part(name, self._parts)
+        """Take the next rows of the three tables."""
+        paths = [self._part(name, self._parts) for name in TABLES]
+        for path, table in zip(paths, (rounds, participations, gauges), strict=True):
             write_table(path, table, passing=True)
-            hashes.append(_hash(path))
-        self._hashes += hashes
+        self._hashes += map(_hash, paths)
 
     def due(self) -> bool:
-        """Say whether it is time to keep a state again."""
+        """Say whether it is time to keep another state."""
         return time.monotonic() >= self._due
 
     def keep(self, state: Arrays) -> None:
@@ -102,13 +89,7 @@ class Journal:
             remove(path)
 
     def check_tables(self, directory: Path) -> None:
-        """See that the tables in a directory are those that `close` has put there.
-
-        Raises
-        ------
-        RunError
-            If one is missing or another one.
-        """
+        """Raise a RunError if the tables in a directory are not those that `close` has put there."""
         for name, known in zip(TABLES, self._hashes, strict=True):
             _check(directory / f"{name}.parquet", known)
 

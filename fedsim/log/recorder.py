@@ -5,60 +5,55 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import each_to_seconds
+from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
 from fedsim.common.row_groups import ROWS
-from fedsim.log.columns import Arrays, Columns, part_of, within
-from fedsim.log.spool import Spool
-from fedsim.log.tables import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, SESSION_OUTCOMES
+from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
+from fedsim.log.sinks import LogSink
+from fedsim.log.tables import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS
+from fedsim.scenario.stop import Counts
 
 RUNNING = 0
 """Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""
 CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
 _NAMES = pl.Series([None, *SESSION_OUTCOMES], dtype=PARTICIPATIONS["outcome"])
-_TALLIED = {CODES[outcome]: outcome for outcome in ("reported", "dropped", "late")}
+_TALLIED = {CODES[outcome]: outcome for outcome in COUNTED_OUTCOMES}
 _CODES_TALLIED = max(_TALLIED) + 1
-_NOBODY = dict.fromkeys(("selected", *_TALLIED.values()), 0)
+_NOBODY = dict.fromkeys(("selected", *COUNTED_OUTCOMES), 0)
 _SETTLE = ROWS  # participations that are passed on together; or a quarter as many rounds, where there are fewer
 
 
 class Recorder:
-    """Rows of the log as they come about; times are milliseconds here, and seconds in the tables.
+    """Writes rows of the log as the simulation runs; times are milliseconds here, and seconds in the tables.
 
     A participation gets its row when it is selected and its end when the session ends, so rows stand in the order of
     round and position whatever the order of the ends. A buffered server's versions are rounds that select repeatedly
     and whose sessions may end in a later one.
 
-    Parameters
-    ----------
-    clients
-        N.
-    counted
-        What the gauges count apart: names of a group and of a time zone that its clients live in.
-    spool
-        Takes the rows whose rounds are closed and whose sessions have ended; participations in whole row groups, until
-        `settle` passes on the rest.
-    staleness
-        Of every session: 0 in synchronous rounds, whose log says nothing of it, None where only reports have one.
+    The gauges count apart the pairs `counted` of a group and a time zone. The sink takes the rows whose rounds are
+    closed and whose sessions have ended; participations in whole row groups, until `settle` passes on the rest.
+    `staleness` is that of every session, which the log leaves out; None with a buffered server, whose reports have
+    their own.
     """
 
     def __init__(
-        self, clients: int, counted: Sequence[tuple[str, str]], spool: Spool, staleness: int | None = 0
+        self, clients: int, counted: Sequence[tuple[str, str]], sink: LogSink, staleness: int | None = 0
     ) -> None:
-        self._spool = spool
+        self._sink = sink
         self._counted = counted
         self._last_round = np.full(clients, -1, dtype=np.int32)
         counts = dict.fromkeys(_NOBODY, "i8")
-        usual = {"selected_at": -1, "closed_at": -1, "outcome": "", "eligible": -1, **_NOBODY}
+        defaults = {"selected_at": -1, "closed_at": -1, "outcome": "", "eligible": -1, **_NOBODY}
         self._rounds = Columns(
-            usual, opened_at="i8", selected_at="i8", closed_at="i8", outcome="U9", eligible="i8", **counts
+            defaults, opened_at="i8", selected_at="i8", closed_at="i8", outcome="U9", eligible="i8", **counts
         )
-        usual = {"ended_at": -1, "outcome": RUNNING, "staleness": -1}
+        defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1}
         buffered = ("staleness",) if staleness is None else ()
         numbers = dict.fromkeys(("round", "client", "position", "gap", *buffered), "i4")
-        self._rows = Columns(usual, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
+        self._rows = Columns(defaults, selected_at="i8", ended_at="i8", outcome="i1", **numbers)
         self._gauges: list[tuple[int, Ints]] = []
         self._running: dict[int, int] = {}  # sessions that have not ended, by round
         self.closed = 0
@@ -70,6 +65,11 @@ class Recorder:
         """Whether a round is open."""
         return self._rounds.end > self.closed
 
+    @property
+    def counts(self) -> Counts:
+        """What has happened so far."""
+        return Counts(self.closed, self._rows.end)
+
     def last_round(self, clients: Ints) -> Ints:
         """Return the round in which each of the clients was last selected, -1 for never."""
         return self._last_round[clients].astype(np.int64)
@@ -79,7 +79,7 @@ class Recorder:
         self._rounds.add(1, opened_at=instant)
 
     def select(self, number: int, clients: Ints, instant: int, eligible: int | None = None) -> int:
-        """Begin the participations' rows of a selection in the open round and return the index of the first."""
+        """Begin the rows of a selection in the open round and return the index of the first."""
         count = len(clients)
         last = self._last_round[clients]
         self._last_round[clients] = number
@@ -99,34 +99,27 @@ class Recorder:
             gap=np.where(last >= 0, number - last, -1),
         )
 
-    def end(self, number: int, rows: int | range | Ints, instants: ArrayLike, outcome: ArrayLike) -> None:
+    def end(self, number: int, rows: range | Ints, instants: Ints, outcomes: NDArray[np.int8]) -> None:
         """Complete rows of one round: when their sessions ended, and the codes of how."""
         self._rows.put(rows, "ended_at", instants)
-        self._rows.put(rows, "outcome", outcome)
-        if isinstance(rows, int) and isinstance(outcome, int):  # one session, as the processes end them
-            self._no_longer_running(number, 1)
-            if outcome in _TALLIED:
-                self._rounds.count(number, _TALLIED[outcome], 1)
-            return
-        count = 1 if isinstance(rows, int) else len(rows)
-        self._no_longer_running(number, count)
-        outcomes = outcome if isinstance(outcome, np.ndarray) else np.full(count, outcome)
+        self._rows.put(rows, "outcome", outcomes)
+        self._count_ended(number, len(rows))
         counts = np.bincount(outcomes, minlength=_CODES_TALLIED).tolist()
         for code, name in _TALLIED.items():
             if counts[code]:
                 self._rounds.count(number, name, counts[code])
 
-    def end_in_version(self, version: int, row: int, instant: int, outcome: int, staleness: int | None = None) -> None:
-        """Complete a row, whatever its round, of a session that ended while the server was at a version."""
+    def end_one(self, number: int, row: int, instant: int, outcome: int, staleness: int | None = None) -> None:
+        """Complete the row of a session that ended in a round, or while the server was at a later version."""
         self._rows.put(row, "ended_at", instant)
         self._rows.put(row, "outcome", outcome)
         if staleness is not None:
             self._rows.put(row, "staleness", staleness)
-        self._no_longer_running(int(self._rows.of(row, "round")), 1)
+        self._count_ended(int(self._rows.of(row, "round")), 1)
         if outcome in _TALLIED:
-            self._rounds.count(version, _TALLIED[outcome], 1)
+            self._rounds.count(number, _TALLIED[outcome], 1)
 
-    def _no_longer_running(self, number: int, count: int) -> None:
+    def _count_ended(self, number: int, count: int) -> None:
         self._running[number] -= count
         if not self._running[number]:
             del self._running[number]
@@ -153,8 +146,8 @@ class Recorder:
             "ticks": np.array(self.ticks),
             "gauges.instant": np.array([instant for instant, _ in self._gauges], dtype=np.int64),
             "gauges.counts": np.array([counts for _, counts in self._gauges], dtype=np.int64),
-            **within("rounds", self._rounds.state()),
-            **within("rows", self._rows.state()),
+            **with_prefix("rounds", self._rounds.state()),
+            **with_prefix("rows", self._rows.state()),
         }
 
     def restore(self, state: Arrays) -> None:
@@ -181,7 +174,7 @@ class Recorder:
                 return
         rounds = self._rounds.take(until)
         participations = _participations_table(self._rows.take(self._rows.first + rows))
-        self._spool.add(_rounds_table(rounds, until), participations, self._gauges_table())
+        self._sink.add(_rounds_table(rounds, until), participations, self._gauges_table())
         self._gauges.clear()
 
     def _gauges_table(self) -> pl.DataFrame:
@@ -204,7 +197,7 @@ def _rounds_table(rounds: Arrays, until: int) -> pl.DataFrame:
         "selected_s": _some(each_to_seconds(rounds["selected_at"]), rounds["selected_at"] >= 0),
         "closed_s": each_to_seconds(rounds["closed_at"]),
         "selected": rounds["selected"],
-        **{name: rounds[name] for name in _TALLIED.values()},
+        **{name: rounds[name] for name in COUNTED_OUTCOMES},
         "outcome": rounds["outcome"].tolist(),
         "eligible": _some(rounds["eligible"], rounds["eligible"] >= 0),
     }

@@ -1,4 +1,4 @@
-"""The schemas of the log's tables, and the words that stand in their outcome columns.
+"""The schemas of the log's tables.
 
 Numbers of rounds, clients and places have 32 bits, as the recorder keeps them; counts have 64, since sums of them may
 need as many.
@@ -9,13 +9,7 @@ from typing import TypeVar
 
 import polars as pl
 
-SESSION_OUTCOMES = ("reported", "dropped", "late", "aborted", "stale")
-"""How a session ends: its report was taken; the device became unavailable; the report came after the deadline; the
-round closed first, or the run was stopped; a buffered server found the report too stale and discarded it."""
-
-ROUND_OUTCOMES = ("target", "deadline", "exhausted", "skipped", "stopped")
-"""How a round closes: enough reports; the deadline; nobody left who could report; too few eligible clients under
-``shortage: skip``; the run's duration was over. The versions of a buffered server are rounds in this sense."""
+from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
 
 ROUNDS = pl.Schema(
     {
@@ -24,9 +18,7 @@ ROUNDS = pl.Schema(
         "selected_s": pl.Float64,
         "closed_s": pl.Float64,
         "selected": pl.Int64,
-        "reported": pl.Int64,
-        "dropped": pl.Int64,
-        "late": pl.Int64,
+        **dict.fromkeys(COUNTED_OUTCOMES, pl.Int64),
         "outcome": pl.String,
         "eligible": pl.Int64,
     }
@@ -37,7 +29,7 @@ _PARTICIPATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
     "position": pl.Int32,
     "selected_s": pl.Float64,
     "ended_s": pl.Float64,
-    "outcome": pl.Enum(SESSION_OUTCOMES),
+    "outcome": pl.Enum(list(SESSION_OUTCOMES)),
     "gap": pl.Int32,
 }
 PARTICIPATIONS = pl.Schema(_PARTICIPATIONS)
@@ -62,9 +54,8 @@ GAUGE_COUNTS = (
     *("available", "eligible", "in_session"),
     *("no_charger", "no_network", "in_use", "unavailable", "shock", "cooling_down", "spent"),
 )
-"""What the gauges count, beside those who are available, eligible or in a session: the clients against whom a reason
-stands (`fedsim.common.reasons`), one client under each of its reasons. Cooling down are those whom their separation or
-their wall-clock cool-down keeps out."""
+"""Beside available and eligible clients and those in a session: clients by the reasons against them
+(`fedsim.common.reasons`), each under all of its reasons. Separations and wall-clock cool-downs are one column."""
 
 GAUGES = pl.Schema(
     {
@@ -77,10 +68,10 @@ GAUGES = pl.Schema(
 TRANSITIONS = pl.Schema({"time_s": pl.Float64, "client": pl.Int32, "condition": pl.String, "on": pl.Boolean})
 
 
-Table = TypeVar("Table", pl.DataFrame, pl.LazyFrame, pl.DataFrame | pl.LazyFrame)
+_Table = TypeVar("_Table", pl.DataFrame, pl.LazyFrame, pl.DataFrame | pl.LazyFrame)
 
 
-def with_staleness(participations: Table) -> Table:
+def with_staleness(participations: _Table) -> _Table:
     """Return participations with ``staleness``: 0 where the server runs rounds, whose log has no such column."""
     if "staleness" in participations.lazy().collect_schema():
         return participations
@@ -89,14 +80,9 @@ def with_staleness(participations: Table) -> Table:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one simulation wrote; the participations can be larger than the memory.
+    """What one simulation wrote: tables with the schemas above, and the simulated time at which it ended.
 
-    Attributes
-    ----------
-    rounds, participations, gauges
-        Tables with the schemas above; participations in the order of round and position.
-    ended_s
-        Simulated time at which the run ended.
+    Participations are in the order of round and position, and can be larger than the memory.
     """
 
     rounds: pl.DataFrame

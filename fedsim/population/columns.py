@@ -13,65 +13,40 @@ from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.instants import each_to_ms, each_to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population.distributions import check_laws
-from fedsim.population.members import Members
-from fedsim.population.sources import counts, numbers, rounds, seconds
-from fedsim.population.zones import Codes, zones
+from fedsim.population.sources import Codes, Members, counts, numbers, rounds, seconds, zones
 from fedsim.scenario import Scenario
 from fedsim.scenario.model import Model
 
 # Paths of the quantities in a group of the scenario.
 WEIGHT, SEPARATION, COOLDOWN = ("weight",), ("separation",), ("cooldown",)
-MOST = ("participations", "most")
+_MOST = ("participations", "most")
 TIME_ZONE, SESSION, SPEED = ("time_zone",), ("session",), ("session", "speed")
-
-
 UNCAPPED = 1 << 62
 
 
 @dataclass(frozen=True)
 class Population:
-    """Every client's numbers; all arrays have shape (N,).
+    """Every client's numbers; all arrays have shape (N,)."""
 
-    Attributes
-    ----------
-    group
-        Index into `group_names`.
-    group_names
-        Names of the scenario's groups, in order.
-    weight
-        p_i, normalised to sum 1.
-    separation
-        R_i in rounds.
-    cooldown_s
-        Wall-clock cool-down in seconds, whole milliseconds.
-    speed
-        How fast the device is; a session takes the scenario's lengths divided by it.
-    zone
-        Index into `zone_names`.
-    zone_names
-        IANA names of the time zones that occur.
-    most
-        Participations after which a client is out for good; None where no group has a cap, and `UNCAPPED` for the
-        clients of a group that has none.
-    """
-
-    group: Ints
-    group_names: tuple[str, ...]
-    weight: Floats
-    separation: Ints
-    cooldown_s: Floats
-    speed: Floats
-    zone: NDArray[np.int16]
-    zone_names: tuple[str, ...]
+    group: Ints  # index into `group_names`
+    group_names: tuple[str, ...]  # of the scenario's groups, in order
+    weight: Floats  # p_i, normalised to sum 1
+    separation: Ints  # R_i in rounds
+    cooldown_s: Floats  # wall-clock cool-down in seconds, whole milliseconds
+    speed: Floats  # how fast the device is; a session takes the scenario's lengths divided by it
+    zone: NDArray[np.int16]  # index into `zone_names`
+    zone_names: tuple[str, ...]  # IANA names of the time zones that occur
     most: Ints | None = None
+    """Participations after which a client is out for good, `UNCAPPED` in a group without a cap; None where no group has
+    one."""
 
     def __len__(self) -> int:
         return len(self.weight)
 
     def at_most(self, rounds: int, lag: int = 0) -> Ints:
-        """Return how often each client can take part in some rounds, (N,), by its separation and its cap.
+        """Return how often each client (N,) can take part in some rounds, by its separation and its cap.
 
-        With a `lag`, participations may be nearer to each other than the separation by so many rounds.
+        With a `lag`, participations may be that many rounds closer to each other than the separation.
         """
         fitting = -(-rounds // (self.separation + 1 - lag))
         return fitting if self.most is None else np.minimum(fitting, self.most)
@@ -84,14 +59,9 @@ class Population:
 
 
 class Residence(NamedTuple):
-    """Clients of one group that live in one time zone: k of them occur, in the order of groups.
+    """The k pairs of group and time zone that occur, in the order of groups, as indices into the population's names.
 
-    Attributes
-    ----------
-    group, zone
-        (k,) indices into the population's names of groups and of time zones.
-    of_client
-        (N,) which of them each client belongs to.
+    `of_client` (N,) is the pair of each client.
     """
 
     group: Ints
@@ -117,11 +87,12 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     Raises
     ------
     ScenarioError
-        If a list or a file does not fit its group, or somebody's own law fails; every mistake with its place.
+        If a list or a file does not fit its group, or a user's own law fails; every mistake with its place.
     """
     streams = {purpose: stream(scenario.seed, replicate, purpose) for purpose in Purpose}
     sizes = [group.devices for group in scenario.population]
     starts = np.cumsum([0, *sizes])
+    capped = any(group.participations is not None for group in scenario.population)
     codes: Codes = {}
     columns: dict[KeyPath, list[NDArray[Any]]] = {}
     mistakes: list[Mistake] = []
@@ -134,16 +105,17 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
             TIME_ZONE: partial(zones, group.time_zone, members, streams[Purpose.TIME_ZONE], codes),
             SPEED: partial(numbers, group.session.speed, members, streams[Purpose.SPEED]),
         }
-        cap = group.participations
-        if cap is not None:
-            sources[MOST] = partial(counts, cap.most, members, streams[Purpose.PARTICIPATIONS])
         parts: dict[KeyPath, Model] = {
             WEIGHT: group.weight,
             SEPARATION: group.separation,
             COOLDOWN: group.cooldown,
             SESSION: group.session,
         }
-        parts |= {} if cap is None else {MOST: cap.most}
+        if group.participations is not None:
+            parts[_MOST] = group.participations.most
+            sources[_MOST] = partial(counts, group.participations.most, members, streams[Purpose.PARTICIPATIONS])
+        elif capped:
+            sources[_MOST] = partial(np.full, group.devices, UNCAPPED)
         wrong = [((*path, *inner), message) for path, part in parts.items() for inner, message in check_laws(part)]
         mistakes += [scenario.mistake(("population", index, *path), message) for path, message in wrong]
         for path, source in sources.items():
@@ -164,20 +136,7 @@ def build_population(scenario: Scenario, replicate: int = 0) -> Population:
         speed=np.concatenate(columns[SPEED]),
         zone=np.concatenate(columns[TIME_ZONE]),
         zone_names=tuple(codes),
-        most=_caps(scenario, columns.get(MOST, [])),
-    )
-
-
-def _caps(scenario: Scenario, drawn: list[NDArray[Any]]) -> Ints | None:
-    """Return the caps of all groups from those of the groups that have one; None where none has."""
-    if not drawn:
-        return None
-    of_groups = iter(drawn)
-    return np.concatenate(
-        [
-            np.full(group.devices, UNCAPPED) if group.participations is None else next(of_groups)
-            for group in scenario.population
-        ]
+        most=np.concatenate(columns[_MOST]) if capped else None,
     )
 
 

@@ -9,14 +9,14 @@ from fedsim.scenario.server import BufferedServer
 
 
 def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
-    """Return what makes it certain that a round can never be filled.
+    """Return the mistakes that make it certain that a round can never be filled.
 
-    With ``shortage: wait`` the separation passes only as rounds do. Each round takes `wanted` clients out for R
-    rounds, so R + 1 rounds need (R + 1) * wanted different clients; with per-client R_i a client can take part at most
-    once in R_i + 1 rounds, so sum_i 1 / (R_i + 1) must reach `wanted`.
+    With ``shortage: wait`` the separation passes only as rounds do. Each round takes `wanted` clients out for R rounds,
+    so R + 1 rounds need (R + 1) * wanted different clients; with per-client R_i a client can take part at most once in
+    R_i + 1 rounds, so sum_i 1 / (R_i + 1) must reach `wanted`.
     """
     server = scenario.server
-    if isinstance(server, BufferedServer):
+    if not server.selects_once:
         return _check_buffered(scenario, server, population)
     clients, wanted = len(population), server.wanted
     mistakes = []
@@ -50,10 +50,10 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
 
 
 def _check_caps(scenario: Scenario, population: Population, wanted: int) -> list[Mistake]:
-    """Return that the caps on participations let fewer clients in than the rounds select, whoever they are."""
-    rounds = scenario.stop.rounds
-    counted = scenario.server.cooldown_from == "selected" and scenario.sync_server.fixed_size
-    if population.most is None or rounds is None or scenario.stop.duration is not None or not counted:
+    """Return a mistake if the caps on participations allow fewer of them than the rounds select."""
+    rounds = scenario.stop.certain_rounds
+    counted = scenario.server.cooldown_from == "selected" and scenario.server.fixed_size
+    if population.most is None or rounds is None or not counted:
         return []
     possible = int(population.at_most(rounds).sum())
     if possible >= wanted * rounds:
@@ -84,22 +84,20 @@ def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
             f"selection by groups cuts {clients:,} clients into groups of {cohort}, which leaves {clients % cohort}"
         )
         return [scenario.mistake(path, f"{message}; make the population a multiple of the cohort")]
-    blocks = population.separation.reshape(-1, cohort)
-    mixed = np.flatnonzero((blocks != blocks[:, :1]).any(axis=1))
-    if mixed.size:
-        message = f"the members of selection group {int(mixed[0])} have different separations; they must share one"
-        return [scenario.mistake(path, message)]
-    if population.most is not None:
-        blocks = population.most.reshape(-1, cohort)
+    columns = {"separations": population.separation, "caps on participations": population.most}
+    for name, column in columns.items():
+        if column is None:
+            continue
+        blocks = column.reshape(-1, cohort)
         mixed = np.flatnonzero((blocks != blocks[:, :1]).any(axis=1))
         if mixed.size:
-            message = f"the members of selection group {int(mixed[0])} have different caps on participations"
-            return [scenario.mistake(path, f"{message}; they must share one")]
+            message = f"the members of selection group {int(mixed[0])} have different {name}; they must share one"
+            return [scenario.mistake(path, message)]
     return []
 
 
 def _check_buffered(scenario: Scenario, server: BufferedServer, population: Population) -> list[Mistake]:
-    """Return what makes it certain that the server cannot go on stepping.
+    """Return the mistakes that make it certain that the server cannot go on stepping.
 
     A report that is taken keeps its client out for R_i versions, so a client gives one in R_i + 1 versions at most, and
     sum_i 1 / (R_i + 1) must reach `buffer`, whatever else happens.

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.files import UNREADABLE
-from fedsim.common.unpacked import packed_as, too_much
+from fedsim.common.memory import packed_as, too_much
 from fedsim.scenario.models import MAX_DEVICES
 from fedsim.scenario.sources import Column
 
@@ -61,12 +61,9 @@ def _read(name: str, file: Path) -> pl.Series:
             if name in kinds and kinds[name].is_nested():
                 raise ValueError(f"column {name!r} of {str(file)!r} holds neither numbers nor text")
             rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-            if rows > MAX_DEVICES:
-                raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
-            if why := too_much(_BYTES_OF_A_ROW * rows):
-                raise ValueError(f"{str(file)!r} has {rows:,} rows, which {why}")
+            _check_size(rows, MAX_DEVICES, file)
             table = pl.read_parquet(file, columns=[name] if name in names else [], glob=False)
-        else:  # read whole before its types are told: numbers may be whole in the first rows alone
+        else:  # types are inferred from all rows: numbers may be whole in the first ones alone
             names = _check_csv(file)
             table = pl.read_csv(
                 file, glob=False, infer_schema_length=None, columns=[name] if name in names else names[:1]
@@ -82,7 +79,7 @@ def _read(name: str, file: Path) -> pl.Series:
 
 
 def _check_csv(file: Path) -> list[str]:
-    """Return the columns of a CSV file that is text as it lies there, and has no more rows than there can be devices.
+    """Return the columns of an uncompressed CSV file with no more rows than there can be devices.
 
     Raises
     ------
@@ -97,8 +94,12 @@ def _check_csv(file: Path) -> list[str]:
         rows = 0
         while block := opened.read(2**24):
             rows += block.count(b"\n")
-    if rows > MAX_DEVICES + 1:
+    _check_size(rows, MAX_DEVICES + 1, file)
+    return pl.read_csv(head, n_rows=0, infer_schema=False).columns
+
+
+def _check_size(rows: int, most: int, file: Path) -> None:
+    if rows > most:
         raise ValueError(f"{str(file)!r} has {rows:,} rows; a group has {MAX_DEVICES:,} devices at most")
     if why := too_much(_BYTES_OF_A_ROW * rows):
         raise ValueError(f"{str(file)!r} has {rows:,} rows, which {why}")
-    return pl.read_csv(head, n_rows=0, infer_schema=False).columns

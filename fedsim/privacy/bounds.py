@@ -1,4 +1,4 @@
-"""(n, b, k)-participation: what differential privacy by matrix mechanisms is told about who takes part."""
+"""(n, b, k)-participation: what matrix mechanisms assume about who takes part."""
 
 from dataclasses import dataclass
 
@@ -7,25 +7,12 @@ from dataclasses import dataclass
 class ParticipationBounds:
     """n rounds; two participations of a client are at least b rounds apart, and it has at most k.
 
-    Attributes
-    ----------
-    rounds
-        n, at least 1.
-    min_separation
-        b, at least 1, which means any two rounds: participations in rounds t < t' have t' - t >= b. A separation R that
-        is enforced gives b = R + 1.
-    most
-        k, at least 1; no cap where it is None.
-
-    Raises
-    ------
-    ValueError
-        If one is less than 1.
+    A `ValueError` is raised if one of them is less than 1.
     """
 
-    rounds: int
-    min_separation: int = 1
-    most: int | None = None
+    rounds: int  # n
+    min_separation: int = 1  # b: rounds t < t' have t' - t >= b; an enforced separation R gives b = R + 1
+    most: int | None = None  # k; None for no cap
 
     def __post_init__(self) -> None:
         for name in ("rounds", "min_separation", "most"):
@@ -36,10 +23,13 @@ class ParticipationBounds:
     @property
     def participations(self) -> int:
         """Most participations that are possible: min(k, ceil(n / b))."""
-        fitting = -(-self.rounds // self.min_separation)
-        return fitting if self.most is None else min(self.most, fitting)
+        return self._fitting if self.most is None else min(self.most, self._fitting)
 
     @property
     def capped(self) -> bool:
         """Whether k allows fewer participations than n and b alone would."""
-        return self.most is not None and self.most < -(-self.rounds // self.min_separation)
+        return self.most is not None and self.most < self._fitting
+
+    @property
+    def _fitting(self) -> int:
+        return -(-self.rounds // self.min_separation)

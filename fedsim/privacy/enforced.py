@@ -1,36 +1,30 @@
-"""What a scenario enforces of (n, b, k)-participation, and what its guarantee does not cover.
+"""The (n, b, k)-participation that a scenario enforces, and whether a log kept it.
 
-Only what is enforced counts: the most rounds there can be, the smallest separation, the largest cap. What a log happens
-to show is luck, and can only confirm that a promise was kept.
+Only what is enforced counts: the most rounds there can be, the smallest separation, the largest cap. A log that happens
+to show better bounds proves nothing; it can only confirm that a promise was kept.
 """
 
-import numpy as np
-
+from fedsim.analysis.contributions import Contributions
 from fedsim.common.errors import ScenarioError
-from fedsim.common.registry import brought
 from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer
-
-REUSING = frozenset({"ace", "amplified_scaffold", "area", "fedvarp", "focus", "mifa", "scaffold"})
-"""Optimizers that release what a client sent once again in later rounds."""
 
 
-def enforced(scenario: Scenario, population: Population) -> ParticipationBounds:
+def enforced_bounds(scenario: Scenario, population: Population) -> ParticipationBounds:
     """Return n, b and k.
 
-    With synchronous rounds a report is taken in the round of its selection, so that b is the smallest R_i + 1. A
-    buffered server takes it s versions later. Where cool-downs begin with a report, b is the same; where they begin
-    with the selection, the next report can be nearer by s, so that b is the smallest R_i + 1 less `max_staleness`.
-    Where there are caps on participations, k is the most that one client can have by its own cap and separation.
+    With synchronous rounds a report is taken in the round of its selection, so b is the smallest R_i + 1. A buffered
+    server takes it s versions later. If cool-downs begin with a report, b is the same; if they begin with the
+    selection, the next report can be nearer by s, and b is the smallest R_i + 1 less `max_staleness`. With caps on
+    participations, k is the most that one client can have by its own cap and separation.
 
     Raises
     ------
     ScenarioError
-        If the scenario does not enforce so much that anything could be promised.
+        If the scenario enforces too little for any promise.
     """
-    server, rounds = scenario.server, scenario.stop.rounds
+    server, rounds = scenario.server, scenario.stop.most_rounds
     least, lag = int(population.separation.min()) + 1, 0
     if rounds is None:
         message = (
@@ -38,7 +32,7 @@ def enforced(scenario: Scenario, population: Population) -> ParticipationBounds:
             "it is luck"
         )
         raise ScenarioError([scenario.mistake(("stop",), message)])
-    if isinstance(server, BufferedServer) and server.cooldown_from == "selected":
+    if server.staleness is None and server.cooldown_from == "selected":
         if server.max_staleness is None or least <= server.max_staleness:
             message = (
                 "nothing is promised to privacy where cool-downs begin with the selection: two late reports of a "
@@ -51,51 +45,20 @@ def enforced(scenario: Scenario, population: Population) -> ParticipationBounds:
     return ParticipationBounds(rounds, least - lag, most)
 
 
-def caveats(scenario: Scenario, population: Population) -> list[str]:
-    """Say in sentences what the guarantee of a scenario does not cover, or what it rests on beside the numbers."""
-    clocked = bool(np.any(population.cooldown_s > 0))
-    return caveats_of(scenario, enforced(scenario, population), clocked=clocked)
-
-
-def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool) -> list[str]:
-    """Return the `caveats` of a scenario whose bounds are known, and whether anybody has a cool-down by the clock."""
-    server, found = scenario.server, list[str]()
-    if clocked:
-        found.append(
-            "cool-downs by the clock count for nothing: how many rounds pass meanwhile is not enforced, so "
-            f"b = {bounds.min_separation} is what the separations alone promise"
-        )
-    if isinstance(server, BufferedServer):
-        found.append("a round is a version of the buffered server: n, b and k count the versions that take a report")
-    if brought(server.selection.kind):
-        found.append(f"it holds only if the selection law {server.selection.kind!r} does not look at the clients' data")
-    found += _of_the_mechanism(scenario, bounds)
-    training = "none" if scenario.privacy is None else scenario.privacy.training
-    if training == "clip":
-        found.append("training here clips each update but adds no noise: its losses are those without privacy")
-    if scenario.learning is not None and training == "none":
-        found.append(
-            "training here neither clips nor adds noise, so its losses are those without privacy; the guarantee is of "
-            "a server that clips each update last, after all weighting, and divides their sum by a fixed number"
-        )
-        found += [
-            f"the optimizer {each.label!r} releases stored updates again in later rounds: it is not covered"
-            for each in scenario.learning.optimizers
-            if each.kind in REUSING
-        ]
-    return found
-
-
-def _of_the_mechanism(scenario: Scenario, bounds: ParticipationBounds) -> list[str]:
-    privacy = scenario.privacy
-    if privacy is None:
-        return []
+def broken_promises(promised: ParticipationBounds, seen: Contributions) -> list[str]:
+    """Return a sentence for each part of a promise that a log broke."""
     found = []
-    if privacy.delta * scenario.devices > 1:
+    if seen.last_round >= promised.rounds:
+        found.append(f"round {seen.last_round:,} took reports, and {promised.rounds:,} rounds were promised")
+    apart = seen.least_separation
+    if apart is not None and apart < promised.min_separation:
         found.append(
-            f"delta = {privacy.delta:g} is more than one over the number of clients ({scenario.devices:,}): somebody's "
-            "data could be published outright"
+            f"client {seen.least_client} contributed in round {seen.least_round - apart:,} and again in round "
+            f"{seen.least_round:,}: {apart:,} apart, and b = {promised.min_separation:,} was promised"
         )
-    if bounds.capped and privacy.mechanism.kind == "banded":
-        found.append(f"the cap of {bounds.most} binds, and b bands make little of it: blt needs less noise then")
+    if seen.most > promised.participations:
+        found.append(
+            f"client {seen.most_client} contributed {seen.most:,} times, and k = {promised.participations:,} was "
+            "promised"
+        )
     return found

@@ -6,7 +6,7 @@ inputs that are chosen adaptively included (Denisov, McMahan, Rush, Smith and Th
 References
 ----------
 Balle and Wang, *Improving the Gaussian Mechanism for Differential Privacy*, ICML 2018, arXiv:1805.06530, Theorem 8.
-Bun and Steinke, *Concentrated Differential Privacy*, TCC 2016, arXiv:1605.02065, Proposition 1.3.
+Bun and Steinke, *Concentrated Differential Privacy*, TCC 2016, arXiv:1605.02065 (zCDP).
 Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy*, 2020, arXiv:2004.00010, Corollary 13.
 """
 
@@ -41,15 +41,7 @@ def log_delta(epsilon: float, sigma: float) -> float:
 
 
 def epsilon_of(sigma: float, delta: float) -> float:
-    """Return the exact epsilon of the Gaussian mechanism.
-
-    Parameters
-    ----------
-    sigma
-        Noise multiplier, positive.
-    delta
-        Strictly between 0 and 1.
-    """
+    """Return the exact epsilon of the Gaussian mechanism of multiplier sigma > 0, at a delta between 0 and 1."""
     wanted = math.log(delta)
     if log_delta(0.0, sigma) <= wanted:
         return 0.0
@@ -60,7 +52,7 @@ def epsilon_of(sigma: float, delta: float) -> float:
 
 
 def noise_for(epsilon: float, delta: float) -> float:
-    """Return the smallest noise multiplier whose exact epsilon at delta is no larger than that; both are positive."""
+    """Return the smallest noise multiplier whose exact epsilon at delta is at most this one; both are positive."""
     wanted = math.log(delta)
     low = high = 1.0
     while log_delta(epsilon, high) > wanted:
@@ -71,10 +63,9 @@ def noise_for(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
-    """Return the epsilon at delta that follows from rho-zCDP by Canonne, Kamath and Steinke.
+    """Return the epsilon at delta that follows from rho-zCDP by Canonne, Kamath and Steinke, at least 0.
 
-    It is the least over alpha > 1 of rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha), and never
-    less than 0.
+    That is the minimum over alpha > 1 of rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha).
     """
     from scipy.optimize import minimize_scalar  # takes long to import
 
@@ -85,11 +76,6 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     around = 0.5 * math.log(-math.log(delta) / rho)  # where the older conversion is least
     found = minimize_scalar(at, bounds=(around - 10.0, around + 10.0), method="bounded", options={"xatol": 1e-9})
     return max(0.0, float(found.fun))
-
-
-def epsilon_of_rho_2016(rho: float, delta: float) -> float:
-    """Return the epsilon at delta that follows from rho-zCDP by Bun and Steinke: rho + 2 sqrt(rho ln(1 / delta))."""
-    return rho + 2.0 * math.sqrt(-rho * math.log(delta))
 
 
 def _bisected(too_low: Callable[[float], bool], low: float, high: float) -> float:

@@ -1,4 +1,4 @@
-"""The noise of a mechanism as it streams: rows of C^{-1} Z, one for each round, never an n x n matrix."""
+"""The noise of a mechanism as a stream of rows of C^{-1} Z, one for each round, without an n x n matrix."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,40 +6,31 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.mechanisms.mechanism import Mechanism, Rows
+from fedsim.privacy.mechanisms.mechanism import Mechanism, NoiseRows
 from fedsim.privacy.series import inverse, product
 
 _BLOCK = 64  # rows whose past is summed up together
 
 
-def correlated(mechanism: Mechanism, rows: Rows, bounds: ParticipationBounds) -> Rows:
-    """Yield the rows of C^{-1} Z.
+def correlated_rows(mechanism: Mechanism, rows: NoiseRows, bounds: ParticipationBounds) -> NoiseRows:
+    """Return the rows of C^{-1} Z, given at most n rows of Z, each of shape (d,).
 
-    Parameters
-    ----------
-    mechanism
-        C.
-    rows
-        Those of Z, each of shape (d,); at most n.
-    bounds
-        What the mechanism is made for.
-
-    Notes
-    -----
-    A mechanism's own ``correlate`` needs little memory. Without one (``sqrt``, and what has none of its own) all rows
-    of Z are kept, and the sum over the past is taken in blocks of rows, by FFT.
+    A mechanism's own ``correlate`` needs little memory. Without one (as ``sqrt``) all rows of Z are kept, and the sum
+    over the past is taken in blocks of rows, by FFT.
     """
-    own: Callable[[Rows, ParticipationBounds], Rows] | None = getattr(mechanism, "correlate", None)
-    return convolved(inverse(mechanism.coefficients(bounds), bounds.rounds), rows) if own is None else own(rows, bounds)
+    own: Callable[[NoiseRows, ParticipationBounds], NoiseRows] | None = getattr(mechanism, "correlate", None)
+    if own is not None:
+        return own(rows, bounds)
+    return convolved_rows(inverse(mechanism.coefficients(bounds), bounds.rounds), rows)
 
 
 def rows_kept(mechanism: Mechanism, bounds: ParticipationBounds) -> int:
-    """Return how many rows `correlated` keeps: what a mechanism says by its own ``kept``, else all of them."""
+    """Return how many rows `correlated_rows` keeps: the mechanism's own ``kept``, else all."""
     own: Callable[[ParticipationBounds], int] | None = getattr(mechanism, "kept", None)
     return bounds.rounds if own is None else own(bounds)
 
 
-def convolved(coefficients: Floats, rows: Rows) -> Iterator[Floats]:
+def convolved_rows(coefficients: Floats, rows: NoiseRows) -> Iterator[Floats]:
     """Yield sum over j <= t of h_j z_{t-j} for each row z_t, h being the coefficients (n,); O(n d) memory."""
     past: list[Floats] = []
     earlier = np.empty((0, 0))
@@ -53,7 +44,7 @@ def convolved(coefficients: Floats, rows: Rows) -> Iterator[Floats]:
 
 
 def _of_the_past(coefficients: Floats, past: list[Floats], dimension: int) -> Floats:
-    """Return what the rows so far add to each row of the block that begins now, (block, d)."""
+    """Return what the past rows add to each row of the next block, (block, d)."""
     if not past:
         return np.zeros((_BLOCK, dimension))
     z, terms = np.array(past), len(past) + _BLOCK

@@ -1,4 +1,4 @@
-"""What mechanisms are optimized for, with its gradient, and the disk on which the outcome is kept."""
+"""The objective that mechanisms are optimized for, with its gradient, and the cache of the results on disk."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from fedsim.privacy.series import correlation, inverse, product
 
 Objective: TypeAlias = Literal["rms", "max"]
 
-_VERSION = 1  # of the searches: what an older one found is not taken
+_VERSION = 1  # of the searches: results of an older one are not used
 
 
 def objective_of(coefficients: Floats, bounds: ParticipationBounds, objective: Objective) -> tuple[float, Floats]:
@@ -43,7 +43,7 @@ def objective_of(coefficients: Floats, bounds: ParticipationBounds, objective: O
     return float(np.log(spread) + np.log(squared)), slope[: len(coefficients)]
 
 
-def minimized(
+def minimize_loss(
     loss: Callable[[Floats], tuple[float, Floats]], start: Floats, limits: list[tuple[float, float]], steps: int
 ) -> Any:
     """Return what L-BFGS-B finds from a start: its ``x``, and the loss ``fun`` there."""
@@ -53,16 +53,11 @@ def minimized(
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)  # type: ignore[call-overload]
 
 
-def kept(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
-    """Return the answer to a question, from the disk where it has been given before.
+def cached(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
+    """Return the answer, finite numbers (m,), from the disk if the same question has been answered before.
 
-    Parameters
-    ----------
-    question
-        Whatever the answer depends on, as JSON says it.
-    answer
-        Numbers (m,), that are finite; they are kept in ``fedsim/mechanisms`` of the user's folder for caches
-        (``XDG_CACHE_HOME``, by default ``~/.cache``), where that can be written.
+    The question is everything that the answer depends on, as JSON values. Answers are kept in `cache_folder`, if that
+    can be written.
     """
     text = json.dumps([_VERSION, *question])
     file = cache_folder() / f"{question[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
@@ -73,18 +68,18 @@ def kept(question: tuple[Any, ...], answer: Callable[[], Floats]) -> Floats:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({"question": text, "values": values.tolist()}))
     except (OSError, RunError):
-        pass  # it is found anew the next time
+        pass  # it is computed again the next time
     return values
 
 
 def cache_folder() -> Path:
-    """Return where the mechanisms that have been found are kept."""
+    """Return ``fedsim/mechanisms`` in the user's folder for caches: ``XDG_CACHE_HOME``, by default ``~/.cache``."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "fedsim" / "mechanisms"
 
 
 def _read(file: Path, question: str) -> Floats | None:
-    """Return the numbers of a file; None where it is none, or not one that was written for this question."""
+    """Return the numbers of a file; None if it does not answer this question."""
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
         values = np.array(stored["values"], dtype=np.float64)

@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from fedsim.analysis.batch_errors import BATCHES
 from fedsim.analysis.participation import by_chance
+from fedsim.common.intervals import half_width
 from fedsim.experiment.cautions import FEW, beyond_chance, drawn_together, more_even
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import percent
 
-ROUNDING = 1e-9
-"""Distances below are zero, written with the rounding errors of their sums."""
-
-SLIGHT = 1.5
-"""A distance of less than so many times that of equal chances is chance for the most part."""
+ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
+SLIGHT = 1.5  # a distance of less than so many times that of equal chances is chance for the most part
 
 
 class Seen(Enum):
@@ -33,28 +32,23 @@ class Seen(Enum):
 
 @dataclass(frozen=True)
 class Bias:
-    """The distance of a run's frequencies from uniform, beside that of equal chances.
+    """The distance of a run's frequencies from uniform, beside that of equal chances."""
 
-    Parameters
-    ----------
-    seen
-        What it comes to.
-    measured, fair
-        L1 distances from uniform: of this run, and of as many participations with equal chances for everybody. The
-        first is 0 where it was not measured.
-    more_even
-        Whether participations are more even than equal chances would make them, by more than chance.
-    """
-
-    seen: Seen
-    measured: float
-    fair: float
-    more_even: bool = False
+    seen: Seen  # what it comes to
+    measured: float  # L1 distance of this run from uniform; 0 where it was not measured
+    fair: float  # the same of as many participations with equal chances for everybody
+    more_even: bool  # whether participations are more even than equal chances would make them, by more than chance
+    error: float | None  # standard error of `measured`, from batch means; None where there are too few rounds
 
     @property
     def misplaced(self) -> float:
         """The share of the participations that would have to go to others for all to take part equally."""
         return self.measured / 2
+
+    @property
+    def margin(self) -> float | None:
+        """Half of the 95 % interval of `misplaced`."""
+        return None if self.error is None else half_width(self.error, BATCHES) / 2
 
     @property
     def misplaced_by_chance(self) -> float:
@@ -90,13 +84,18 @@ def bias_of(run: FinishedRun) -> Bias:
         seen = Seen.SLIGHT
     else:
         seen = Seen.BIAS
-    return Bias(seen, measured, fair, narrower and measured > ROUNDING)
+    return Bias(seen, measured, fair, narrower and measured > ROUNDING, run.metrics.get("participation.l1_uniform_se"))
+
+
+def turn_share(l1: float) -> str:
+    """Write a distance from uniform as the share of the turns that would have to go to others."""
+    return percent(l1 / 2 if l1 > ROUNDING else 0.0)
 
 
 def chance_words(bias: Bias) -> str:
     """Say how the spread of the frequencies compares with that of equal chances; nothing where it was not measured."""
     theirs = f"of equal chances for everybody, which would misplace {percent(bias.misplaced_by_chance)} of the turns"
-    own = f"these misplace {percent(bias.misplaced if bias.measured > ROUNDING else 0.0)}"
+    own = f"these misplace {turn_share(bias.measured)}"
     if bias.seen in {Seen.BIAS, Seen.SLIGHT, Seen.UNCLEAR}:
         return f"Their spread is wider than that {theirs}: {own}."
     if bias.more_even or bias.seen is Seen.EVEN:

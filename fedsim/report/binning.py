@@ -6,30 +6,19 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 
-POINTS = 160
-"""At most so many points of one line: about three pixels each in the page."""
+POINTS = 160  # at most so many points of one line: about three pixels each in the page
 
 
 @dataclass(frozen=True)
 class Binned:
-    """Values along x in bins of neighbours; every array has one entry a bin.
+    """Values along x in bins of neighbours; every array has one entry a bin."""
 
-    Parameters
-    ----------
-    first, last
-        x of the first and of the last value in the bin.
-    mean, low, high
-        Of the values in the bin. Where every bin holds one value, the three are equal.
-    size
-        Values in the largest bin: 1 where nothing was averaged.
-    """
-
-    first: Floats
-    last: Floats
-    mean: Floats
-    low: Floats
-    high: Floats
-    size: int
+    first: Floats  # x of the first value in the bin
+    last: Floats  # x of the last value in the bin
+    mean: Floats  # of the values in the bin
+    low: Floats  # the least of them
+    high: Floats  # the greatest of them
+    size: int  # values in the largest bin: 1 where nothing was averaged
 
     @property
     def x(self) -> Floats:
@@ -40,10 +29,7 @@ class Binned:
 def edges(count: int, bins: int = POINTS, geometric: bool = False) -> Ints:
     """Cut ``0..count`` into at most so many non-empty bins: where each starts, and at the end `count`.
 
-    Parameters
-    ----------
-    geometric
-        Let the bins grow by a constant factor, the first ones being single values: for a logarithmic axis.
+    With `geometric`, bins grow by a constant factor, the first ones being single values: for a logarithmic axis.
     """
     if count <= bins:
         return np.arange(count + 1, dtype=np.int64)
@@ -54,7 +40,7 @@ def edges(count: int, bins: int = POINTS, geometric: bool = False) -> Ints:
 
 
 def binned(x: Floats, y: Floats, cuts: Ints) -> Binned:
-    """Gather y along x (sorted, finite, as long as the last cut says) in the bins between the cuts."""
+    """Bin y along x (sorted, finite, as long as the last cut says) between the cuts."""
     if len(x) == 0:
         nothing = np.empty(0)
         return Binned(nothing, nothing, nothing, nothing, nothing, 0)

@@ -1,15 +1,20 @@
 """What `fedsim report` and `fedsim compare --report` do: reports in the format and the place that were asked for."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
-from fedsim.report.document import Document
+from fedsim.common.markdown import block, code, escape, table
+from fedsim.common.printable import printable
+from fedsim.report.answer import Sentence
+from fedsim.report.document import ReportDocument
 from fedsim.report.formatting import distinct
-from fedsim.report.markdown import summary
 from fedsim.report.page import PAGE, checked_document_of, make_folder, write_document
+from fedsim.report.tables import Table
+from fedsim.report.verdict import Verdict
 
 SUMMARY, INDEX = "report.md", "index.html"
 _SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
@@ -23,12 +28,10 @@ def report_directories(
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[str]:
-    """Report on run or sweep directories.
+    """Report on run or sweep directories, and return what to print: the files written, or the summaries.
 
     Parameters
     ----------
-    directories
-        What to report on.
     form
         ``html`` for pages, ``md`` for summaries.
     out
@@ -38,11 +41,6 @@ def report_directories(
     plugins, tell
         As of `write_report`.
 
-    Returns
-    -------
-    list of str
-        What to print: the files written, or the summaries.
-
     Raises
     ------
     RunError
@@ -51,16 +49,26 @@ def report_directories(
     if out is not None and len(directories) > 1 and out.suffix in _SUFFIXES.get(form, ()):
         raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
     printed: list[str] = []
-    reports: list[tuple[str, Document]] = []
+    reports: list[tuple[str, ReportDocument]] = []
     for directory, place in zip(directories, _places(directories, out), strict=True):
         document = checked_document_of(directory, plugins)
         for failure in document.failures:
             tell(failure)
-        printed += _write(document, form, directory if place is None and form != "md" else place)
+        if form != "md":
+            printed.append(str(write_document(document, _page(place or directory))))
+        elif place is None:
+            printed.append(markdown_summary(document).rstrip("\n"))
+        else:
+            path = place if place.suffix in _SUFFIXES["md"] else place / SUMMARY
+            make_folder(path.parent)
+            write_text(path, markdown_summary(document))
+            printed.append(str(path))
         reports += [] if place is None else [(f"{quote(place.name)}/{PAGE}", document)]
     if form == "html" and out is not None and len(directories) > 1:
         listed = f"{len(directories)} reports, made by fedsim report."
-        index = Document("index", out.resolve().name, description=listed, context={"sections": [("Reports", reports)]})
+        index = ReportDocument(
+            "index", out.resolve().name, description=listed, context={"sections": [("Reports", reports)]}
+        )
         printed.append(str(write_document(index, out / INDEX)))
     return printed
 
@@ -84,13 +92,59 @@ def _places(directories: Sequence[Path], out: Path | None) -> list[Path | None]:
     return [out / name for name in distinct(directory.resolve().name for directory in directories)]
 
 
-def _write(document: Document, form: str, place: Path | None) -> list[str]:
-    if form == "md":
-        if place is None:
-            return [summary(document).rstrip("\n")]
-        path = place if place.suffix in _SUFFIXES["md"] else place / SUMMARY
-        make_folder(path.parent)
-        write_text(path, summary(document))
-        return [str(path)]
-    assert place is not None
-    return [str(write_document(document, _page(place)))]
+_ROWS = 20  # rows of a table shown at most
+_MARKS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "unjudged": "❔"}
+
+
+def _plain_table(shown: Table) -> str:
+    """Write a table of the report, at most `ROWS` rows of it."""
+    text = table(
+        [escape(head) for head in shown.header], [[escape(cell) for cell in row] for row in shown.rows[:_ROWS]]
+    )
+    left = len(shown.rows) - _ROWS
+    return f"**{escape(shown.caption)}**\n\n{text}" + (f"\n\n{left} more rows in the report." if left > 0 else "")
+
+
+def markdown_summary(document: ReportDocument) -> str:
+    """Put a summary together: verdict, answer, key figures, tables, and the command that reruns it."""
+    parts = [f"### {escape(document.name)} ({document.kind})"]
+    if document.question:
+        parts.append(f"*{escape(document.question)}*")
+    if document.finding:
+        parts.append(f"**{escape(document.finding)}**")
+    if (verdict := document.verdict) is not None:
+        parts.append(f"{_MARKS[verdict.status]} **{escape(verdict.headline)}**")
+        parts.append(_conditions(verdict))
+    parts += [_about(about, list(sentences)) for about, sentences in groupby(document.answer, lambda each: each.about)]
+    if document.tiles:
+        rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in document.tiles]
+        parts.append(table(("figure", "value", ""), rows))
+    parts += [_plain_table(each) for each in document.tables if each is not None]
+    if document.command:
+        parts.append(
+            f"<details><summary>Run it again</summary>\n\n{block(printable(document.command, None))}\n\n</details>"
+        )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _about(about: str, sentences: Sequence[Sentence]) -> str:
+    text = " ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in sentences)
+    return f"*{escape(about)}:* {text}" if about else text
+
+
+def _conditions(verdict: Verdict) -> str:
+    rows = []
+    for condition in (*verdict.attention, *verdict.met):
+        figures = dict(condition.figures)
+        reasons = "; ".join(escape(text) for text in (condition.why, condition.note) if text)
+        rows.append(
+            (
+                f"{_MARKS[condition.status]} {condition.outcome}",
+                code(condition.check),
+                *(escape(figures.get(what, "")) for what in ("Observed", "Limit", "Margin")),
+                code(condition.place) if condition.place else "",
+                reasons,
+            )
+        )
+    text = table(("", "expectation", "observed", "limit", "margin", "place", "why"), rows)
+    return f"{text}\n\n{escape(verdict.omitted)}" if verdict.omitted else text

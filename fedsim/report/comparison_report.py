@@ -7,36 +7,30 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis.metrics import describe, listed
-from fedsim.experiment.changes import Change
+from fedsim.experiment.run_directory import Change
 from fedsim.report.answer import TRUST, Sentence, Tile
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
-from fedsim.report.comparison_words import findings, of_the_world, title, written
-from fedsim.report.document import Document
+from fedsim.report.comparison_words import comparison_sentences, of_the_world, setting_text, title
+from fedsim.report.document import ReportDocument
 from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.finished_sweep import short, shown
-from fedsim.report.formatting import NOTHING, count, number, percent, signed
-from fedsim.report.provenance import Provenance, provenance, sweep_provenance
-from fedsim.report.sweep_figures import BIAS_TOLD, PACE_TOLD, PACE_UNIT, difference
+from fedsim.report.finished_sweep import short_name, value_text
+from fedsim.report.formatting import NO_VALUE, count, number, percent, signed
+from fedsim.report.provenance import ReportProvenance, provenance, sweep_provenance
+from fedsim.report.sweep_figures import BIAS_WORDING, PACE_UNIT, PACE_WORDING, difference
 from fedsim.report.sweep_report import HEADLINES
 from fedsim.report.tables import Table
 from fedsim.sweeps.compare import compare, is_standard_error
 from fedsim.sweeps.results import parameters_of
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
-HEADLINE_ROWS = 14
-"""Figures in the first table at most; all are in the second."""
-
-SETTINGS = 80
-"""Settings shown at most."""
-
-ROWS = 250
-"""Rows of figures shown at most."""
-
+_HEADLINE_ROWS = 14  # figures in the first table at most; all are in the second
+_SETTINGS = 80  # settings shown at most
+_ROWS = 250  # rows of figures shown at most
 _OWN = ("seeds", "baseline_mean", "mean", "difference", "standard_error", "low", "high")
 
 
-def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
+def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDocument:
     """Compute everything that the report of a comparison shows.
 
     Parameters
@@ -52,38 +46,40 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> Document:
         One of them is neither, cannot be read, or the two have nothing in common.
     """
     found = compare(a, b, confidence=confidence)
-    figures = ranked(found.metrics)
+    figures = _ranked(found.metrics)
     errors = [name for name in figures["metric"].unique() if is_standard_error(name)]
     moved = figures.filter((pl.col("difference") != 0) & ~pl.col("metric").is_in(errors))
     sides = (_side(a), _side(b))
     names, runs = [name for name, _, _ in sides], [run for _, _, run in sides if run is not None]
-    first = figure_table(moved, "Figures that differ", HEADLINE_ROWS, "that differ, below") if len(moved) else None
-    differing = setting_table(found.configuration)
-    return Document(
+    answer = list(comparison_sentences(found))
+    charts: tuple[Chart | Absent, ...] = ()
+    if len(runs) == 2:  # sweeps have charts in their own reports
+        charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"))
+        if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):
+            text = "The seed is the same, so devices that are described alike live the same lives."
+            answer.append(Sentence(text, TRUST))
+    first = _figure_table(moved, "Figures that differ", _HEADLINE_ROWS, "that differ, below") if len(moved) else None
+    differing = _setting_table(found.configuration)
+    return ReportDocument(
         kind="comparison",
         name=f"{names[0]}: A against B" if names[0] == names[1] else " against ".join(names),
         finding=title(found),
-        answer=(*findings(found), *same_seed(runs)),
-        tiles=tuple(comparison_tiles(figures)),
-        charts={"results": _charts(runs)},
+        answer=answer,
+        tiles=tuple(_tiles(figures)),
+        charts={"results": charts},
         names=NAMES,
         context={
             "sources": list(zip("AB", names, map(str, (a, b)), strict=True)),
             "settings": differing,
             "figures_first": first,
-            "figures_all": figure_table(figures, "All figures"),
+            "figures_all": _figure_table(figures, "All figures"),
             "origins": [(letter, origin) for letter, (_, origin, _) in zip("AB", sides, strict=True)],
         },
         tables=[differing, first],
     )
 
 
-def _charts(runs: list[FinishedRun]) -> tuple[Chart | Absent, ...]:
-    """Draw runs over each other; sweeps have charts in their own reports."""
-    return (frequency_chart(runs, "AB"), loss_chart(runs, "AB")) if len(runs) == 2 else ()
-
-
-def _side(path: Path) -> tuple[str, Provenance, FinishedRun | None]:
+def _side(path: Path) -> tuple[str, ReportProvenance, FinishedRun | None]:
     """Return the name of a run, a sweep or a point of one, where its figures come from, and the run where it is one."""
     if path.is_dir() and not (path / SWEEP_FILE).exists():
         run = read_run(path)
@@ -94,44 +90,37 @@ def _side(path: Path) -> tuple[str, Provenance, FinishedRun | None]:
     return f"{name}, point {point}" if point else name, sweep_provenance(meta), None
 
 
-def same_seed(runs: list[FinishedRun]) -> Iterator[Sentence]:
-    """Say what two runs have in common that have the same seed."""
-    if len(runs) == 2 and len({run.manifest.get("seed") for run in runs}) == 1:
-        text = "The seed is the same, so devices that are described alike live the same lives."
-        yield Sentence(text, TRUST)
-
-
-def comparison_tiles(figures: pl.DataFrame) -> Iterator[Tile]:
+def _tiles(figures: pl.DataFrame) -> Iterator[Tile]:
     """Pick the key figures: bias and pace of both."""
-    for told, words in ((BIAS_TOLD, "misplaced turns"), (PACE_TOLD, "rounds per day")):
-        own = figures.filter(metric=told.metric)
+    for wording, words in ((BIAS_WORDING, "misplaced turns"), (PACE_WORDING, "rounds per day")):
+        own = figures.filter(metric=wording.metric)
         if len(own) == 1:
             row = own.row(0, named=True)
             against = (
-                f"{difference(told, row['difference'], np.nan)} against A" if row["difference"] else "the same as A"
+                f"{difference(wording, row['difference'], np.nan)} against A" if row["difference"] else "the same as A"
             )
-            first, second = (told.write(row[name]).removesuffix(PACE_UNIT) for name in ("baseline_mean", "mean"))
+            first, second = (wording.write(row[name]).removesuffix(PACE_UNIT) for name in ("baseline_mean", "mean"))
             yield Tile(first, f"{words}, A")
             yield Tile(second, f"{words}, B", against)
 
 
-def setting_table(changes: Sequence[Change]) -> Table | None:
+def _setting_table(changes: Sequence[Change]) -> Table | None:
     """Show the settings that differ; None where none does."""
     if not changes:
         return None
     first = of_the_world(changes)
     ordered = [*first, *(change for change in changes if change not in first)]
-    left = len(changes) - SETTINGS
+    left = len(changes) - _SETTINGS
     return Table(
         "Settings that differ",
         ("Setting", "A", "B"),
-        tuple((path, written(ours), written(theirs)) for path, ours, theirs in ordered[:SETTINGS]),
+        tuple((path, setting_text(ours), setting_text(theirs)) for path, ours, theirs in ordered[:_SETTINGS]),
         words=3,
         note=f"{count(left, 'more setting')} in the manifests." if left > 0 else "",
     )
 
 
-def ranked(figures: pl.DataFrame) -> pl.DataFrame:
+def _ranked(figures: pl.DataFrame) -> pl.DataFrame:
     """Put the figures in the order in which they are read: the headlines, then as the catalogue lists them."""
     order = {metric.name: index for index, metric in enumerate(listed())}
 
@@ -145,22 +134,22 @@ def ranked(figures: pl.DataFrame) -> pl.DataFrame:
     return figures.sort(ranks if len(figures) else "metric", "metric", "point", maintain_order=True)
 
 
-def figure_table(figures: pl.DataFrame, caption: str, rows: int = ROWS, rest: str = "in the directories") -> Table:
+def _figure_table(figures: pl.DataFrame, caption: str, rows: int = _ROWS, rest: str = "in the directories") -> Table:
     """Show figures side by side, with how B differs from A, and by how much that may be chance where it is known."""
     parameters = [name for name in parameters_of(figures) if name not in _OWN]
     several = bool((figures["seeds"] > 1).any())
     cells = []
     for row in figures.head(rows).iter_rows(named=True):
         first, second, apart = row["baseline_mean"], row["mean"], row["difference"]
-        values = [row["metric"], *(shown(row[name]) for name in parameters), number(first, 5), number(second, 5)]
+        values = [row["metric"], *(value_text(row[name]) for name in parameters), number(first, 5), number(second, 5)]
         values.append(signed(apart))
         if several:
             known = row["high"] is not None and row["seeds"] > 1
-            values.append(number(row["high"] - apart, 2) if known else NOTHING)
-        values.append(signed(apart / abs(first), percent) if first else NOTHING)
+            values.append(number(row["high"] - apart, 2) if known else NO_VALUE)
+        values.append(signed(apart / abs(first), percent) if first else NO_VALUE)
         cells.append(tuple(values))
     interval = ("± 95 %",) if several else ()
-    header = ("Metric", *map(short, parameters), "A", "B", "B \N{MINUS SIGN} A", *interval, "Change")
+    header = ("Metric", *map(short_name, parameters), "A", "B", "B \N{MINUS SIGN} A", *interval, "Change")
     left = len(figures) - len(cells)
     note = f"{count(left, 'more figure')} {rest}." if left > 0 else ""
     return Table(caption, header, tuple(cells), words=1 + len(parameters), note=note)

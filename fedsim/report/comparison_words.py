@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from fedsim.experiment.changes import ABSENT, Change
+from fedsim.analysis.batch_errors import BATCHES
+from fedsim.common.intervals import half_width
+from fedsim.experiment.run_directory import ABSENT, Change
 from fedsim.report.answer import MODEL, TRUST, WHAT, Sentence
-from fedsim.report.finished_sweep import short, shown
-from fedsim.report.formatting import capitalized, count, cut, listing
-from fedsim.report.optimizers import references
-from fedsim.report.sweep_figures import BIAS_TOLD, PACE_TOLD, Told, difference, told_of
-from fedsim.sweeps.compare import Comparison, Missed
+from fedsim.report.finished_sweep import short_name, value_text
+from fedsim.report.formatting import capitalized, count, cut, equation, listing, listing_of
+from fedsim.report.methods import references
+from fedsim.report.sweep_figures import BIAS_WORDING, PACE_WORDING, MetricWording, difference, wording_of
+from fedsim.sweeps.compare import Comparison
 
-NAMED = 3
-"""Differences, optimizers and limits that are named at most."""
-
-VALUE = 28
-"""Characters of a value in a title."""
-
+_NAMED = 3  # differences, optimizers and limits that are named at most
+VALUE = 28  # characters of a value in a title
 _BESIDE = {
     *("name", "description", "decide", "expect", "drift", "sweep", "records", "replicates", "engine"),
     "schema_version",
@@ -33,7 +31,7 @@ def of_the_world(changes: Sequence[Change]) -> list[Change]:
     return [change for change in changes if re.split(r"[.\[]", change[0], maxsplit=1)[0] not in _BESIDE]
 
 
-def named_differences(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
+def _named_differences(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
     """Name what differs in the world, but for the seed, with both values: each only once.
 
     A source of another kind is named by its kinds, and what is on one side alone by that, without what is within it.
@@ -49,9 +47,11 @@ def named_differences(changes: Sequence[Change]) -> list[tuple[str, str, str]]:
         kept.append((re.sub(r"\.(kind|value)$", "", path), _value(ours, path in alone), _value(theirs, path in alone)))
     names: dict[str, set[tuple[str, str]]] = {}
     for path, ours, theirs in kept:
-        names.setdefault(short(path), set()).add((ours, theirs))
-    told = [(short(path) if len(names[short(path)]) == 1 else path, ours, theirs) for path, ours, theirs in kept]
-    return list(dict.fromkeys(told))
+        names.setdefault(short_name(path), set()).add((ours, theirs))
+    named = [
+        (short_name(path) if len(names[short_name(path)]) == 1 else path, ours, theirs) for path, ours, theirs in kept
+    ]
+    return list(dict.fromkeys(named))
 
 
 def _value(value: object, block: bool) -> str:
@@ -59,87 +59,88 @@ def _value(value: object, block: bool) -> str:
         return "none" if value is None else "some"
     if isinstance(value, list | dict):
         return cut(json.dumps(value, ensure_ascii=False), VALUE)
-    return cut(shown(value), VALUE)
+    return cut(value_text(value), VALUE)
 
 
 def title(found: Comparison) -> str:
     """Name what differs: ``R = 4 against R = 12``; empty where nothing does."""
-    apart = named_differences(found.configuration)
+    apart = _named_differences(found.configuration)
     if not apart:
         seeds = [change[1:] for change in found.configuration if change[0] == "seed"]
         return f"The same scenario with seed {seeds[0][0]} against seed {seeds[0][1]}" if seeds else ""
-    sides = [", ".join(_equals(row[0], row[side]) for row in apart[:NAMED]) for side in (1, 2)]
-    more = f", and {count(len(apart) - NAMED, 'more difference')}" if len(apart) > NAMED else ""
+    sides = [", ".join(equation(row[0], row[side]) for row in apart[:_NAMED]) for side in (1, 2)]
+    more = f", and {count(len(apart) - _NAMED, 'more difference')}" if len(apart) > _NAMED else ""
     return f"{sides[0]} against {sides[1]}{more}"
 
 
-def _equals(name: str, value: str) -> str:
-    return f"{name}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}"
-
-
-def findings(found: Comparison) -> Iterator[Sentence]:
+def comparison_sentences(found: Comparison) -> Iterator[Sentence]:
     """Say what it does to bias, model and pace, what differs, which limits are missed, and how sure it is."""
-    rows = {
-        metric: found.metrics.filter(metric=metric) for metric in found.metrics["metric"].unique(maintain_order=True)
-    }
-    if (text := _way(BIAS_TOLD, rows)) is not None:
-        yield Sentence(text, BIAS_TOLD.about)
+    metrics = found.metrics
+    rows = {metric: metrics.filter(metric=metric) for metric in metrics["metric"].unique(maintain_order=True)}
+    yield from _change_of(BIAS_WORDING, rows)
     yield from _model(rows)
-    if (text := _way(PACE_TOLD, rows)) is not None:
-        yield Sentence(text, PACE_TOLD.about)
+    yield from _change_of(PACE_WORDING, rows)
     yield _what(found.configuration)
     yield from misses(found)
     for note in filter(None, found.notes):
         yield Sentence(f"{capitalized(note)}.", TRUST, warns=True)
-    if len(found.metrics) and not (found.metrics["seeds"] > 1).any():
+    if len(metrics) and not (metrics["seeds"] > 1).any():
         yield Sentence("Both sides are one run: where no ± stands, a difference may be chance.", TRUST)
 
 
 def misses(found: Comparison) -> Iterator[Sentence]:
     """Say which limits of their own scenarios A and B miss."""
     for letter, missed in zip("AB", found.missed, strict=True):
-        if missed:
-            yield Sentence(f"{letter} misses {_limits(missed)}.", TRUST, warns=True)
+        limits = []
+        for each in missed:
+            runs = "" if each.of == 1 else f" in {count(each.runs)} of {count(each.of, 'run')}"
+            worst = "no value" if each.worst is None else f"{'' if each.of == 1 else 'worst '}{value_text(each.worst)}"
+            grave = ", a warning" if each.severity == "warn" else ""
+            limits.append(f"{' '.join(each.check.split())}{runs} ({worst}{grave})")
+        if limits:
+            yield Sentence(f"{letter} misses {listing_of(limits, _NAMED, 'more limit')}.", TRUST, warns=True)
 
 
 def _what(configuration: Sequence[Change]) -> Sentence:
     changes = of_the_world(configuration)
     beside = len(configuration) - len(changes)
     if not changes:
-        told = "The scenarios describe the same world" if beside else "The scenarios are the same"
-    elif len(changes) <= NAMED:
-        ways = [f"{path} ({written(ours)} against {written(theirs)})" for path, ours, theirs in changes]
-        told = f"What differs: {listing(ways)}"
+        text = "The scenarios describe the same world" if beside else "The scenarios are the same"
+    elif len(changes) <= _NAMED:
+        ways = [f"{path} ({setting_text(ours)} against {setting_text(theirs)})" for path, ours, theirs in changes]
+        text = f"What differs: {listing(ways)}"
     else:
-        told = f"{count(len(changes), 'setting')} of the world differ"
-    told += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
-    return Sentence(f"{told}.", WHAT)
+        text = f"{count(len(changes), 'setting')} of the world differ"
+    text += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
+    return Sentence(f"{text}.", WHAT)
 
 
-LONGEST = 160
-"""Characters of a setting shown at most."""
+_LONGEST = 160  # characters of a setting shown at most
 
 
-def written(value: object) -> str:
+def setting_text(value: object) -> str:
     """Write a setting's value, as far as there is room."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return cut(text, LONGEST)
+    return cut(text, _LONGEST)
 
 
-def _way(told: Told, rows: Mapping[str, pl.DataFrame]) -> str | None:
-    own = rows.get(told.metric)
+def _change_of(wording: MetricWording, rows: Mapping[str, pl.DataFrame]) -> Iterator[Sentence]:
+    """Say how a metric differs, where both sides have it."""
+    own = rows.get(wording.metric)
     if own is None:
-        return None
-    name = capitalized(told.words)
+        return
+    name, row = capitalized(wording.words), own.row(0, named=True)
+    first, second = wording.write(row["baseline_mean"]), wording.write(row["mean"])
     if len(own) > 1:
-        return _settings(told, own)
-    row = own.row(0, named=True)
-    if not row["difference"]:
-        return f"{name} is {told.write(row['mean'])} in both."
-    half = _half(row, rows)
-    chance = ", which may be chance" if abs(row["difference"]) <= half else ""
-    first, second = told.write(row["baseline_mean"]), told.write(row["mean"])
-    return f"{name} goes from {first} in A to {second} in B ({difference(told, row['difference'], half)}{chance})."
+        text = _settings(wording, own)
+    elif not row["difference"]:
+        text = f"{name} is {second} in both."
+    else:
+        half = _half(row, rows)
+        chance = ", which may be chance" if abs(row["difference"]) <= half else ""
+        change = difference(wording, row["difference"], half)
+        text = f"{name} goes from {first} in A to {second} in B ({change}{chance})."
+    yield Sentence(text, wording.about)
 
 
 def _half(row: Mapping[str, float | None], rows: Mapping[str, pl.DataFrame]) -> float:
@@ -150,20 +151,17 @@ def _half(row: Mapping[str, float | None], rows: Mapping[str, pl.DataFrame]) -> 
     errors = rows.get(f"{row['metric']}_se")
     if errors is None or len(errors) != 1:
         return math.nan
-    return 1.96 * math.hypot(errors["baseline_mean"].item(), errors["mean"].item())
+    error = math.hypot(errors["baseline_mean"].item(), errors["mean"].item())
+    return half_width(error, BATCHES)  # at least as wide as Welch's
 
 
-def _settings(told: Told, own: pl.DataFrame) -> str:
+def _settings(wording: MetricWording, own: pl.DataFrame) -> str:
     """Say at how many settings of two sweeps B has less, more, or neither."""
-    apart = own["difference"]
-    half = (own["high"] - apart).fill_null(0.0).to_list()
-    less, more = (
-        sum(sign * mean > reach for mean, reach in zip(apart.to_list(), half, strict=True)) for sign in (-1, 1)
-    )
-    ways = [f"{way} at {count(number)}" for way, number in (("lower", less), ("higher", more)) if number]
-    rest = len(own) - less - more
-    ways += [f"not told apart at {count(rest)}"] if rest else []
-    return f"Of {count(len(own), 'setting')}, {told.words} in B is {listing(ways)}."
+    apart, half = own["difference"].to_numpy(), (own["high"] - own["difference"]).fill_null(0.0).to_numpy()
+    less, more = int((-apart > half).sum()), int((apart > half).sum())
+    numbers = {"lower": less, "higher": more, "not told apart": len(own) - less - more}
+    ways = [f"{way} at {count(number)}" for way, number in numbers.items() if number]
+    return f"Of {count(len(own), 'setting')}, {wording.words} in B is {listing(ways)}."
 
 
 def _model(rows: Mapping[str, pl.DataFrame]) -> Iterator[Sentence]:
@@ -174,19 +172,7 @@ def _model(rows: Mapping[str, pl.DataFrame]) -> Iterator[Sentence]:
             found[match[1]] = metric
     for reference in references(list(found)):
         del found[reference]
-    for metric in list(found.values())[:NAMED]:
-        if (text := _way(told_of(metric), rows)) is not None:
-            yield Sentence(text, MODEL)
-    if (left := len(found) - NAMED) > 0:
+    for metric in list(found.values())[:_NAMED]:
+        yield from _change_of(wording_of(metric), rows)
+    if (left := len(found) - _NAMED) > 0:
         yield Sentence(f"{count(left, 'more optimizer')} in the table of figures.", MODEL)
-
-
-def _limits(missed: Sequence[Missed]) -> str:
-    told = []
-    for each in missed[:NAMED]:
-        runs = "" if each.of == 1 else f" in {count(each.runs)} of {count(each.of, 'run')}"
-        worst = "no value" if each.worst is None else f"{'' if each.of == 1 else 'worst '}{shown(each.worst)}"
-        grave = ", a warning" if each.severity == "warn" else ""
-        told.append(f"{' '.join(each.check.split())}{runs} ({worst}{grave})")
-    more = [count(len(missed) - NAMED, "more limit")] if len(missed) > NAMED else []
-    return listing([*told, *more])

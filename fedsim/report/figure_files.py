@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from fedsim.common.files import write_bytes
-from fedsim.report.document import Document, charts_of
+from fedsim.report.document import ReportDocument, charts_of
 from fedsim.report.formatting import distinct
 from fedsim.report.page import checked_document_of, make_folder
 from fedsim.report.render import figure_file
 
-FORMS: Final = ("png", "svg", "pdf")
-"""Formats of figures."""
-
+_FORMS: Final = ("png", "svg", "pdf")  # formats of figures
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?(in|cm|mm|pt)")
 _WIDTHS = (2.5, 30.0)
@@ -25,40 +23,23 @@ _DOTS = 15_000
 
 @dataclass(frozen=True)
 class FigureStyle:
-    """How figures are written.
+    """How figures are written."""
 
-    Parameters
-    ----------
-    form
-        ``png``, ``svg`` or ``pdf``.
-    width
-        Inches, from 2.5 to 30.
-    dpi
-        Dots an inch of PNG files, from 50 to 2,400.
-    """
-
-    form: str = "png"
-    width: float = 4.4
-    dpi: int = 200
+    form: str = "png"  # ``png``, ``svg`` or ``pdf``
+    width: float = 4.4  # inches, from 2.5 to 30
+    dpi: int = 200  # dots an inch of PNG files, from 50 to 2,400
 
 
 def figure_style(form: str | None = None, width: str | None = None, dpi: int | None = None) -> FigureStyle:
-    """Read what a person asked for.
-
-    Parameters
-    ----------
-    form, dpi
-        As in `FigureStyle`.
-    width
-        A length with its unit: ``3.25in``, ``84mm``, ``8.4cm``, ``240pt``.
+    """Read what a person asked for; a width has its unit: ``3.25in``, ``84mm``, ``8.4cm``, ``240pt``.
 
     Raises
     ------
     ValueError
-        One of them cannot be; the message says what would be right.
+        One of them is not possible; the message says what would be right.
     """
     usual = FigureStyle()
-    if form is not None and form not in FORMS:
+    if form is not None and form not in _FORMS:
         raise ValueError(f"{form!r} is not a format of figures, which are png, svg and pdf")
     if dpi is not None and not _DPI[0] <= dpi <= _DPI[1]:
         raise ValueError(f"{dpi} dots an inch are out of range: a resolution is from {_DPI[0]} to {_DPI[1]:,}")
@@ -98,7 +79,7 @@ def report_figures(
         document = checked_document_of(directory, plugins)
         for failure in document.failures:
             tell(failure)
-        written += write_figures(document, place, style)
+        written += _write_figures(document, place, style)
     return written
 
 
@@ -106,10 +87,10 @@ def comparison_figures(a: Path, b: Path, folder: Path, style: FigureStyle, confi
     """Write the figures of a comparison into a folder."""
     from fedsim.report.comparison_report import comparison_document
 
-    return write_figures(comparison_document(a, b, confidence), folder, style)
+    return _write_figures(comparison_document(a, b, confidence), folder, style)
 
 
-def write_figures(document: Document, folder: Path, style: FigureStyle) -> list[Path]:
+def _write_figures(document: ReportDocument, folder: Path, style: FigureStyle) -> list[Path]:
     """Write the figures of a document; those of an earlier one that it lacks are removed, in the same format.
 
     Raises

@@ -13,18 +13,16 @@ import polars as pl
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import UNREADABLE
 from fedsim.common.json_files import read_figures, read_object
+from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.report.gathered import Asked, BufferedSessions, Gathered, gather
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate
-from fedsim.scenario.server import BufferedServer
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | None"
 
-INITIAL_ROUND = -1
-"""The round under which the learning table keeps the initial model."""
-
-_ROUNDS = ("round", "opened_s", "selected_s", "closed_s", "selected", "reported", "dropped", "late", "outcome")
+INITIAL_ROUND = -1  # the round under which the learning table keeps the initial model
+_ROUNDS = ("round", "opened_s", "selected_s", "closed_s", "selected", *COUNTED_OUTCOMES, "outcome")
 _PARTICIPATIONS = ("round", "client", "selected_s", "ended_s", "outcome", "gap")
 _CLIENTS = (
     *("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method"),
@@ -38,46 +36,23 @@ _CONVERGENCE = ("separation", "round", "tv", "noise_floor")
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a run left behind.
+    """What a run left behind."""
 
-    Parameters
-    ----------
-    name
-        The scenario's name, as a person wrote it: text, never markup.
-    manifest
-        The whole of `manifest.json`.
-    scenario
-        What was run.
-    rounds, clients
-        The tables of the same name.
-    participations
-        A scan of their table, which may be larger than the memory.
-    gathered
-        The participations, gathered.
-    gauges
-        The population counted at a steady cadence; None where the scenario asks for no gauges.
-    transitions
-        When the conditions of chosen devices changed; None where the scenario chooses none.
-    learning
-        The learning table; None where the scenario has no learning.
-    convergence
-        The table of a convergence study; None where the scenario asks for none.
-    metrics
-        The named metrics that have a finite value.
-    """
-
-    name: str
-    manifest: Mapping[str, Json]
-    scenario: Scenario
+    name: str  # the scenario's name, as a person wrote it: text, never markup
+    manifest: Mapping[str, Json]  # the whole of `manifest.json`
+    scenario: Scenario  # what was run
+    # The tables of the same name
     rounds: pl.DataFrame
     clients: pl.DataFrame
-    participations: pl.LazyFrame
-    gathered: Gathered
+    participations: pl.LazyFrame  # a scan of their table, which may be larger than the memory
+    gathered: Gathered  # the participations, gathered
+    # The population counted at a steady cadence; None where the scenario asks for no gauges
     gauges: pl.DataFrame | None
+    # When the conditions of chosen devices changed; None where the scenario chooses none
     transitions: pl.DataFrame | None
-    learning: pl.DataFrame | None
-    convergence: pl.DataFrame | None
-    metrics: Mapping[str, float]
+    learning: pl.DataFrame | None  # the learning table; None where the scenario has no learning
+    convergence: pl.DataFrame | None  # the table of a convergence study; None where the scenario asks for none
+    metrics: Mapping[str, float]  # the named metrics that have a finite value
 
     @property
     def buffered(self) -> BufferedSessions | None:
@@ -97,13 +72,13 @@ class FinishedRun:
     @property
     def noun(self) -> str:
         """What the server counts by: ``round``, or ``version`` where it is buffered."""
-        return "round" if self.buffered is None else "version"
+        return self.scenario.server.turn
 
     @property
     def wanted(self) -> int | None:
         """Clients selected in a full round; None with a buffered server, which has no rounds."""
         server = self.scenario.server
-        return None if isinstance(server, BufferedServer) else server.wanted
+        return server.wanted if server.selects_once else None
 
 
 def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
@@ -127,9 +102,9 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     participations = directory / "participations.parquet"
     scenario, rounds = _scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
-    buffered = ("staleness",) if isinstance(scenario.server, BufferedServer) else ()
+    staleness = ("staleness",) if scenario.server.staleness is None else ()
     with _reading(participations):
-        scan = _scan(participations, (*_PARTICIPATIONS, *buffered))
+        scan = _scan(participations, (*_PARTICIPATIONS, *staleness))
         if gathered is None:
             gathered = gather(scan, clients, Asked.of(scenario, transitions, rounds, _simulated_s(manifest, rounds)))
     figures = read_figures(directory / "metrics.json")
@@ -165,7 +140,7 @@ def _scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Name the file where it cannot be read."""
+    """Turn an error of reading into a `RunError` that names the file."""
     try:
         yield
     except UNREADABLE as error:
@@ -175,11 +150,9 @@ def _reading(path: Path) -> Iterator[None]:
 def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
     if not path.is_file():
         raise RunError(f"{path}: no such file; is this a run directory?")
-    with _reading(path):
-        frame = pl.scan_parquet(path, glob=False)
-        present = frame.collect_schema().names()
-    missing = [column for column in columns if column not in present]
-    if missing:
+    frame = pl.scan_parquet(path, glob=False)
+    present = frame.collect_schema().names()
+    if missing := [column for column in columns if column not in present]:
         raise RunError(f"{path}: lacks the columns {', '.join(missing)}")
     return frame
 

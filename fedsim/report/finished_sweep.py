@@ -1,76 +1,62 @@
-"""A sweep directory, read: its points, and each metric's mean and interval at every one of them."""
+"""A sweep directory, read: its points and axes, and each metric's mean and interval at every point."""
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.report.finished_run import Json
-from fedsim.report.formatting import number
+from fedsim.report.formatting import equation, number
+from fedsim.scenario.units import parse_duration
 from fedsim.sweeps import results, store
+from fedsim.sweeps.decision import samples
 
 COMPLETE = "complete"
-MISSING = "not run"
+_NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
 class FinishedSweep:
-    """What a sweep left behind.
+    """What a sweep left behind."""
 
-    Parameters
-    ----------
-    name
-        The sweep's name, as a person wrote it: text, never markup.
-    meta
-        The whole of `sweep.json`.
-    parameters
-        The swept keys that name a setting, in the order of the columns.
-    points
-        One row for each point that `sweep.json` plans, in order: ``point`` and a column for each swept key.
-    results
-        ``run_id``, ``point``, ``seed``, ``status``, ``metric``, ``value``: the finite values of complete runs.
-    runs
-        ``run_id``, ``point``, ``seed``, ``status``: one row for each run that `sweep.json` plans; ``not run`` where
-        there is neither a result nor a crash.
-    """
-
-    name: str
-    meta: Mapping[str, Json]
-    parameters: tuple[str, ...]
-    points: pl.DataFrame
-    results: pl.DataFrame
+    name: str  # as a person wrote it: text, never markup
+    meta: Mapping[str, Json]  # the whole of `sweep.json`
+    parameters: tuple[str, ...]  # the swept keys that name a setting, in the order of the columns
+    points: pl.DataFrame  # one row for each planned point, in order: `point` and a column for each swept key
+    results: pl.DataFrame  # `run_id`, `point`, `seed`, `status`, `metric`, `value`: finite values of complete runs
+    # One row for each planned run: `run_id`, `point`, `seed`, `status` (`not run` without a result or a crash)
     runs: pl.DataFrame
-    tuned: tuple[str, ...] = ()
-    """The swept keys that were tuned for the others, and name no setting."""
+    tuned: tuple[str, ...] = ()  # the swept keys that were tuned for the others, and name no setting
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that have a value somewhere, by name."""
         return tuple(self.results["metric"].unique().sort().to_list())
 
+    @property
+    def scenario(self) -> Mapping[str, Json]:
+        """The scenario as `sweep.json` has it; empty where it has none."""
+        return _mapping(self.meta.get("scenario"))
+
+    def samples(self, metric: str) -> Floats:
+        """Return a metric as (settings, seeds), NaN where there is no value."""
+        return samples(self.results, metric, self.points["point"].to_list(), sorted(set(self.runs["seed"].to_list())))
+
 
 @dataclass(frozen=True)
 class Estimates:
-    """A metric at every point: arrays over the points, NaN where there is no value.
+    """A metric at every point: arrays over the points, NaN where there is no value."""
 
-    Parameters
-    ----------
-    mean
-        Over the seeds.
-    half
-        Half of the 95 % confidence interval of the mean, from Student's t; NaN with fewer than two seeds.
-    """
-
-    mean: Floats
-    half: Floats
+    mean: Floats  # over the seeds
+    half: Floats  # half of the 95 % confidence interval of the mean, from Student's t; NaN with fewer than two seeds
 
 
-def read_sweep(directory: Path) -> FinishedSweep:
+def read_finished_sweep(directory: Path) -> FinishedSweep:
     """Read a sweep directory.
 
     Raises
@@ -79,7 +65,9 @@ def read_sweep(directory: Path) -> FinishedSweep:
         The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
     """
     table, meta = results.read_results(directory), store.read_sweep(directory)
-    plan, swept, tuned = results.planned(meta), tuple(meta["parameters"]), _tuned(meta)
+    plan, swept = results.planned_runs(meta), tuple(meta["parameters"])
+    tuned = _mapping(_mapping(meta.get("scenario")).get("sweep")).get("tuned")
+    tuned = tuned if isinstance(tuned, list) else []
     finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
     known = table.select("run_id", "status").unique("run_id", keep="first", maintain_order=True)
     return FinishedSweep(
@@ -89,27 +77,23 @@ def read_sweep(directory: Path) -> FinishedSweep:
         points=plan.select("point", *swept).unique("point", keep="first", maintain_order=True).sort("point"),
         results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
         runs=plan.join(known, on="run_id", how="left", maintain_order="left")
-        .select("run_id", "point", "seed", pl.col("status").fill_null(MISSING))
+        .select("run_id", "point", "seed", pl.col("status").fill_null(_NOT_RUN))
         .unique(["run_id", "point"], keep="first", maintain_order=True)
         .sort("point", "seed", "run_id"),
         tuned=tuple(name for name in swept if name in tuned),
     )
 
 
-def _tuned(meta: Mapping[str, Json]) -> list[Json]:
-    scenario = meta.get("scenario")
-    key = scenario.get("sweep") if isinstance(scenario, Mapping) else None
-    tuned = key.get("tuned") if isinstance(key, Mapping) else None
-    return list(tuned) if isinstance(tuned, list) else []
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def estimates(sweep: FinishedSweep, metric: str) -> Estimates:
+def estimates_of(sweep: FinishedSweep, metric: str) -> Estimates:
     """Estimate a metric at every point."""
-    own = results.estimates(sweep.results.filter(metric=metric))
-    return _aligned(sweep, own.select("point", "mean", "high", "seeds"))
+    return _aligned(sweep, results.estimates(sweep.results.filter(metric=metric)))
 
 
-def paired(sweep: FinishedSweep, metric: str, baseline: int = 0) -> Estimates:
+def differences_from(sweep: FinishedSweep, metric: str, baseline: int = 0) -> Estimates:
     """Estimate how a metric differs at every point from the one in that row, over the seeds that both have.
 
     The same seed is the same world at every point, so differences vary less than the values do. At the baseline
@@ -119,22 +103,21 @@ def paired(sweep: FinishedSweep, metric: str, baseline: int = 0) -> Estimates:
     base = int(sweep.points["point"][baseline])
     if base not in own["point"]:
         own = own.clear()
-    apart = results.paired(own, baseline=base if len(own) else None)
-    return _aligned(sweep, apart.select("point", pl.col("difference").alias("mean"), "high", "seeds"))
+    apart = results.paired_differences(own, baseline=base if len(own) else None)
+    return _aligned(sweep, apart.drop("mean").rename({"difference": "mean"}))
 
 
 def _aligned(sweep: FinishedSweep, table: pl.DataFrame) -> Estimates:
-    """Put ``point``, ``mean``, ``high``, ``seeds`` in the order of the points."""
+    """Put ``mean``, ``high`` and ``seeds`` of each ``point`` in the order of the points."""
     every = sweep.points.select("point").join(table, on="point", how="left", maintain_order="left")
-    mean = every["mean"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    high = every["high"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    mean, high = (every[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("mean", "high"))
     # With fewer than two seeds there is no interval, whatever the table holds in its place.
     return Estimates(mean, np.where(every["seeds"].fill_null(0) >= 2, high - mean, np.nan))
 
 
 def values_of(sweep: FinishedSweep, parameter: str) -> tuple[str, ...]:
     """Write the value that a parameter has at every point."""
-    return tuple(shown(value) for value in sweep.points[parameter].to_list())
+    return tuple(value_text(value) for value in sweep.points[parameter].to_list())
 
 
 def numbers_of(sweep: FinishedSweep, parameter: str) -> Floats | None:
@@ -149,27 +132,22 @@ def numbers_of(sweep: FinishedSweep, parameter: str) -> Floats | None:
     return found if np.isfinite(found).all() else None
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Write a parameter's value."""
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     return number(value) if isinstance(value, int | float) else str(value)
 
 
-def label(parameter: str) -> str:
-    """Name a parameter on an axis: a separation as R in rounds, others by their path."""
-    return "separation R (rounds)" if is_separation(parameter) else parameter
-
-
-def short(parameter: str) -> str:
+def short_name(parameter: str) -> str:
     """Name a parameter where there is little room: by the last part of its path; a separation as R."""
     return "R" if is_separation(parameter) else parameter.rpartition(".")[2]
 
 
 def names_of(parameters: Sequence[str]) -> dict[str, str]:
     """Name parameters in short; those that would have the same name by their paths."""
-    times = Counter(map(short, parameters))
-    return {name: short(name) if times[short(name)] == 1 else name for name in parameters}
+    times = Counter(map(short_name, parameters))
+    return {name: short_name(name) if times[short_name(name)] == 1 else name for name in parameters}
 
 
 def is_separation(parameter: str) -> bool:
@@ -181,13 +159,122 @@ def point_names(sweep: FinishedSweep, parameters: Sequence[str] | None = None) -
     """Name every point by the values of these parameters; of all, if none are given."""
     chosen = sweep.parameters if parameters is None else tuple(parameters)
     names = names_of(sweep.parameters)
-    columns = [values_of(sweep, parameter) for parameter in chosen]
-    if not columns:
-        return ("",) * len(sweep.points)
-    return tuple(
-        ", ".join(
-            f"{names[parameter]}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}"
-            for parameter, value in zip(chosen, row, strict=True)
-        )
-        for row in zip(*columns, strict=True)
-    )
+    columns = [[equation(names[parameter], value) for value in values_of(sweep, parameter)] for parameter in chosen]
+    return tuple(map(", ".join, zip(*columns, strict=True))) if columns else ("",) * len(sweep.points)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One way in which the settings of a sweep differ."""
+
+    parameters: tuple[str, ...]  # the swept keys: one, or several that are zipped together
+    varying: tuple[str, ...]  # those of them that vary, by their short names; the first, where none does
+    label: str  # their name where there is room
+    x: Floats  # where each setting lies: the value of a number, else the place of its value in the order of all
+    ticks: tuple[str, ...]  # the values in that order, where they are no numbers; empty for numbers
+    marks: tuple[str, ...] = ()  # the same without names, as they stand under a chart
+
+    @property
+    def name(self) -> str:
+        """The short name of what varies."""
+        return " and ".join(self.varying)
+
+    @property
+    def size(self) -> int:
+        """How many values it has."""
+        return len(np.unique(self.x))
+
+    def at(self, x: float) -> str:
+        """Write the value at a place."""
+        return self.ticks[int(x)] if self.ticks else number(x)
+
+    def named(self, x: float) -> str:
+        """Name the value at a place, as in ``R = 4``; the values of several parameters name them themselves."""
+        text = self.at(x)
+        return text if len(self.varying) > 1 else equation(self.name, text)
+
+
+def axes_of(sweep: FinishedSweep) -> tuple[Axis, ...]:
+    """Return the ways in which settings differ, in the order of the file; zipped parameters are one."""
+    key = sweep.scenario.get("sweep")
+    names = key.get("zip") if isinstance(key, Mapping) else None
+    zipped = [name for name in names if name in sweep.parameters] if isinstance(names, Mapping) else []
+    groups = [(name,) for name in sweep.parameters if name not in zipped]
+    return tuple(_axis(sweep, group) for group in (*groups, *([tuple(zipped)] if zipped else [])))
+
+
+def axis_of(sweep: FinishedSweep) -> Axis | None:
+    """Choose what goes along the axis: a separation that varies; else what has the most values that have an order."""
+
+    def rank(axis: Axis) -> tuple[bool, bool, int]:
+        separated = any(map(is_separation, _varying(sweep, axis.parameters)))
+        ordered = any(_lengths_of(sweep, name) is not None for name in axis.parameters)
+        return not (axis.size > 1 and separated), not (axis.size > 1 and ordered), -axis.size
+
+    return min(axes_of(sweep), key=rank, default=None)
+
+
+def _varying(sweep: FinishedSweep, parameters: Iterable[str]) -> list[str]:
+    return [name for name in parameters if len(set(values_of(sweep, name))) > 1]
+
+
+def _lengths_of(sweep: FinishedSweep, parameter: str) -> Floats | None:
+    """Return the value of a parameter at every setting as numbers, durations in seconds; None if some are neither."""
+    found = numbers_of(sweep, parameter)
+    if found is not None:
+        return found
+    try:
+        return np.array([parse_duration(str(value)) for value in sweep.points[parameter].to_list()], dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def _axis(sweep: FinishedSweep, parameters: tuple[str, ...]) -> Axis:
+    varying = _varying(sweep, parameters) or list(parameters[:1])
+    short = names_of(sweep.parameters)
+    names = tuple(short[name] for name in varying)
+    written = varying[0] if len(varying) == 1 else ", ".join(names)
+    if len(varying) == 1 and is_separation(written):
+        written = "separation R (rounds)"
+    if len(varying) == 1 and (x := numbers_of(sweep, varying[0])) is not None:
+        return Axis(parameters, names, written, x, ())
+    values = point_names(sweep, varying) if len(varying) > 1 else values_of(sweep, varying[0])
+    ticks = _in_order(sweep, varying, values)
+    x = np.array([ticks.index(value) for value in values], dtype=np.float64)
+    bare = [", ".join(row) for row in zip(*(values_of(sweep, name) for name in varying), strict=True)]
+    marks = tuple(bare[values.index(tick)] for tick in ticks)
+    return Axis(parameters, names, written, x, ticks, marks)
+
+
+def _in_order(sweep: FinishedSweep, varying: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
+    """Sort values by the numbers and lengths of time in them, that with the most values first; else as they come."""
+    known = [(len(np.unique(found)), found) for name in varying if (found := _lengths_of(sweep, name)) is not None]
+    keys = [found for _, found in sorted(known, key=lambda pair: -pair[0])]
+    order = np.lexsort(keys[::-1]).tolist() if keys else range(len(values))
+    return tuple(dict.fromkeys(values[index] for index in order))
+
+
+def rows_along(sweep: FinishedSweep, along: Axis, known: Bools) -> Iterator[tuple[str, Ints]]:
+    """Yield the settings that share the values of all parameters but those of one axis, in the order of that axis.
+
+    Settings that are not `known` are left out. With the rows of the settings come the values that they share, of those
+    parameters that vary, as text.
+    """
+    others = [name for name in sweep.parameters if name not in along.parameters]
+    every = np.array(point_names(sweep, others))
+    varying = _varying(sweep, others)
+    names = point_names(sweep, varying)
+    for name in dict.fromkeys(every.tolist()):
+        own = np.flatnonzero((every == name) & known)
+        if len(own):
+            yield names[int(own[0])] if varying else "", own[np.argsort(along.x[own], kind="stable")]
+
+
+def every_value(axis: Axis) -> str:
+    """Write all values of an axis; of more than six, the ends and how many there are."""
+    places = np.unique(axis.x).tolist()
+    if len(places) > 6:
+        return f"{len(places)} values from {axis.at(places[0])} to {axis.at(places[-1])}"
+    texts = [axis.at(x) for x in places]
+    comma = "; " if len(axis.varying) > 1 else ", "
+    return " or ".join(filter(None, (comma.join(texts[:-1]), texts[-1])))

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-NOTHING = "\N{EN DASH}"
-"""Stands for a value that is not there."""
+from fedsim.common.instants import readable_time
 
+NO_VALUE = "\N{EN DASH}"  # stands for a value that is not there
+_MOST_DECIMALS = 7
 _THIN = "\N{NARROW NO-BREAK SPACE}"
-
-_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def count(value: float, noun: str = "") -> str:
@@ -22,7 +21,7 @@ def count(value: float, noun: str = "") -> str:
 def number(value: float | None, digits: int = 4) -> str:
     """Write a number to so many significant digits; very small and very large ones by their power of ten."""
     if value is None or not math.isfinite(value):
-        return NOTHING
+        return NO_VALUE
     if value == 0:
         return "0"
     rounded = float(f"{value:.{digits}g}")
@@ -42,48 +41,40 @@ def minus(text: str) -> str:
 def fixed(value: float | None, decimals: int = 3) -> str:
     """Write a number to so many decimals; one too small for them as `number` does."""
     if value is None or not math.isfinite(value):
-        return NOTHING
+        return NO_VALUE
     if value != 0 and abs(value) < 0.5 * 10**-decimals:
         return number(value, 2)
     return minus(f"{value:,.{decimals}f}")
 
 
-def together(values: Sequence[float | None], digits: int = 6) -> tuple[str, ...]:
+def aligned_numbers(values: Sequence[float | None], digits: int = 6) -> tuple[str, ...]:
     """Write numbers to be compared with each other, with the same decimals where that suits them all."""
     finite = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
     if not finite or not 1e-4 <= max(finite) < 1e7:
         return tuple(number(value, digits) for value in values)
     decimals = max(0, digits - 1 - math.floor(math.log10(max(finite))))
     texts = [fixed(value, decimals) for value in values]
-    while all(text.endswith("0") or text == NOTHING for text in texts) and any("." in text for text in texts):
-        texts = [text if text == NOTHING else text[:-1].removesuffix(".") for text in texts]
+    while all(text.endswith("0") or text == NO_VALUE for text in texts) and any("." in text for text in texts):
+        texts = [text if text == NO_VALUE else text[:-1].removesuffix(".") for text in texts]
     return tuple(texts)
 
 
 def percent(share: float | None) -> str:
     """Write a share of one as a percentage with one decimal; all and nothing without."""
     if share is None or not math.isfinite(share):
-        return NOTHING
+        return NO_VALUE
     if share in {0, 1}:
         return f"{100 * share:.0f}{_THIN}%"
-    if 0 < share < 0.0005:
-        return f"<{_THIN}0.1{_THIN}%"
-    if -0.0005 < share < 0:
-        return f"0.0{_THIN}%"
+    if abs(share) < 0.0005:
+        return f"<{_THIN}0.1{_THIN}%" if share > 0 else f"0.0{_THIN}%"
     return minus(f"{100 * share:,.1f}{_THIN}%")
 
 
 def duration(seconds: float | None) -> str:
     """Write a time in the unit that suits it."""
     if seconds is None or not math.isfinite(seconds):
-        return NOTHING
-    size, unit = time_unit(seconds)
-    return f"{number(seconds / size, 3)}{_THIN}{unit}"
-
-
-def time_unit(seconds: float) -> tuple[float, str]:
-    """Choose the unit in which a time is easily read: its length in seconds, and its name."""
-    return next(((size, unit) for size, unit in _UNITS if abs(seconds) >= 2 * size), _UNITS[-1])
+        return NO_VALUE
+    return minus(readable_time(seconds)).replace(" ", _THIN)
 
 
 def cut(text: str, longest: int) -> str:
@@ -97,9 +88,14 @@ def signed(value: float, write: Callable[[float], str] = number) -> str:
     return f"+{text}" if value > 0 and text[0].isdigit() else text
 
 
-def between(first: float, last: float) -> str:
+def count_range(first: float, last: float) -> str:
     """Write a range of whole numbers; one alone where it holds no more."""
     return count(first) if first == last else f"{count(first)} to {count(last)}"
+
+
+def equation(name: str, value: object) -> str:
+    """Write ``NAME = value`` so that no line breaks within it."""
+    return f"{name}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}"
 
 
 def distinct(names: Iterable[str]) -> list[str]:
@@ -121,12 +117,24 @@ def listing(items: Sequence[str]) -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def listing_of(items: Sequence[str], most: int, rest: str = "", before: str = "") -> str:
+    """Join at most so many; of longer lists, the first ones and how many more there are: ``a, b and 3 more runs``.
+
+    `rest` is the noun of those that are left out, as in ``more run``; `before` stands before their number.
+    """
+    left = len(items) - most
+    number_left = f"{before}{count(left, rest) if rest else f'{count(left)} more'}"
+    return listing([*items[:most], *([number_left] if left > 0 else [])])
+
+
 def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
     """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
     write = _signed if sign else minus
     if margin is None or not math.isfinite(margin) or margin <= 0:
         return signed(value, lambda each: number(each, 2)) if sign else number(value, 2)
-    decimals = max(0, _leading(margin))
+    rounded = f"{margin:.0e}"
+    # Two digits of a margin that begins with a one, else one
+    decimals = max(0, (1 if rounded.startswith("1") else 0) - int(rounded.partition("e")[2]))
     if decimals > _MOST_DECIMALS:
         return f"{write(f'{value:.1e}')} ± {margin:.0e}"
     return f"{write(f'{value:,.{decimals}f}')} ± {margin:,.{decimals}f}"
@@ -137,15 +145,6 @@ def percent_within(share: float, margin: float | None) -> str:
     if margin is None or not math.isfinite(margin) or margin <= 0:
         return percent(share)
     return f"{give_or_take(100 * share, max(100 * margin, 0.1))}{_THIN}%"
-
-
-_MOST_DECIMALS = 7
-
-
-def _leading(margin: float) -> int:
-    """Return how many decimals a margin needs: two digits where it begins with a one, else one."""
-    rounded = f"{margin:.0e}"
-    return -int(rounded.partition("e")[2]) + (1 if rounded.startswith("1") else 0)
 
 
 def _signed(text: str) -> str:
@@ -166,13 +165,11 @@ def roughly(share: float, margin: float = 0.0) -> str:
     So are those of which `margin`, half of their interval, leaves open whether that is so.
     """
     fraction, words = min(_FRACTIONS, key=lambda each: abs(each[0] - share))
-    if abs(fraction - share) > _NEAR or share < 0.08:
+    away = abs(fraction - share)
+    unsure = margin > _NEAR if away <= _NEARER else margin >= away
+    if away > _NEAR or share < 0.08 or unsure:
         return percent_within(share, margin)
-    if abs(fraction - share) <= _NEARER:
-        return words if margin <= _NEAR else percent_within(share, margin)
-    if margin >= abs(fraction - share):
-        return percent_within(share, margin)
-    return f"{'more than' if share > fraction else 'nearly'} {words}"
+    return words if away <= _NEARER else f"{'more than' if share > fraction else 'nearly'} {words}"
 
 
 def capitalized(text: str) -> str:

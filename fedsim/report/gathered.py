@@ -15,82 +15,49 @@ from fedsim.log import PARTICIPATIONS
 from fedsim.population import Population, residence
 from fedsim.report.binning import POINTS
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer
 
-SLOT = 900.0
+SLOT_S = 900.0
 """Seconds into which the starts of sessions are gathered: the offset of every time zone is a multiple of it."""
 
 _HOME = ("group", "time_zone")
 _REPORTS = {"taken": "reported", "discarded": "stale"}
 _BITS, _MIDDLE = 40, 1 << 39
+# Pairs that are counted in an array with an element for each, and that are held before they are put together
 _DENSE = 1 << 20
-"""Pairs that are counted in an array with a place for each, and that are held before they are put together."""
-_MANY = 100
+_MANY = 100  # tables of outcomes that are held before they are put together
 _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome", "gap")
-SPANS = 20
-"""Equal spans of the rounds in which turns are counted."""
+SPANS = 20  # equal spans of the rounds in which turns are counted
 TENTH = 10
 """The heaviest and the lightest of so many equal parts are compared; of fewer than twice as many clients, one each."""
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The participations, gathered.
+    """The participations, gathered."""
 
-    Parameters
-    ----------
-    outcomes
-        ``outcome``, ``len``: how sessions ended.
-    gaps
-        ``separation``, ``gap``, ``len``: rounds since a client's last participation, by its R.
-    starts
-        ``group``, ``time_zone``, ``slot``, ``len``: sessions begun, by the number of the
-        quarter of an hour since the start.
-    firsts
-        ``first_s``: when each client that took part did so first, in ascending order.
-    chosen
-        ``client``, ``round``, ``selected_s``, ``ended_s``, ``outcome``: all sessions of the clients asked for.
-    turns
-        (20, 2) participations of the heaviest and of the lightest clients by span; None where all weigh the same.
-    contributions
-        How often and how far apart clients contributed; None where nothing is promised of that.
-    buffered
-        The sessions of a buffered server; None where it runs rounds.
-    """
-
-    outcomes: pl.DataFrame
-    gaps: pl.DataFrame
-    starts: pl.DataFrame
-    firsts: pl.DataFrame
+    outcomes: pl.DataFrame  # ``outcome``, ``len``: how sessions ended
+    gaps: pl.DataFrame  # ``separation``, ``gap``, ``len``: rounds since a client's last participation, by its R
+    starts: pl.DataFrame  # ``group``, ``time_zone``, ``slot``, ``len``: sessions begun, by quarters of an hour
+    firsts: pl.DataFrame  # ``first_s``: when each client that took part did so first, in ascending order
+    # ``client``, ``round``, ``selected_s``, ``ended_s``, ``outcome``: all sessions of the clients asked for
     chosen: pl.DataFrame
+    # (20, 2) participations of the heaviest and of the lightest clients by span; None where all weigh the same
     turns: Ints | None = None
+    # How often and how far apart clients contributed; None where nothing is promised of that
     contributions: Contributions | None = None
-    buffered: "BufferedSessions | None" = None
+    buffered: "BufferedSessions | None" = None  # the sessions of a buffered server; None where it runs rounds
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of the participations of a run beside what is of every run.
+    """What is asked of the participations of a run beside what is of every run."""
 
-    Parameters
-    ----------
-    chosen
-        Clients whose sessions are wanted one by one.
-    together
-        Clients that are chosen together: how many of the heaviest and the lightest are compared, where it is not 1.
-    rounds
-        How many rounds there are; None where no turns are asked for.
-    promised
-        Whether something is promised of contributions.
-    simulated_s
-        When the run of a buffered server ended; None where it runs rounds.
-    """
-
-    chosen: Sequence[int] = ()
+    chosen: Sequence[int] = ()  # clients whose sessions are wanted one by one
+    # Clients that are chosen together: how many of the heaviest and the lightest are compared, where it is not 1
     together: int = 1
-    rounds: int | None = None
-    promised: bool = False
-    simulated_s: float | None = None
+    rounds: int | None = None  # how many rounds there are; None where no turns are asked for
+    promised: bool = False  # whether something is promised of contributions
+    simulated_s: float | None = None  # when the run of a buffered server ended; None where it runs rounds
 
     @classmethod
     def of(
@@ -102,21 +69,12 @@ class Asked:
             drawn_together(scenario),
             1 + int(rounds["round"].to_numpy().max(initial=0)),
             scenario.privacy is not None,
-            simulated_s if isinstance(scenario.server, BufferedServer) else None,
+            None if scenario.server.concurrency is None else simulated_s,
         )
 
 
 def gather(participations: pl.LazyFrame, clients: pl.DataFrame, asked: Asked = Asked()) -> Gathered:
-    """Gather the participations.
-
-    Parameters
-    ----------
-    participations
-        The table of the run directory.
-    clients
-        The table of the same name: it has the group, the separation and the weight of each client.
-    asked
-        What is asked.
+    """Gather the participations of a run directory, whose clients have a group, a separation and a weight.
 
     Raises
     ------
@@ -162,19 +120,9 @@ def gatherer_of(population: Population, asked: Asked) -> "Gatherer":
 class Gatherer:
     """Gathers participations, part by part.
 
-    Parameters
-    ----------
-    client, separation, home
-        (N,) numbers of the clients in ascending order, their separations, and which of the homes is theirs; None where
-        there is one.
-    weight
-        (N,) their weights.
-    homes
-        ``group``, ``time_zone`` of each home.
-    asked
-        What is asked.
-    empty
-        No participations, for the types of their columns.
+    `client` (N,) has the numbers of the clients in ascending order, `separation` and `weight` (N,) are theirs, and
+    `home` (N,) is the row of each in `homes`, a group and a time zone each; None where there is one home. `empty` has
+    no participations, but the types of their columns.
     """
 
     def __init__(
@@ -188,7 +136,7 @@ class Gatherer:
         empty: pl.DataFrame,
     ) -> None:
         self._client, self._numbered, self._asked = client, _numbered(client), asked
-        self._end = None if asked.rounds is None else _ends(weight, asked.together)
+        self._weight_class = None if asked.rounds is None else _weight_classes(weight, asked.together)
         self._turns = np.zeros(3 * SPANS, dtype=np.int64)
         self._counter = Counter(int(client.max(initial=-1)) + 1) if asked.promised else None
         self._buffered = None if asked.simulated_s is None else _Buffered(asked.simulated_s, len(homes))
@@ -198,38 +146,53 @@ class Gatherer:
         self._first_s = np.full(len(client), np.inf)
         self._gaps, self._starts = _Pairs(len(self._separations)), _Pairs(len(homes))
         # The tables have their types, however few participations there are.
-        self._outcomes, self._strangers = [_outcomes(empty["outcome"])], [_strangers(empty)]
+        self._outcomes, self._unknown_clients = (
+            [_outcomes(empty["outcome"])],
+            [empty.select("client", first_s="selected_s")],
+        )
         self._sessions = [empty.select(_NEEDED[:-1])]
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations."""
         if self._counter is not None:
             self._counter.add(part)
-        row, known = _rows(self._client, part["client"].cast(pl.Int64).to_numpy(), numbered=self._numbered)
+        row, known = self._rows(part["client"].cast(pl.Int64).to_numpy())
         self._outcomes.append(_outcomes(part["outcome"]))
         if self._asked.chosen:
             self._sessions.append(part.filter(pl.col("client").is_in(self._asked.chosen)).select(_NEEDED[:-1]))
         if known is not None:
-            self._strangers.append(_strangers(part.filter(~known)))
+            unknown = part.filter(~known).select("client", first_s="selected_s")
+            self._unknown_clients.append(_earliest([unknown]))
             part = part.filter(known)
         home = None if self._home is None else self._home[row]
-        if self._end is not None:
+        if self._weight_class is not None:
             assert self._asked.rounds is not None
             span = np.clip(part["round"].cast(pl.Int64).to_numpy() * SPANS // self._asked.rounds, 0, SPANS - 1)
-            self._turns += np.bincount(3 * span + self._end[row], minlength=len(self._turns))
+            self._turns += np.bincount(3 * span + self._weight_class[row], minlength=len(self._turns))
         if self._buffered is not None:
             self._buffered.add(home, part)
-        slot = (part["selected_s"] / SLOT).floor().cast(pl.Int64)
+        slot = (part["selected_s"] / SLOT_S).floor().cast(pl.Int64)
         self._gaps.add(None if self._kind is None else self._kind[row], part["gap"])
         self._starts.add(home, slot)
         np.minimum.at(self._first_s, row, part["selected_s"].fill_null(np.inf).to_numpy())
         if len(self._outcomes) > _MANY:
-            self._outcomes, self._strangers = [_summed(self._outcomes)], [_earliest(self._strangers)]
+            self._outcomes, self._unknown_clients = [_summed(self._outcomes)], [_earliest(self._unknown_clients)]
+
+    def _rows(self, those: Ints) -> tuple[Ints, Bools | None]:
+        """Return the rows of those clients that are in the table, and which are; None if all are."""
+        client = self._client
+        if self._numbered and those.min(initial=0) >= 0 and those.max(initial=-1) < len(client):
+            return those, None
+        row = those if self._numbered else np.searchsorted(client, those)
+        found = (row >= 0) & (row < len(client))
+        if not self._numbered:
+            found[found] = client[row[found]] == those[found]
+        return (row, None) if found.all() else (row[found], found)
 
     def gathered(self) -> Gathered:
         """Return what was gathered."""
         known = self._first_s[np.isfinite(self._first_s)]
-        firsts = np.concatenate([known, _earliest(self._strangers)["first_s"].to_numpy()])
+        firsts = np.concatenate([known, _earliest(self._unknown_clients)["first_s"].to_numpy()])
         of_kind, gap, often = self._gaps.counts()
         of_home, slot, begun = self._starts.counts()
         return Gathered(
@@ -241,13 +204,13 @@ class Gatherer:
             .sort(*_HOME, "slot"),
             pl.DataFrame({"first_s": np.sort(firsts)}),
             pl.concat(self._sessions).sort("client", "round"),
-            None if self._end is None else self._turns.reshape(SPANS, 3)[:, :2],
+            None if self._weight_class is None else self._turns.reshape(SPANS, 3)[:, :2],
             None if self._counter is None else self._counter.contributions(),
             None if self._buffered is None else self._buffered.sessions(self._homes),
         )
 
 
-def _ends(weight: Floats, together: int) -> Ints | None:
+def _weight_classes(weight: Floats, together: int) -> Ints | None:
     """Return 0 for the heaviest clients, 1 for the lightest and 2 for the others; None where all weigh the same."""
     if len(weight) < 2 or weight.max() == weight.min():
         return None
@@ -264,7 +227,7 @@ def _numbered(client: Ints) -> bool:
 
 
 def _outcomes(outcome: pl.Series) -> pl.DataFrame:
-    """Count how often each text stands in a column: most are alike, so the others are few."""
+    """Count each outcome: nearly all are ``reported``, so only the others are grouped."""
     most = outcome.eq_missing("reported")
     others = outcome.filter(~most).alias("outcome").to_frame().group_by("outcome").len()
     taken = pl.DataFrame({"outcome": ["reported"], "len": [most.sum()]}, schema=others.schema)
@@ -275,17 +238,13 @@ def _summed(outcomes: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(outcomes).group_by("outcome").agg(pl.col("len").sum())
 
 
-def _strangers(part: pl.DataFrame) -> pl.DataFrame:
-    """Return when each client of some participations took part first."""
-    return part.drop_nulls("selected_s").group_by("client").agg(first_s=pl.col("selected_s").min())
-
-
-def _earliest(strangers: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(strangers).group_by("client").agg(pl.col("first_s").min())
+def _earliest(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return when each client of these ``client``, ``first_s`` tables took part first."""
+    return pl.concat(parts).drop_nulls("first_s").group_by("client").agg(pl.col("first_s").min())
 
 
 class _Pairs:
-    """Counts pairs of a kind, of so many from 0 on, and a whole number; with one kind it need not be said."""
+    """Counts pairs of a kind (0 to `kinds` - 1) and a whole number; with one kind, kinds are given as None."""
 
     def __init__(self, kinds: int) -> None:
         self._kinds = kinds
@@ -303,14 +262,12 @@ class _Pairs:
         least = int(value.min())
         span = int(value.max()) - least + 1
         if self._kinds * span <= _DENSE:
-            counts = np.bincount(value - least if kind is None else kind * span + (value - least))
-            places = np.flatnonzero(counts)
-            self._keep((places // span << _BITS) + (places % span + least + _MIDDLE), counts[places])
+            often = np.bincount(value - least if kind is None else kind * span + (value - least))
+            places = np.flatnonzero(often)
+            pairs, counts = (places // span << _BITS) + (places % span + least + _MIDDLE), often[places]
         else:
-            pairs = value + _MIDDLE if kind is None else (kind << _BITS) + (value + _MIDDLE)
-            self._keep(*np.unique(pairs, return_counts=True))
-
-    def _keep(self, pairs: Ints, counts: Ints) -> None:
+            every = value + _MIDDLE if kind is None else (kind << _BITS) + (value + _MIDDLE)
+            pairs, counts = np.unique(every, return_counts=True)
         self._waiting.append((pairs, counts))
         self._held += len(pairs)
         if self._held > _DENSE:
@@ -331,37 +288,14 @@ class _Pairs:
         return pairs >> _BITS, (pairs & ((1 << _BITS) - 1)) - _MIDDLE, counts.astype(np.uint32)
 
 
-def _rows(clients: Ints, those: Ints, *, numbered: bool) -> tuple[Ints, Bools | None]:
-    """Return the rows of those clients that are in an ascending column of clients, and which are; None if all are.
-
-    `numbered` says that the row of each client is its number.
-    """
-    if numbered and those.min(initial=0) >= 0 and those.max(initial=-1) < len(clients):
-        return those, None
-    row = those if numbered else np.searchsorted(clients, those)
-    found = (row >= 0) & (row < len(clients))
-    if not numbered:
-        found[found] = clients[row[found]] == those[found]
-    return (row, None) if found.all() else (row[found], found)
-
-
 @dataclass(frozen=True)
 class BufferedSessions:
-    """The sessions of a buffered server, gathered.
+    """The sessions of a buffered server, gathered."""
 
-    Parameters
-    ----------
-    staleness
-        ``group``, ``staleness``, ``taken``, ``discarded``: reports, by how many versions they were late.
-    time_s
-        Ends of equal spans of the run, the first of which begins at 0.
-    running
-        How many sessions ran in each span, on average.
-    """
-
+    # ``group``, ``staleness``, ``taken``, ``discarded``: reports, by how many versions they were late
     staleness: pl.DataFrame
-    time_s: Floats
-    running: Floats
+    time_s: Floats  # ends of equal spans of the run, the first of which begins at 0
+    running: Floats  # how many sessions ran in each span, on average
 
 
 class _Buffered:

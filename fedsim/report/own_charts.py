@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fedsim.common.errors import FedsimError, KeyPath, Mistake
-from fedsim.report.charts import BUILTIN, CHARTS, OWN, SECTIONS, section_of
+from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, section_of
 from fedsim.report.charts.chart import Absent, Chart, chart_of
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import distinct
@@ -22,31 +22,19 @@ _PARTS = {"title": str, "description": str, "table": Table | None, "height": int
 
 @dataclass(frozen=True)
 class OwnChart:
-    """What became of a chart of somebody's own.
+    """The result of drawing a chart of the scenario's own."""
 
-    Attributes
-    ----------
-    chart
-        What it shows, or why it is not there.
-    section
-        Where it stands in the page.
-    picture
-        The chart, drawn; None where it is not there.
-    failure
-        What a person should be told; empty where nothing went wrong.
-    """
-
-    chart: Chart | Absent
-    section: str = OWN
-    picture: Picture | None = None
-    failure: str = ""
+    chart: Chart | Absent  # what it shows, or why it is not there
+    section: str = OWN  # where it stands in the page
+    picture: Picture | None = None  # the chart, drawn; None where it is not there
+    failure: str = ""  # why it failed; empty where it did not
 
 
 def check_charts(scenario: Scenario) -> list[Mistake]:
     """Return what is wrong with a scenario's choice of charts, as far as it can be known before there is a run."""
     found: list[tuple[KeyPath, str]] = []
     for index, choice in enumerate(scenario.charts):
-        if choice.kind in BUILTIN:
+        if choice.kind in RUN_CHARTS:
             found.append((("charts", index, "kind"), f"{choice.kind!r} is a chart of every report already"))
         else:
             findings = CHARTS.check(choice.kind, choice.options)
@@ -57,13 +45,8 @@ def check_charts(scenario: Scenario) -> list[Mistake]:
 def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
     """Draw the charts of a scenario's own.
 
-    Parameters
-    ----------
-    run
-        What to draw.
-    plugins
-        Whether code may be imported for it: from where Python finds modules, the working folder, and the folder of the
-        scenario file. Without that, such charts are left out, which the page says.
+    With `plugins`, code may be imported for them: from where Python finds modules, the working folder, and the folder
+    of the scenario file. Without, such charts are left out, which the page says.
     """
     if plugins and run.scenario.charts:
         let_import_from(import_folders(str(run.manifest.get("scenario_file") or ""), Permissions(plugins=True)))
@@ -73,10 +56,10 @@ def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
         if ":" in choice.kind and not plugins:
             yield OwnChart(Absent(name, choice.kind, _LEFT_OUT))
         else:
-            yield _drawn(name, choice, run)
+            yield _draw(name, choice, run)
 
 
-def _drawn(name: str, choice: Component, run: FinishedRun) -> OwnChart:
+def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
     try:
         kind = CHARTS.build(choice.kind, choice.options)
         section = section_of(kind)
@@ -87,9 +70,8 @@ def _drawn(name: str, choice: Component, run: FinishedRun) -> OwnChart:
             for part, wanted in _PARTS.items():
                 if not isinstance(getattr(chart, part), wanted):
                     raise TypeError(f"its {part} is {getattr(chart, part)!r}")  # noqa: TRY301
-        return OwnChart(
-            chart, section if section in SECTIONS else OWN, picture(chart) if isinstance(chart, Chart) else None
-        )
+        drawing = picture(chart) if isinstance(chart, Chart) else None
+        return OwnChart(chart, section if section in SECTIONS else OWN, drawing)
     except Exception as error:  # noqa: BLE001  whatever it is, the page must not be lost
         why = str(error) if isinstance(error, FedsimError) else f"{type(error).__name__}: {error}"
         return OwnChart(Absent(name, choice.kind, f"It failed: {why}"), failure=f"chart {choice.kind!r} failed: {why}")

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -11,70 +12,44 @@ from fedsim.common.errors import RunError
 from fedsim.population import Population, build_population
 from fedsim.privacy.epsilon import noise_for
 from fedsim.report.charts.distance import choose_separations
-from fedsim.report.document import Document
+from fedsim.report.document import ReportDocument
 from fedsim.report.formatting import count, number, percent
 from fedsim.report.page import write_document
 from fedsim.report.tables import Table
 from fedsim.report.what_if import IN_PAGE
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer, SyncServer
-from fedsim.scenario.sources import Constant, Zipf
+from fedsim.scenario.component import Choice
+from fedsim.scenario.server import SyncServer
 from fedsim.theory import distances
 
-TITLE = "Which separation R should I choose?"
-
-ABOUT = (
+_TITLE = "Which separation R should I choose?"
+_ABOUT = (
     "Whoever has taken part waits at least R rounds before it may take part again. The longer all wait, the more "
     "evenly they take part, whatever their weights; and the fewer are ready in a round. This page computes how evenly, "
     "exactly, for clients that are always available."
 )
 
-ROWS = 13
-"""Values of R in the table that is there without scripts, at most."""
-
+_ROWS = 13  # values of R in the table that is there without scripts, at most
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
-DELTAS = ("1e-6", "1e-8", "1e-10")
-"""For each pair of these the page has the noise multiplier."""
-
-MOST_ROUNDS = 10_000
-"""The most rounds for which the page computes sensitivities."""
-
-STEEPEST = 4.0
-"""The largest exponent that the page has a slider for."""
+DELTAS = ("1e-6", "1e-8", "1e-10")  # for each pair of these the page has the noise multiplier
+_MOST_ROUNDS = 10_000  # the most rounds for which the page computes sensitivities
+_STEEPEST = 4.0  # the largest exponent that the page has a slider for
 
 
 @dataclass(frozen=True)
-class Start:
-    """What the page starts with.
-
-    Parameters
-    ----------
-    clients, cohort, separation
-        N, B and R.
-    selection
-        ``midzuno``, or ``groups`` where a round takes one fixed group.
-    law, exponent
-        Of the weights: ``equal``, ``zipf`` with this exponent, or ``file`` where they are the scenario's own.
-    weights
-        Those of the scenario, the largest being 1; None where there is none.
-    file
-        The scenario's file, quoted for a shell.
-    notes
-        What of the scenario the page leaves out.
-    rounds
-        For which the page says what is promised to privacy.
-    """
+class _Start:
+    """What the page starts with."""
 
     clients: int
     cohort: int
     separation: int
-    selection: str
-    law: str
+    selection: str  # ``midzuno``, or ``groups`` where a round takes one fixed group
+    law: str  # of the weights: ``equal``, ``zipf`` with this exponent, or ``file`` where they are the scenario's own
     exponent: float = 1.0
-    weights: Sequence[float] | None = None
-    file: str = ""
-    notes: Sequence[str] = ()
-    rounds: int = 1_000
+    weights: Sequence[float] | None = None  # those of the scenario, the largest being 1; None without a scenario
+    file: str = ""  # the scenario's file, quoted for a shell
+    notes: Sequence[str] = ()  # what of the scenario the page leaves out
+    rounds: int = 1_000  # for which the page says what is promised to privacy
 
     @property
     def most(self) -> int:
@@ -82,19 +57,13 @@ class Start:
         return self.clients // self.cohort - 1
 
 
-PAPER = Start(100, 5, 4, "groups", "zipf", 1.5)
-"""The start without a scenario: the paper's synthetic experiment."""
+_PAPER = _Start(100, 5, 4, "groups", "zipf", 1.5)  # the start without a scenario: the paper's synthetic experiment
 
 
 def write_playground(out: Path, scenario: Scenario | None = None, file: Path | None = None) -> Sequence[str]:
     """Write the page, and return what of the scenario it leaves out.
 
-    Parameters
-    ----------
-    out
-        Where.
-    scenario, file
-        What the page starts with, and where that was read; by default the paper's synthetic experiment.
+    The page starts with the scenario read from a file; by default with the paper's synthetic experiment.
 
     Raises
     ------
@@ -106,24 +75,20 @@ def write_playground(out: Path, scenario: Scenario | None = None, file: Path | N
     return document.failures
 
 
-def playground_document(scenario: Scenario | None = None, file: Path | None = None) -> Document:
+def playground_document(scenario: Scenario | None = None, file: Path | None = None) -> ReportDocument:
     """Return the page before it is written; see `write_playground`."""
-    start = PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
-    separations = choose_separations(start.most + 1, start.separation, ROWS)
+    start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
+    separations = choose_separations(start.most + 1, start.separation, _ROWS)
     misplaced = distances(_weights(start), separations.tolist(), start.cohort, start.selection) / 2
     rows = tuple((count(each), percent(share)) for each, share in zip(separations, misplaced.tolist(), strict=True))
     own = dict(rows)[count(start.separation)]
-    return Document(
+    return ReportDocument(
         kind="playground",
-        name=TITLE,
-        description=ABOUT,
+        name=_TITLE,
+        description=_ABOUT,
         context={
-            "playground": {
-                **vars(start),
-                "largest": max(IN_PAGE, start.clients),
-                "most": start.most,
-                "privacy": _ledger(start),
-            },
+            "playground": vars(start)
+            | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": _ledger(start)},
             "start": {
                 "title": _described(start),
                 "answer": f"At R = {count(start.separation)}, {own} of turns are misplaced. Theory; not run.",
@@ -134,10 +99,10 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
     )
 
 
-def _start(scenario: Scenario, file: str) -> Start:
+def _start(scenario: Scenario, file: str) -> _Start:
     """Read the start off a scenario."""
     server = scenario.server
-    if isinstance(server, BufferedServer):
+    if not server.selects_once:
         raise RunError(f"{file} has a buffered server, and the closed form is about rounds: ask fedsim chain {file}")
     population = build_population(scenario)
     clients, size, whole_groups = len(population), server.wanted, server.selection.kind == "groups"
@@ -150,7 +115,7 @@ def _start(scenario: Scenario, file: str) -> Start:
             f"{file} has {count(units)} {what}, and the page computes for at most {count(IN_PAGE)}: take fewer, or ask "
             f"fedsim chain {file} --separation 0:{most}"
         )
-    start = Start(
+    start = _Start(
         clients=clients,
         cohort=size,
         separation=min(int(np.median(population.separation)), clients // size - 1),
@@ -159,14 +124,14 @@ def _start(scenario: Scenario, file: str) -> Start:
         weights=(population.weight / population.weight.max()).tolist(),
         file=file,
         notes=list(_notes(scenario, server, population)),
-        rounds=min(scenario.stop.rounds or MOST_ROUNDS, MOST_ROUNDS),
+        rounds=scenario.stop.at_most(_MOST_ROUNDS),
     )
     if len(scenario.population) == 1:
         match scenario.population[0].weight:
-            case Constant():
+            case Choice(kind="constant"):
                 return replace(start, law="equal")
-            case Zipf(exponent=exponent, per_rank=each, correlation=None):
-                if exponent <= STEEPEST and each == (size if whole_groups else 1):
+            case Choice(kind="zipf", exponent=exponent, per_rank=each, correlation=None):
+                if exponent <= _STEEPEST and each == (size if whole_groups else 1):
                     return replace(start, law="zipf", exponent=exponent)
     return start
 
@@ -190,11 +155,11 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
         yield "reports that come late, or that are not needed, count too: in the page every turn does"
 
 
-def _ledger(start: Start) -> Mapping[str, object]:
+def _ledger(start: _Start) -> Mapping[str, object]:
     """Return what the page needs to say what a separation is worth to privacy."""
     return {
         "rounds": start.rounds,
-        "most_rounds": MOST_ROUNDS,
+        "most_rounds": _MOST_ROUNDS,
         "epsilons": EPSILONS,
         "deltas": DELTAS,
         "epsilon": EPSILONS.index(8.0),
@@ -203,15 +168,14 @@ def _ledger(start: Start) -> Mapping[str, object]:
     }
 
 
-def _weights(start: Start) -> Sequence[float]:
+def _weights(start: _Start) -> Sequence[float]:
     if start.law == "zipf":
         ranks = np.arange(start.clients) // (start.cohort if start.selection == "groups" else 1) + 1
-        weights: Sequence[float] = (ranks.astype(np.float64) ** -start.exponent).tolist()
-        return weights
+        return cast("list[float]", (ranks.astype(np.float64) ** -start.exponent).tolist())
     return start.weights if start.law == "file" and start.weights is not None else [1.0] * start.clients
 
 
-def _described(start: Start) -> str:
+def _described(start: _Start) -> str:
     """Head what the page says without scripts."""
     by_rank = f"weights rank to the power \N{MINUS SIGN}{number(start.exponent)}"
     weights = {"equal": "equal weights", "zipf": by_rank, "file": "the weights of the scenario"}

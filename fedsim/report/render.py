@@ -4,7 +4,7 @@ import io
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -23,27 +23,17 @@ from fedsim.common.printable import visible
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES, characters
 
-PAGE_WIDTH = 3.5
-"""Inches: on a phone, 343 CSS pixels wide, the smallest text of so narrow a drawing has 11 pixels."""
+_PAGE_WIDTH = 3.5  # inches: on a phone, 343 CSS pixels wide, the smallest text of so narrow a drawing has 11 pixels
+LEAST_TEXT = 7.0  # points of the smallest text in a file, however narrow the figure is
+_RATIO = 0.7  # height of the usual figure over its width
 
-LEAST_TEXT = 7.0
-"""Points of the smallest text in a file, however narrow the figure is."""
-
-RATIO = 0.7
-"""Height of the usual figure over its width."""
+_TITLE = 9.2  # points of the title of a figure
+_SMALLEST = 8.2  # points of the smallest text in the style sheet
+_TEXTS = ("font.size", "axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
 
 _COLORS = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     color: f"--series-{index}" for index, color in enumerate(SERIES, start=1)
 }
-_TITLE = 9.2
-"""Points of the title of a figure."""
-
-_SMALLEST = 8.2
-"""Points of the smallest text in the style sheet."""
-
-_TEXTS = tuple(
-    f"{what}size" for what in ("font.", "axes.label", "axes.title", "xtick.label", "ytick.label", "legend.font")
-)
 _PAPER = "patch_1"  # the page has one of its own
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _NO_ORIGIN = {"Creator": None, "Producer": None, "CreationDate": None}
@@ -56,41 +46,27 @@ _FONT = re.compile(r"font-size: ([\d.]+)px")
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart drawn for the page.
+    """A chart drawn for the page."""
 
-    Parameters
-    ----------
-    view_box
-        The coordinates of the inline SVG.
-    inline
-        What goes between `<svg>` and `</svg>` in the page: markup, with every text in it escaped.
-    """
-
-    view_box: str
-    inline: Markup
+    view_box: str  # the coordinates of the inline SVG
+    inline: Markup  # what goes between `<svg>` and `</svg>` in the page: markup, with every text in it escaped
 
 
 def picture(chart: Chart) -> Picture:
     """Draw a chart for the page, which has a heading for its title; the same chart gives the same bytes."""
     svg = io.BytesIO()
     with _style(1.0):
-        _laid_out(chart, PAGE_WIDTH, ()).savefig(svg, format="svg", metadata=_NO_METADATA)
+        _laid_out(chart, _PAGE_WIDTH, ()).savefig(svg, format="svg", metadata=_NO_METADATA)
     return _inline(_readable(svg), chart.name)
 
 
 def figure_file(chart: Chart, form: str, width: float, dpi: int) -> bytes:
     """Draw a chart for a file, with its title; the same chart gives the same bytes.
 
-    Parameters
-    ----------
-    form
-        ``png``, ``svg`` or ``pdf``.
-    width
-        Inches. No text is smaller than 7 points, however narrow that is.
-    dpi
-        Dots an inch of a PNG file; the others are drawn in lines.
+    The form is ``png``, ``svg`` or ``pdf``, the width in inches; no text is smaller than 7 points, however narrow that
+    is. Only PNG files have a resolution.
     """
-    scale = min(1.0, max(width / PAGE_WIDTH, LEAST_TEXT / _SMALLEST))
+    scale = min(1.0, max(width / _PAGE_WIDTH, LEAST_TEXT / _SMALLEST))
     metadata = {
         "png": {"Software": None},
         "svg": {**_NO_METADATA, "Title": chart.title, "Description": chart.description},
@@ -112,7 +88,7 @@ def _laid_out(chart: Chart, width: float, title: list[str] | tuple[()]) -> Figur
     """Draw a chart on a figure of so many inches, below the lines of its title, and find a place for everything."""
     scale = matplotlib.rcParams["font.size"] / _sheet()["font.size"]
     head = len(title) * 1.25 * _TITLE * scale / 72 + (0.09 * scale if title else 0.0)
-    height = width * RATIO * chart.height + head
+    height = width * _RATIO * chart.height + head
     figure = Figure(figsize=(width, height), dpi=72)
     FigureCanvasAgg(figure)  # measures texts for the layout
     room = 1 - head / height
@@ -153,9 +129,9 @@ def _sheet() -> dict[str, Any]:
     """Read the one style of the figures, whatever the user's own settings are."""
     with as_file(files("fedsim.report") / "fedsim.mplstyle") as sheet:
         own = matplotlib.rc_params_from_file(sheet, use_default_template=False)
-    every: list[Mapping[str, Any]] = [cast("Any", matplotlib.rcParamsDefault), cast("Any", own)]
-    # The backend is no matter of style.
-    return {name: value for each in every for name, value in each.items() if name != "backend"}
+    every = dict(cast("Any", matplotlib.rcParamsDefault)) | dict(cast("Any", own))
+    del every["backend"]  # not a matter of style
+    return every
 
 
 @contextmanager

@@ -1,63 +1,63 @@
 """The report of one run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from fedsim.report.answer import answer
-from fedsim.report.charts import BUILTIN, run_charts
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.document import Document
-from fedsim.report.finding import finding
+import numpy as np
+
+from fedsim.learning.private import caveats_of
+from fedsim.privacy.bounds import ParticipationBounds
+from fedsim.privacy.enforced import broken_promises
+from fedsim.privacy.epsilon import epsilon_of_rho
+from fedsim.report import tables
+from fedsim.report.answer import Tile, run_answer
+from fedsim.report.bias import Seen, bias_of
+from fedsim.report.charts import RUN_CHARTS, run_charts
+from fedsim.report.charts.chart import Chart
+from fedsim.report.document import ReportDocument
+from fedsim.report.finding import run_finding
 from fedsim.report.finished_run import FinishedRun
+from fedsim.report.formatting import NO_VALUE, capitalized, count, duration, number, percent, percent_within
+from fedsim.report.methods import compare_losses, optimizer_figures, references
 from fedsim.report.own_charts import own_charts
-from fedsim.report.privacy import privacy_section
 from fedsim.report.provenance import provenance
-from fedsim.report.tables import (
-    bias_table,
-    client_table,
-    ending_table,
-    group_table,
-    learning_table,
-    own_metric_table,
-)
-from fedsim.report.tiles import tiles
+from fedsim.report.tables import Table
 from fedsim.report.verdict import verdict
 from fedsim.report.what_if import what_if
 
 
-def _shown(charts: Sequence[Chart | Absent]) -> bool:
-    return any(isinstance(chart, Chart) for chart in charts)
-
-
-def run_document(run: FinishedRun, plugins: bool = False) -> Document:
+def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     """Compute everything that the report of a run shows; `plugins` lets it import code for charts of its own."""
     own, charts = list(own_charts(run, plugins)), run_charts(run)
     for each in own:
         charts[each.section] += (each.chart,)
-    origin, learning = provenance(run), learning_table(run)
+    origin, learning = provenance(run), tables.learning_table(run)
     rounds = run.rounds.group_by("outcome").len()
-    endings = (ending_table(f"{run.noun}s", rounds), ending_table("sessions", run.gathered.outcomes))
-    return Document(
+    endings = (tables.ending_table(f"{run.noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
+    return ReportDocument(
         kind="run",
         name=run.name,
-        finding=finding(run),
+        finding=run_finding(run),
         question=run.scenario.question,
         description=run.scenario.description,
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),
-        answer=answer(run),
+        answer=run_answer(run),
         tiles=tuple(tiles(run)),
         charts=charts,
-        names=(*BUILTIN, *(each.chart.name for each in own if each.picture or each.failure)),
+        names=(*RUN_CHARTS, *(each.chart.name for each in own if each.picture or each.failure)),
         context={
             "noun": run.noun,
-            "trained": run.scenario.learning is not None or bool(learning) or _shown(charts["learning"]),
+            "trained": run.scenario.learning is not None
+            or bool(learning)
+            or any(isinstance(chart, Chart) for chart in charts["learning"]),
             "learning": learning,
-            "distances": bias_table(run),
-            "groups": group_table(run),
-            "clients": client_table(run),
+            "distances": tables.bias_table(run),
+            "groups": tables.group_table(run),
+            "clients": tables.client_table(run),
             "endings": [table for table in endings if table.rows],
             "privacy": privacy_section(run),
-            "own_metrics": own_metric_table(run),
+            "own_metrics": tables.own_metric_table(run),
             "provenance": origin,
             "what_if": what_if(run),
         },
@@ -66,4 +66,100 @@ def run_document(run: FinishedRun, plugins: bool = False) -> Document:
         version=origin.version,
         pictures={each.chart.name: each.picture for each in own if each.picture is not None},
         failures=tuple(each.failure for each in own if each.failure),
+    )
+
+
+def tiles(run: FinishedRun) -> Iterator[Tile]:
+    """Pick the key figures, of bias, cost and learning; one that the run does not have is left out."""
+    bias, metric, server = bias_of(run), run.metrics.get, run.scenario.server
+    measured = metric("participation.l1_uniform") is not None
+    if measured and bias.seen not in {Seen.NO_ROUNDS, Seen.NOBODY, Seen.ALONE}:
+        detail = f"equal chances: {percent(bias.misplaced_by_chance)}"
+        yield Tile(percent_within(bias.misplaced, bias.margin), "misplaced turns", detail)
+        if (theory := metric("participation.l1_uniform_theory")) is not None:
+            yield Tile(percent(theory / 2), "misplaced turns, theory")
+        if (coverage := metric("participation.coverage")) is not None:
+            never = f"{percent(1 - coverage)} never did" if coverage < 1 else ""
+            yield Tile(percent(coverage), "of clients took part", never)
+    if (waiting := metric("rounds.waiting_share")) is not None and waiting > 0:
+        longest = metric("rounds.wait.max")
+        yield Tile(percent(waiting), "of the time spent waiting", f"longest {duration(longest)}" if longest else "")
+    closed = run.rounds["closed_s"].to_numpy()
+    closed = closed[np.isfinite(closed)]
+    length = f"{duration(float(closed.max()))} simulated" if len(closed) else ""
+    yield Tile(count(len(run.rounds)), f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", length)
+    selected = ""
+    if server.selects_once:
+        more = f", {count(server.wanted)} selected" if server.wanted != server.cohort else ""
+        selected = f"{count(server.cohort, 'report')} wanted a round{more}"
+    yield Tile(count(len(run.clients)), "clients" if len(run.clients) != 1 else "client", selected)
+    if (pace := metric("rounds.per_day")) is not None:
+        yield Tile(number(pace, 3), f"{run.noun}s per day")
+    if (typical := metric("rounds.duration.p50")) is not None:
+        slow = metric("rounds.duration.p95")
+        detail = f"19 of 20 within {duration(slow)}" if slow is not None else ""
+        yield Tile(duration(typical), f"median {run.noun}", detail)
+    if hours := metric("sessions.device_hours"):
+        wasted = metric("sessions.wasted_share")
+        yield Tile(number(hours, 3), "device-hours", f"{percent(wasted)} in vain" if wasted else "")
+    known = optimizer_figures(run, "loss")
+    paired = list(references(tuple(known)))
+    for name, loss in known.items():
+        if not paired or name in paired:
+            yield Tile(number(loss, 3), f"loss, {name}")
+        else:
+            yield Tile(compare_losses(run, name, paired[0]).difference, f"loss against unbiased, {name}")
+
+
+_HEADER = ("Bound", "Promised", "Observed")
+_FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")
+
+
+@dataclass(frozen=True)
+class PrivacySection:
+    """The section of a run page about privacy."""
+
+    promise: str  # what is promised, in a sentence
+    kept: tuple[str, ...]  # whether the log kept it, in sentences; `breaks` says whether one tells of a break
+    breaks: bool
+    table: Table  # n, b and k as promised and as observed
+    noise: Table  # the mechanism and its noise
+    caveats: tuple[str, ...]  # what the promise does not cover, a sentence each
+
+
+def privacy_section(run: FinishedRun) -> PrivacySection | None:
+    """Compute the section; None where the scenario promises nothing."""
+    privacy, known, seen = run.scenario.privacy, run.metrics, run.gathered.contributions
+    if privacy is None or seen is None or any(f"privacy.{name}" not in known for name in _FIGURES):
+        return None
+    figures = {name: known[f"privacy.{name}"] for name in _FIGURES}
+    bounds = ParticipationBounds(*(int(figures[name]) for name in ("rounds", "separation", "most")))
+    faults = broken_promises(bounds, seen)
+    apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
+    rows = (
+        (f"n: {run.noun}s", count(bounds.rounds), count(seen.last_round + 1)),
+        (f"b: {run.noun}s from one contribution to the next, at least", count(bounds.min_separation), apart),
+        ("k: contributions of a client, at most", count(bounds.participations), count(seen.most)),
+    )
+    std = None if privacy.clip is None else privacy.clip * figures["noise_multiplier"] * figures["sensitivity"]
+    zcdp = epsilon_of_rho(figures["rho"], privacy.delta)
+    noise = (
+        ("Mechanism", privacy.mechanism.kind),
+        ("Sensitivity of C", number(figures["sensitivity"], 5)),
+        ("Noise multiplier", number(figures["noise_multiplier"], 5)),
+        ("Standard deviation of the rows of Z", number(std, 5) if std is not None else "no clip is given"),
+        ("zCDP, rho", number(figures["rho"], 5)),
+        ("Epsilon by way of zCDP", number(zcdp, 5)),
+    )
+    clocked = bool((run.clients["cooldown_s"] > 0).any())
+    return PrivacySection(
+        promise=(
+            f"Each client is promised epsilon = {number(figures['epsilon'], 4)} at delta = {privacy.delta:g}, with all "
+            "that it contributes replaced by zeros."
+        ),
+        kept=tuple(f"The log breaks the promise: {each}." for each in faults) or ("The log keeps the promise.",),
+        breaks=bool(faults),
+        table=Table("What is promised, because the server enforces it, and what the log shows", _HEADER, rows),
+        noise=Table("The noise", ("Figure", "Value"), noise),
+        caveats=tuple(f"{capitalized(each)}." for each in caveats_of(run.scenario, bounds, clocked=clocked)),
     )

@@ -13,13 +13,8 @@ from fedsim.report.formatting import duration, fixed, number, percent, signed
 L1, L1_THEORY = "participation.l1_uniform", "participation.l1_uniform_theory"
 PACE = "rounds.per_day"
 _LOSS = re.compile(r"learning\.(.+)\.(loss|excess_loss|above_optimum)")
-_ABOVE = {
-    "loss": "",
-    "excess_loss": " above the one under uniform participation",
-    "above_optimum": " above the optimum",
-}
-
-POINTS = " points"
+_ABOVE = {"excess_loss": " above the one under uniform participation", "above_optimum": " above the optimum"}
+_POINTS = " points"
 PACE_UNIT = " rounds per day"
 PACE_SHORT = "rounds per simulated day"
 
@@ -35,7 +30,7 @@ def misplaced(l1: float) -> str:
 
 
 def _half_points(l1: float) -> str:
-    return f"{number(50 * l1, 2) if abs(50 * l1) < 0.05 else fixed(50 * l1, 1)}{POINTS}"
+    return f"{number(50 * l1, 2) if abs(50 * l1) < 0.05 else fixed(50 * l1, 1)}{_POINTS}"
 
 
 def _points(share: float) -> str:
@@ -43,37 +38,21 @@ def _points(share: float) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A metric that is told in words.
+class MetricWording:
+    """How a metric is named and formatted in sentences and charts."""
 
-    Parameters
-    ----------
-    metric
-        Its name.
-    words
-        What it is called.
-    least, most
-        What the setting has that has least or most of it.
-    about
-        The question to which it belongs.
-    write, apart
-        Write a value of it, and a difference.
-    scale, short
-        On the axis of a chart: what it is multiplied by, and its name with the unit.
-    """
-
-    metric: str
-    words: str
-    least: str
-    most: str
-    about: str
-    write: Callable[[float], str] = figure
-    apart: Callable[[float], str] = figure
-    scale: float = 1.0
-    short: str = ""
+    metric: str  # its name
+    words: str  # what it is called
+    least: str  # what the setting has that has least of it
+    most: str  # what the setting has that has most of it
+    about: str  # the question to which it belongs
+    write: Callable[[float], str] = figure  # writes a value
+    apart: Callable[[float], str] = figure  # writes a difference
+    scale: float = 1.0  # what it is multiplied by on the axis of a chart
+    short: str = ""  # its name on the axis, with the unit
 
 
-BIAS_TOLD = Told(
+BIAS_WORDING = MetricWording(
     L1,
     "the share of misplaced turns",
     "fewest misplaced turns",
@@ -84,7 +63,7 @@ BIAS_TOLD = Told(
     50.0,
     "misplaced turns (% of all)",
 )
-PACE_TOLD = Told(
+PACE_WORDING = MetricWording(
     PACE,
     "the pace",
     "fewest rounds per day",
@@ -96,9 +75,9 @@ PACE_TOLD = Told(
 )
 
 
-def told_of(metric: str) -> Told:
-    """Say how a metric is told."""
-    for known in (BIAS_TOLD, PACE_TOLD):
+def wording_of(metric: str) -> MetricWording:
+    """Return how a metric is named and formatted."""
+    for known in (BIAS_WORDING, PACE_WORDING):
         if known.metric == metric:
             return known
     found = describe(metric)
@@ -106,23 +85,23 @@ def told_of(metric: str) -> Told:
     about = MODEL if metric.startswith("learning.") else ""
     words, least, most = metric, f"lowest {metric}", f"highest {metric}"
     if end := _LOSS.fullmatch(metric):
-        words = f"the loss of {end[1]}{_ABOVE[end[2]]}"
+        words = f"the loss of {end[1]}{_ABOVE.get(end[2], '')}"
         if end[2] == "above_optimum":
             least, most = (f"{each} {words.removeprefix('the ')}" for each in ("lowest", "highest"))
-    told = Told(metric, words, least, most, about, short=f"{metric} ({unit})" if unit else metric)
+    wording = MetricWording(metric, words, least, most, about, short=f"{metric} ({unit})" if unit else metric)
     if unit == "s":
-        return replace(told, write=duration, apart=duration)
+        return replace(wording, write=duration, apart=duration)
     if unit == "share":
-        return replace(told, write=percent, apart=_points, scale=100.0, short=f"{metric} (%)")
-    return told
+        return replace(wording, write=percent, apart=_points, scale=100.0, short=f"{metric} (%)")
+    return wording
 
 
-def difference(told: Told, mean: float, half: float) -> str:
+def difference(wording: MetricWording, mean: float, half: float) -> str:
     """Write a difference with its sign, and half of its interval where there is one."""
-    text = signed(mean, told.apart)
+    text = signed(mean, wording.apart)
     if not np.isfinite(half):
         return text
     # What rounding leaves where every seed says the same is nothing.
-    spread = "0" if half < 1e-9 * max(abs(mean), 1e-3) else told.apart(half)
-    unit = POINTS if text.endswith(POINTS) else ""
+    spread = "0" if half < 1e-9 * max(abs(mean), 1e-3) else wording.apart(half)
+    unit = _POINTS if text.endswith(_POINTS) else ""
     return f"{text.removesuffix(unit)} ± {spread.removesuffix(unit)}{unit}"

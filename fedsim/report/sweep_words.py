@@ -1,130 +1,233 @@
 """What a sweep says in words: how a figure goes along it, and what is missing of it."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from fedsim.analysis.participation import by_chance
-from fedsim.common.arrays import Floats
 from fedsim.experiment.cautions import FEW
-from fedsim.report.answer import TRUST, Sentence
+from fedsim.report.answer import TRUST, WHAT, Sentence
 from fedsim.report.charts.sweep_lines import Line, Lines, line_data
-from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, estimates, paired, point_names
-from fedsim.report.formatting import capitalized, count, listing
-from fedsim.report.sweep_figures import L1, Told, difference, misplaced
-from fedsim.report.sweep_setting import devices_of
+from fedsim.report.finished_run import Json
+from fedsim.report.finished_sweep import (
+    COMPLETE,
+    Axis,
+    FinishedSweep,
+    axes_of,
+    differences_from,
+    estimates_of,
+    every_value,
+    point_names,
+    short_name,
+)
+from fedsim.report.formatting import capitalized, count, count_range, listing, listing_of
+from fedsim.report.sweep_figures import L1, MetricWording, difference, misplaced
 
-NAMED = 4
-"""Settings without a result that are named at most; the table has more."""
+_NAMED = 4  # settings without a result that are named at most; the table has more
 
 
-def way(sweep: FinishedSweep, told: Told) -> str | None:
-    """Tell how a metric goes from one end of each of the outer lines to the other; None where nothing is known."""
-    data = line_data(sweep, told.metric)
+def course_of(sweep: FinishedSweep, wording: MetricWording) -> Iterator[Sentence]:
+    """Say how a metric goes from one end of each of the outer lines to the other, where it is known."""
+    data = line_data(sweep, wording.metric)
     if data is None:
-        return None
+        return
     lines = list(dict.fromkeys((data.lines[0], data.lines[-1])))
-    same = {told.write(float(mean)) for line in data.lines for mean in line.mean}
+    same = {wording.write(float(mean)) for line in data.lines for mean in line.mean}
     if len(same) == 1 and not data.omitted:
         known = sum(len(line.points) for line in data.lines)
-        return f"{capitalized(told.words)} is {same.pop()} at every setting{_known(known, sweep)}."
-    ways = [_along(sweep, told, data, line) for line in lines]
-    return f"{capitalized('; '.join(ways))}."
+        text = f"{wording.words} is {same.pop()} at every setting{_known(known, sweep)}"
+    else:
+        text = "; ".join(_along(sweep, wording, data, line) for line in lines)
+    yield Sentence(f"{capitalized(text)}.", wording.about)
 
 
-def extremes(sweep: FinishedSweep, told: Told, name: str) -> str | None:
+def extremes(sweep: FinishedSweep, wording: MetricWording, name: str) -> str | None:
     """Say where a metric, by its name in words, is least and most; None where nothing is known."""
-    mean = estimates(sweep, told.metric).mean
-    known = np.flatnonzero(np.isfinite(mean))
+    mean = estimates_of(sweep, wording.metric).mean
+    known = mean[np.isfinite(mean)]
     if not len(known):
         return None
-    least, most = mean[known].min(), mean[known].max()
-    texts = [told.write(float(value)) for value in (least, most)]
-    if texts[0] == texts[1]:
-        return f"{name}: {texts[0]} at every setting{_known(len(known), sweep)}"
-    ways = [f"{text} at {_where(sweep, mean, value)}" for text, value in zip(texts, (least, most), strict=True)]
-    return f"{name}: {', '.join(ways)}"
-
-
-def _where(sweep: FinishedSweep, mean: Floats, value: float) -> str:
-    rows = np.flatnonzero(mean == value)
-    return point_names(sweep)[rows[0]] if len(rows) == 1 else count(len(rows), "setting")
+    ways: dict[str, str] = {}
+    for value in (known.min(), known.max()):
+        rows = np.flatnonzero(mean == value)
+        where = point_names(sweep)[rows[0]] if len(rows) == 1 else count(len(rows), "setting")
+        ways[wording.write(float(value))] = where
+    if len(ways) == 1:
+        return f"{name}: {next(iter(ways))} at every setting{_known(len(known), sweep)}"
+    return f"{name}: {', '.join(f'{text} at {where}' for text, where in ways.items())}"
 
 
 def _known(known: int, sweep: FinishedSweep) -> str:
     return "" if known == len(sweep.points) else " that has it"
 
 
-def _along(sweep: FinishedSweep, told: Told, data: Lines, line: Line) -> str:
+def _along(sweep: FinishedSweep, wording: MetricWording, data: Lines, line: Line) -> str:
     first, last = int(line.points[0]), int(line.points[-1])
     where = f" with {line.name}" if line.name else ""
-    start, end = told.write(float(line.mean[0])), told.write(float(line.mean[-1]))
+    start, end = wording.write(float(line.mean[0])), wording.write(float(line.mean[-1]))
     x, y = data.along.named(float(line.x[0])), data.along.named(float(line.x[-1]))
     if first == last:
-        return f"{told.words} is {start} at {x}{where}"
-    apart = paired(sweep, told.metric, first)
+        return f"{wording.words} is {start} at {x}{where}"
+    apart = differences_from(sweep, wording.metric, first)
     mean, half = float(apart.mean[last]), float(apart.half[last])
-    change = f" ({difference(told, mean, half)})" if np.isfinite(mean) else ""
+    change = f" ({difference(wording, mean, half)})" if np.isfinite(mean) else ""
     if start == end and (mean == 0 or not change):
-        return f"{told.words} is {start} at {x} and at {y}{where}"
-    return f"from {x} to {y}{where}, {told.words} goes from {start} to {end}{change}"
+        return f"{wording.words} is {start} at {x} and at {y}{where}"
+    return f"from {x} to {y}{where}, {wording.words} goes from {start} to {end}{change}"
 
 
-def trust(sweep: FinishedSweep) -> Iterator[Sentence]:
+def trust_sentences(sweep: FinishedSweep) -> Iterator[Sentence]:
     """Say what is missing of what was planned, and what that does to intervals and differences."""
     runs = sweep.runs
     without = runs.filter(pl.col("status") != COMPLETE)
-    seeds = runs.group_by("point").agg(
-        planned=pl.col("seed").sort(), done=pl.col("seed").filter(pl.col("status") == COMPLETE).sort()
-    )
-    done = [len(each) for each in seeds["done"].to_list()]
+    done = runs.group_by("point").agg(pl.col("seed").filter(pl.col("status") == COMPLETE).sort())["seed"]
     if len(without):
-        told = f"{count(len(without))} of {count(len(runs), 'run')} {'has' if len(without) == 1 else 'have'} no result"
-        yield Sentence(f"{told}: {_missing(sweep, without)}.", TRUST, warns=True)
-    least, most = min(done, default=0), max(done, default=0)
-    if most < 2:
-        alone = "With one seed at a setting there are no intervals: chance cannot be told from effect."
-        yield Sentence(alone, TRUST, warns=True)
-        return
+        text = f"{count(len(without))} of {count(len(runs), 'run')} {'has' if len(without) == 1 else 'have'} no result"
+        yield Sentence(f"{text}: {_missing(sweep, without)}.", TRUST, warns=True)
+    numbers, unequal = done.list.len().to_list(), done.n_unique() > 1
+    least, most = min(numbers, default=0), max(numbers, default=0)
     half = "± is half of a 95\N{NARROW NO-BREAK SPACE}% interval"
-    if seeds["done"].n_unique() > 1:
+    if most < 2:
+        text = "With one seed at a setting there are no intervals: chance cannot be told from effect"
+    elif unequal:
         have = f"{count(least)} to {count(most, 'seed')}" if least < most else f"{count(least, 'seed')}, not the same"
         text = f"Settings have {have}: means are over the seeds that each has, differences over those that both have"
-        yield Sentence(f"{text}; {half}.", TRUST, warns=True)
-        return
-    every = "Every run completed. " if without.is_empty() else ""
-    text = f"{every}Every setting has the same {count(most, 'seed')}, so differences are paired by seed"
-    yield Sentence(f"{text}; {half}.", TRUST)
+        text += f"; {half}"
+    else:
+        every = "Every run completed. " if without.is_empty() else ""
+        text = f"{every}Every setting has the same {count(most, 'seed')}, so differences are paired by seed; {half}"
+    yield Sentence(f"{text}.", TRUST, warns=most < 2 or unequal)
 
 
-def chance(sweep: FinishedSweep) -> Iterator[Sentence]:
+def chance_warning(sweep: FinishedSweep) -> Iterator[Sentence]:
     """Warn of settings with so few turns that chance alone would misplace at least half as many of them."""
-    devices = devices_of(sweep)
-    if not devices:
+    if not (devices := _devices_of(sweep)):
         return
-    turns, bias = estimates(sweep, "sessions.count").mean, estimates(sweep, L1).mean
+    turns, bias = estimates_of(sweep, "sessions.count").mean, estimates_of(sweep, L1).mean
     fair = np.array([by_chance(round(each), devices) if np.isfinite(each) else 0.0 for each in turns.tolist()])
-    few = np.flatnonzero((bias > 0) & (bias < 2 * fair) & (turns < FEW * devices))
-    if len(few):
-        names = point_names(sweep)
-        told = [
-            f"{misplaced(fair[row])} at {names[row] or 'this setting'} ({misplaced(bias[row])} are)"
-            for row in few[:NAMED].tolist()
-        ]
-        more = [f"as much at {count(len(few) - NAMED, 'more setting')}"] if len(few) > NAMED else []
-        text = f"Runs are short: of as few turns, a fair lottery would misplace {listing([*told, *more])}"
+    names, few = point_names(sweep), np.flatnonzero((bias > 0) & (bias < 2 * fair) & (turns < FEW * devices)).tolist()
+    shares = [f"{misplaced(fair[row])} at {names[row] or 'this setting'} ({misplaced(bias[row])} are)" for row in few]
+    if shares:
+        shown = listing_of(shares, _NAMED, "more setting", "as much at ")
+        text = f"Runs are short: of as few turns, a fair lottery would misplace {shown}"
         yield Sentence(f"{text}. Part or all of this bias may be chance.", TRUST, warns=True)
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:
     names = dict(zip(sweep.points["point"].to_list(), point_names(sweep), strict=True))
     groups = without.group_by("point", "status", maintain_order=True).agg("seed")
-    told = []
-    for point, status, seeds in groups.head(NAMED).iter_rows():
-        shown = [str(seed) for seed in seeds[:NAMED]]
-        more = [f"{count(len(seeds) - NAMED)} more"] if len(seeds) > NAMED else []
-        which = f"seed{'' if len(seeds) == 1 else 's'} {listing([*shown, *more])}"
-        told.append(f"{names[point] + ', ' if names[point] else ''}{which} ({status})")
-    left = len(groups) - len(told)
-    return "; ".join(told) + (f"; {count(left, 'more setting')} in the table below" if left else "")
+    settings = []
+    for point, status, seeds in groups.head(_NAMED).iter_rows():
+        which = f"seed{'' if len(seeds) == 1 else 's'} {listing_of(list(map(str, seeds)), _NAMED)}"
+        settings.append(f"{names[point] + ', ' if names[point] else ''}{which} ({status})")
+    left = len(groups) - len(settings)
+    return "; ".join(settings) + (f"; {count(left, 'more setting')} in the table below" if left else "")
+
+
+_GROUPS = 3  # groups of devices named one by one at most
+_MEANINGS = {
+    "separation": "rounds that a device sits out after a turn",
+    "cooldown": "time that a device rests after a turn",
+    "cohort": "devices that a round waits for",
+    "devices": "how many devices there are",
+    "deadline": "time after which a round ends without those that are late",
+    "pause": "time between two rounds",
+    "over_select": "how many more devices are asked than are needed",
+}
+
+
+def what_was_simulated(sweep: FinishedSweep) -> Iterator[Sentence]:
+    """Say which devices, rounds and weights every run has, and how the settings differ."""
+    if text := _base(sweep):
+        yield Sentence(text, WHAT)
+    axes = [axis for axis in axes_of(sweep) if axis.size > 1]
+    seeds = sweep.runs.group_by("point").len()["len"].to_list()
+    each = f"{count_range(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'}" if seeds else "no seed"
+    settings, choice = count(len(sweep.points), "setting"), ""
+    if axes:
+        choice = f"A setting is a choice of {listing([f'{axis.name} ({every_value(axis)})' for axis in axes])}. "
+        every = math.prod(axis.size for axis in axes)
+        settings += f" of {count(every)} combinations" if len(sweep.points) < every else ""
+    yield Sentence(f"{choice}{settings} with {each} each: {count(len(sweep.runs), 'run')}.", WHAT)
+    if meanings := [text for axis in axes for text in _meanings(axis)]:
+        yield Sentence(f"{'; '.join(meanings)}.", WHAT)
+
+
+def _meanings(axis: Axis) -> Iterator[str]:
+    for parameter in axis.parameters:
+        last = parameter.rpartition(".")[2]
+        name = next((name for name in axis.varying if name in {last, parameter, short_name(parameter)}), None)
+        if name is not None and last in _MEANINGS:
+            yield f"{name}: {_MEANINGS[last]}"
+
+
+def _base(sweep: FinishedSweep) -> str:
+    """Describe what is not swept; empty where the scenario does not say."""
+    scenario = sweep.scenario
+    swept = {part for name in sweep.parameters for part in name.replace("[", ".").replace("]", "").split(".")}
+    whole = {name for name in sweep.parameters if "." not in name}
+    population, stop, server = scenario.get("population"), scenario.get("stop"), scenario.get("server")
+    devices, parts = "", []
+    if isinstance(population, list) and population and "population" not in whole:
+        devices = _devices([group for group in population if isinstance(group, Mapping)], swept)
+    if isinstance(stop, Mapping) and "stop" not in swept:
+        parts.append(_length(stop))
+    if isinstance(server, Mapping) and not {"cohort", "server"} & (swept if "cohort" in swept else whole):
+        parts.append(f"in cohorts of {count(cohort)}" if isinstance(cohort := server.get("cohort"), int) else "")
+    known = [devices or "a federation", *filter(None, parts)]
+    return f"Every run simulates {' '.join(known)}." if devices or len(known) > 1 else ""
+
+
+def _devices_of(sweep: FinishedSweep) -> int | None:
+    """Return how many devices every run has; None where settings differ in it, or the scenario does not say."""
+    population = sweep.scenario.get("population")
+    if not isinstance(population, list) or any("devices" in name or name == "population" for name in sweep.parameters):
+        return None
+    sizes = _sizes([group if isinstance(group, Mapping) else {} for group in population])
+    return None if sizes is None else sum(sizes)
+
+
+def _sizes(groups: Sequence[Mapping[str, Json]]) -> list[int] | None:
+    """Return how many devices each group has; None where the scenario does not say it of every group."""
+    sizes = [size for group in groups if isinstance(size := group.get("devices"), int)]
+    return sizes if len(sizes) == len(groups) else None
+
+
+def _devices(groups: list[Mapping[str, Json]], swept: set[str]) -> str:
+    sizes = _sizes(groups)
+    if "devices" in swept or sizes is None:
+        return ""
+    text = count(sum(sizes), "device")
+    if 1 < len(groups) <= _GROUPS:
+        each = [f"{count(size)} {group.get('name')}" for group, size in zip(groups, sizes, strict=True)]
+        text += f" ({listing(each)})"
+    elif len(groups) > _GROUPS:
+        text += f" in {len(groups)} groups"
+    weights = list(dict.fromkeys(_weight(group.get("weight")) for group in groups))
+    if "weight" in swept or not all(weights):
+        return text
+    return f"{text} with {weights[0]} weights" if len(weights) == 1 else f"{text} with weights that differ by group"
+
+
+def _weight(source: Json) -> str:
+    """Name a source of weights: ``lognormal (sigma 1)``, ``equal``; empty where there is no short name."""
+    if isinstance(source, list):
+        return "listed"
+    kind = source.get("kind") if isinstance(source, Mapping) else None
+    if isinstance(source, int | float) or kind == "constant":
+        return "equal"
+    if not isinstance(source, Mapping) or not isinstance(kind, str):
+        return ""
+    shown = {key: value for key, value in source.items() if key not in {"median", "per_rank"}}
+    inner = ", ".join(f"{key} {value:g}" for key, value in shown.items() if isinstance(value, int | float))
+    return f"{kind} ({inner})" if inner else kind
+
+
+def _length(stop: Mapping[str, Json]) -> str:
+    rounds, lasting = stop.get("rounds"), stop.get("duration")
+    ways = [count(rounds, "round")] if isinstance(rounds, int) else []
+    if isinstance(lasting, str):
+        ways.append(lasting if not ways else f"at most {lasting}")
+    return f"over {', '.join(ways)}" if ways else ""

@@ -5,53 +5,36 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from fedsim.report.bias import ROUNDING, bias_of
+from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
+from fedsim.report.bias import ROUNDING, bias_of, turn_share
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NOTHING, capitalized, count, duration, fixed, number, percent, together
-from fedsim.report.optimizers import late_descents, optimizers
+from fedsim.report.formatting import NO_VALUE, aligned_numbers, capitalized, count, duration, fixed, number, percent
+from fedsim.report.methods import optimizers
 
-ENDS = 8
-"""Clients shown at each end of the ranking."""
-
-GROUPS = 24
-"""Groups shown at most."""
-
-DATA_ROWS = 60
-"""Rows of a chart's data shown at most."""
+_EACH_END = 8  # clients shown at each end of the ranking
+GROUP_ROWS = 24  # groups shown at most
+_DATA_ROWS = 60  # rows of a chart's data shown at most
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it is shown: every cell is text.
+    """A table as it is shown: every cell is text."""
 
-    Parameters
-    ----------
-    caption
-        What the table holds.
-    header
-        Column heads.
-    rows
-        As many cells a row as there are heads.
-    words
-        How many of the first columns hold words, set to the left; the others hold numbers, set to the right.
-    note
-        What was left out; empty where nothing was.
-    """
-
-    caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    caption: str  # what the table holds
+    header: tuple[str, ...]  # column heads
+    rows: tuple[tuple[str, ...], ...]  # as many cells a row as there are heads
+    # How many of the first columns hold words, set to the left; the others hold numbers, set to the right
     words: int = 1
-    note: str = ""
+    note: str = ""  # what was left out; empty where nothing was
 
 
 def thinned(caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     """Make the table of a chart's data, evenly thinned where it is long; the first and last rows stay."""
-    if len(rows) <= DATA_ROWS:
+    if len(rows) <= _DATA_ROWS:
         return Table(caption, header, tuple(rows), words=0)
-    step = (len(rows) - 1) / (DATA_ROWS - 1)
-    kept = tuple(rows[round(step * k)] for k in range(DATA_ROWS))
-    note = f"{DATA_ROWS} of {count(len(rows))} points, evenly spaced; all values are in the Parquet tables."
+    step = (len(rows) - 1) / (_DATA_ROWS - 1)
+    kept = tuple(rows[round(step * k)] for k in range(_DATA_ROWS))
+    note = f"{_DATA_ROWS} of {count(len(rows))} points, evenly spaced; all values are in the Parquet tables."
     return Table(caption, header, kept, words=0, note=note)
 
 
@@ -59,12 +42,11 @@ def client_table(run: FinishedRun) -> Table:
     """Show the clients that took part most and least."""
     order, upwards = ["participations", "weight", "client"], [False, False, True]
     shown, note = run.clients, ""
-    if len(shown) > 2 * ENDS:
-        shown = pl.concat(
-            [shown.top_k(ENDS, by=order, reverse=upwards), shown.bottom_k(ENDS, by=order, reverse=upwards)]
-        )
-        omitted = count(len(run.clients) - 2 * ENDS)
-        note = f"The {ENDS} most and the {ENDS} least frequent; the {omitted} between are in clients.parquet."
+    if len(shown) > 2 * _EACH_END:
+        omitted = count(len(shown) - 2 * _EACH_END)
+        ends = (choose(_EACH_END, by=order, reverse=upwards) for choose in (shown.top_k, shown.bottom_k))
+        shown = pl.concat(ends)
+        note = f"The {_EACH_END} most and the {_EACH_END} least frequent; the {omitted} between are in clients.parquet."
     shown = shown.sort(order, descending=[not each for each in upwards])
     multiples = pl.col("frequency", "pi") * len(run.clients)
     rows = tuple(
@@ -103,10 +85,10 @@ def group_table(run: FinishedRun) -> Table | None:
     groups = group_shares(run)
     rows = tuple(
         (str(group), count(clients), *map(percent, shares))
-        for group, clients, *shares in groups.head(GROUPS).iter_rows()
+        for group, clients, *shares in groups.head(GROUP_ROWS).iter_rows()
     )
     omitted = len(groups) - len(rows)
-    note = f"The first {GROUPS} groups; {count(omitted, 'more group')} in clients.parquet." if omitted else ""
+    note = f"The first {GROUP_ROWS} groups; {count(omitted, 'more group')} in clients.parquet." if omitted else ""
     header = ("Group", "Clients", "Weight", "Uniform", "Measured", "Theory")
     return Table("Groups, as shares of the whole", header, rows, note=note)
 
@@ -124,9 +106,7 @@ def bias_table(run: FinishedRun) -> Table | None:
         "Sampling noise alone, from the long run": metric("participation.l1_noise"),
     }
     rows = tuple(
-        (what, percent(l1 / 2 if l1 > ROUNDING else 0), "0" if l1 <= ROUNDING else fixed(l1))
-        for what, l1 in distances.items()
-        if l1 is not None
+        (what, turn_share(l1), "0" if l1 <= ROUNDING else fixed(l1)) for what, l1 in distances.items() if l1 is not None
     )
     note = (
         "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the share of the turns "
@@ -135,18 +115,7 @@ def bias_table(run: FinishedRun) -> Table | None:
     return Table("How far frequencies lie from each other", ("Distance", "Misplaced turns", "L1"), rows, note=note)
 
 
-_ENDS = {
-    "target": "target: enough clients reported",
-    "deadline": "deadline: time was up first",
-    "exhausted": "exhausted: nobody was left who could report",
-    "skipped": "skipped: too few clients were eligible",
-    "stopped": "stopped: the run was over",
-    "reported": "reported: the report was taken",
-    "dropped": "dropped: the device became unavailable",
-    "late": "late: the report came after the deadline",
-    "aborted": "aborted: the round had closed, or the run was over",
-    "stale": "stale: the report was too many versions late",
-}
+_MEANINGS = ROUND_OUTCOMES | SESSION_OUTCOMES
 
 
 def ending_table(what: str, endings: pl.DataFrame) -> Table:
@@ -154,7 +123,7 @@ def ending_table(what: str, endings: pl.DataFrame) -> Table:
     ranked = endings.sort("len", "outcome", descending=[True, False])
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
-    meanings = [_ENDS[outcome] for outcome, *_ in rows if outcome in _ENDS]
+    meanings = [f"{outcome}: {_MEANINGS[outcome]}" for outcome, *_ in rows if outcome in _MEANINGS]
     note = f"{capitalized('; '.join(meanings))}." if meanings else ""
     return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
 
@@ -165,39 +134,33 @@ def learning_table(run: FinishedRun) -> Table | None:
     if not names:
         return None
 
-    late = late_descents(run)
-
     def figures(what: str) -> list[float | None]:
         return [run.metrics.get(f"learning.{name}.{what}") for name in names]
 
     columns = {
-        "Loss converged": tuple(_converged(value) for value in figures("converged")),
-        "Loss": together(figures("loss"), digits=4),
-        "Excess loss": together(figures("excess_loss"), digits=4),
-        "Gradient norm": together(figures("grad_norm"), digits=4),
+        "Loss converged": tuple({None: "not known", 0.0: "no"}.get(value, "yes") for value in figures("converged")),
+        "Loss": aligned_numbers(figures("loss"), digits=4),
+        "Excess loss": aligned_numbers(figures("excess_loss"), digits=4),
+        "Gradient norm": aligned_numbers(figures("grad_norm"), digits=4),
         "Drift": tuple(percent(value) for value in figures("drift")),
-        "Late descent": tuple(percent(late.get(name)) for name in names),
+        "Late descent": tuple(percent(value) for value in figures("late_descent")),
         "Accuracy": tuple(percent(value) for value in figures("accuracy")),
-        "Bias, predicted": together(figures("bias_predicted"), digits=4),
-        "Bias, measured": together(figures("bias"), digits=4),
+        "Bias, predicted": aligned_numbers(figures("bias_predicted"), digits=4),
+        "Bias, measured": aligned_numbers(figures("bias"), digits=4),
     }
-    columns = {head: cells for head, cells in columns.items() if set(cells) != {NOTHING}}
+    columns = {head: cells for head, cells in columns.items() if set(cells) != {NO_VALUE}}
     rows = tuple(zip(names, *columns.values(), strict=True))
     return Table("Where learning ended", ("Optimizer", *columns), rows, words=2)
 
 
-def _converged(value: float | None) -> str:
-    return "not known" if value is None else "yes" if value else "no"
-
-
 def own_metric_table(run: FinishedRun) -> Table | None:
     """Show the metrics of the scenario's own, as the manifest describes them; None where it has none."""
-    told = run.manifest.get("own_metrics")
-    entries = [entry for entry in told if isinstance(entry, Mapping)] if isinstance(told, list) else []
+    described = run.manifest.get("own_metrics")
+    entries = [entry for entry in described if isinstance(entry, Mapping)] if isinstance(described, list) else []
     write = {"s": duration, "share": percent}
     rows = []
     for name, unit, meaning in ((str(each.get(key, "")) for key in ("name", "unit", "meaning")) for each in entries):
         value = write.get(unit, number)(run.metrics.get(name))
-        rows.append((name, meaning, f"{value} {unit}" if unit not in write and value != NOTHING else value))
+        rows.append((name, meaning, f"{value} {unit}" if unit not in write and value != NO_VALUE else value))
     header = ("Metric", "Meaning", "Value")
     return Table("Metrics of the scenario's own", header, tuple(rows), words=2) if rows else None

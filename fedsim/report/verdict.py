@@ -7,88 +7,60 @@ from dataclasses import dataclass
 
 from fedsim.common.files import portable
 from fedsim.report.finished_run import Json
-from fedsim.report.formatting import NOTHING, count, cut, duration, fixed, number, percent
+from fedsim.report.formatting import NO_VALUE, count, cut, duration, fixed, number, percent
 
-SHOWN = 40
-"""Conditions of one kind shown at most."""
-
-LONGEST = 120
-"""Characters of a place shown at most."""
-
+SHOWN = 40  # conditions of one kind shown at most
+_LONGEST = 120  # characters of a place shown at most
 _WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
 _ORDER = tuple(_WORDS)
 _DURATION = re.compile(r"\d\s*(?:ms|s|m|h|d|w)\b")
 
 
 @dataclass(frozen=True)
-class Condition:
-    """One condition and what became of it; every figure is text.
+class ConditionOutcome:
+    """One condition and what became of it; every figure is text."""
 
-    Parameters
-    ----------
-    status
-        ``pass``, ``warn``, ``fail`` or ``unjudged``.
-    outcome
-        That in a word: met, warning, missed, not judged.
-    check, why, place
-        As the scenario has them: the condition, its reason, ``FILE:LINE:COLUMN``.
-    figures
-        (what, value) pairs: observed, limit, margin.
-    note
-        What else there is to say.
-    """
+    status: str  # ``pass``, ``warn``, ``fail`` or ``unjudged``
+    check: str  # the condition as the scenario has it
+    why: str  # the reason that the scenario gives
+    place: str  # ``FILE:LINE:COLUMN``
+    figures: tuple[tuple[str, str], ...]  # (what, value) pairs: observed, limit, margin
+    note: str  # what else there is to say
 
-    status: str
-    outcome: str
-    check: str
-    why: str
-    place: str
-    figures: tuple[tuple[str, str], ...]
-    note: str
+    @property
+    def outcome(self) -> str:
+        """The status in a word: met, warning, missed, not judged."""
+        return _WORDS[self.status]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """All conditions: the sentence that sums them up, those that need attention, those that are met.
+    """All conditions: the sentence that sums them up, those that need attention, those that are met."""
 
-    Parameters
-    ----------
-    status
-        The worst that there is: ``fail``, ``warn``, ``unjudged`` or ``pass``.
-    headline
-        The sentence.
-    attention, met
-        The conditions, at most `SHOWN` of each.
-    omitted
-        What was left out; empty where nothing was.
-    """
-
-    status: str
-    headline: str
-    attention: tuple[Condition, ...]
-    met: tuple[Condition, ...]
-    omitted: str
+    status: str  # the worst that there is: ``fail``, ``warn``, ``unjudged`` or ``pass``
+    headline: str  # the sentence
+    attention: tuple[ConditionOutcome, ...]  # at most `SHOWN`
+    met: tuple[ConditionOutcome, ...]  # at most `SHOWN`
+    omitted: str  # what was left out; empty where nothing was
 
 
 def verdict(entries: Json) -> Verdict | None:
     """Read the verdict of a manifest; None where there is none, since the scenario has no conditions."""
     found = [_condition(entry) for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-    if not found:
-        return None
-    found.sort(key=lambda condition: _ORDER.index(condition.status))
-    attention = [condition for condition in found if condition.status != "pass"]
-    met = [condition for condition in found if condition.status == "pass"]
+    return verdict_of(found, _headline(found), "more condition", "manifest.json") if found else None
+
+
+def verdict_of(outcomes: Sequence[ConditionOutcome], headline: str, noun: str, file: str) -> Verdict:
+    """Sum conditions up, the worst first; those that are left out are so many of the `noun` in the `file`."""
+    ordered = sorted(outcomes, key=lambda each: _ORDER.index(each.status))
+    attention = [each for each in ordered if each.status != "pass"]
+    met = [each for each in ordered if each.status == "pass"]
     left = max(0, len(attention) - SHOWN) + max(0, len(met) - SHOWN)
-    return Verdict(
-        status=found[0].status,
-        headline=_headline(found),
-        attention=tuple(attention[:SHOWN]),
-        met=tuple(met[:SHOWN]),
-        omitted=f"{count(left, 'more condition')} in manifest.json." if left else "",
-    )
+    omitted = f"{count(left, noun)} in {file}." if left else ""
+    return Verdict(ordered[0].status, headline, tuple(attention[:SHOWN]), tuple(met[:SHOWN]), omitted)
 
 
-def _headline(conditions: Sequence[Condition]) -> str:
+def _headline(conditions: Sequence[ConditionOutcome]) -> str:
     numbers, whole = Counter(condition.status for condition in conditions), len(conditions)
     if numbers["pass"] == whole:
         who = {1: "The one expectation is", 2: "Both expectations are"}
@@ -103,18 +75,17 @@ def _headline(conditions: Sequence[Condition]) -> str:
     return f"{', '.join(parts)}."
 
 
-def _condition(entry: Mapping[str, Json]) -> Condition:
+def _condition(entry: Mapping[str, Json]) -> ConditionOutcome:
     check, status = _text(entry.get("check")), _text(entry.get("status"))
     status = status if status in _WORDS else "unjudged"
     figures = [(name.capitalize(), _value(entry.get(name), check)) for name in ("observed", "limit", "margin")]
-    return Condition(
+    return ConditionOutcome(
         status=status,
-        outcome=_WORDS[status],
         check=check,
         why=_text(entry.get("why")),
         # One that is no place in a file is a whole override.
-        place=cut(portable(_text(entry.get("place"))), LONGEST),
-        figures=tuple((name, value) for name, value in figures if value != NOTHING),
+        place=cut(portable(_text(entry.get("place"))), _LONGEST),
+        figures=tuple((name, value) for name, value in figures if value != NO_VALUE),
         note=_text(entry.get("note")),
     )
 
@@ -128,7 +99,7 @@ def _value(value: Json, check: str) -> str:
     if isinstance(value, list):
         return " to ".join(_value(each, check) for each in value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return NOTHING
+        return NO_VALUE
     if "%" in check:
         return percent(value)
     if _DURATION.search(check):

@@ -9,56 +9,41 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.report.charts.distance import choose_separations
+from fedsim.report.charts.distance import LARGEST_CURVE, choose_separations
 from fedsim.report.finished_run import FinishedRun, Json
 from fedsim.report.formatting import count, percent
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer
-from fedsim.scenario.sources import Constant, Lognormal, Zipf
+from fedsim.scenario.component import Choice
 from fedsim.theory import closed_form
 
-IN_PAGE = 1_000
-"""Up to so many units of selection the page computes itself, at most some 30 ms for a move of a slider."""
-
-CLIENTS = 100_000
-"""Beyond so many clients there are no sliders: theory would take longer than the rest of the page."""
-
-GRID = 24
-"""Values of R that are computed in advance where the page does not compute."""
-
-BARS = 24
-"""Bars at most."""
-
-ENTRIES = 6
-"""Entries of a population whose weights a command changes, at most."""
-
-STEEPEST = 3
-"""The largest power that weights can be raised to in a page."""
-
-SEPARATION = "population.*.separation"
-
+IN_PAGE = 1_000  # up to so many units of selection the page computes itself, at most some 30 ms for a move of a slider
+GRID = 24  # values of R that are computed in advance where the page does not compute
+_BARS = 24  # bars at most
+_ENTRIES = 6  # entries of a population whose weights a command changes, at most
+_STEEPEST = 3  # the largest power that weights can be raised to in a page
+_SEPARATION = "population.*.separation"
 _LAWS = {"midzuno", "successive", "groups"}
 
 
 @dataclass(frozen=True)
-class Bars:
-    """Who stands together in a bar.
+class _Bars:
+    """The bars, and which unit of selection stands in which."""
 
-    Parameters
-    ----------
-    header, between
-        What one is, at the head of a column, and what they are, in a sentence.
-    names, named
-        What each is called in the chart, and in a sentence.
-    of
-        (units,) the bar of each unit of selection.
-    """
+    header: str  # what one is, at the head of a column
+    between: str  # what they are, in a sentence
+    names: Sequence[str]  # what each is called in the chart
+    named: Sequence[str]  # and in a sentence
+    of: Ints  # (units,) the bar of each unit of selection
 
-    header: str
-    between: str
-    names: Sequence[str]
-    named: Sequence[str]
-    of: Ints
+    @property
+    def counts(self) -> Ints:
+        """How many units stand in each bar."""
+        return np.bincount(self.of, minlength=len(self.names))
+
+    def shares(self, turns: Floats) -> list[float]:
+        """Return how many times a fair share of the turns of the units each bar has."""
+        totals = np.bincount(self.of, weights=turns, minlength=len(self.names))
+        return [float(share) for share in totals * len(turns) / self.counts]
 
 
 def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
@@ -67,7 +52,7 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
     The closed form covers always-available clients under one common separation; see `fedsim.theory.closed_form`.
     """
     server, wanted = run.scenario.server, run.wanted
-    if isinstance(server, BufferedServer) or wanted is None or not 0 < len(run.clients) <= CLIENTS:
+    if wanted is None or not 0 < len(run.clients) <= LARGEST_CURVE:
         return None
     table = run.clients.sort("client")
     law, weights = server.selection.kind, table["weight"].to_numpy()
@@ -80,8 +65,10 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
     size = wanted if law == "groups" else 1
     units = weights.reshape(-1, size).sum(axis=1)
     bars = _bars(table, units, size)
-    counts = np.bincount(bars.of, minlength=len(bars.names))
-    measured = _measured(table, bars, size)
+    measured: list[float] | list[None] = [None] * len(bars.names)
+    if table["participations"].sum():
+        taken = table["participations"].to_numpy().astype(np.float64)
+        measured = bars.shares((taken / taken.sum()).reshape(-1, size).sum(axis=1))
     chance = _chance(run, table)
     found: dict[str, Json] = {
         "clients": len(table),
@@ -91,7 +78,7 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
         "measured": None if not table["participations"].sum() else run.metrics.get("participation.l1_uniform", 0.0) / 2,
         "bars": [
             {"name": name, "named": named, "units": int(many), "measured": value}
-            for name, named, many, value in zip(bars.names, bars.named, counts, measured, strict=True)
+            for name, named, many, value in zip(bars.names, bars.named, bars.counts, measured, strict=True)
         ],
         "bar_header": bars.header,
         "between": bars.between,
@@ -108,7 +95,6 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
         }
     separations = choose_separations(feasible, separation, GRID)
     answers = [closed_form(weights, int(each), wanted, law) for each in separations]
-    shares = [_shares(answer.pi.reshape(-1, size).sum(axis=1), bars, counts) for answer in answers]
     places = f"{len(separations)} of the {count(feasible)} values that R can take"
     stops = f"Computed in advance at {places}; the slider stops there."
     return {
@@ -116,7 +102,7 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
         "weights": None,
         "separations": separations.tolist(),
         "misplaced": [answer.l1_uniform / 2 for answer in answers],
-        "shares": [each.tolist() for each in shares],
+        "shares": [bars.shares(answer.pi.reshape(-1, size).sum(axis=1)) for answer in answers],
         "curve_note": f"{chance} {stops}" if len(separations) < feasible else chance,
         "spread": None,
     }
@@ -136,45 +122,26 @@ def _chance(run: FinishedRun, table: pl.DataFrame) -> str:
     return "Measured turns hold chance too, the more the shorter the run; theory has none."
 
 
-def _shares(turns: Floats, bars: Bars, counts: Ints) -> Floats:
-    """Return how many times a fair share each bar has."""
-    return np.bincount(bars.of, weights=turns, minlength=len(counts)) * len(turns) / counts
-
-
-def _measured(table: pl.DataFrame, bars: Bars, size: int) -> list[float | None]:
-    taken = table["participations"].to_numpy().astype(np.float64)
-    if not taken.sum():
-        return [None] * len(bars.names)
-    counts = np.bincount(bars.of, minlength=len(bars.names))
-    return [float(value) for value in _shares((taken / taken.sum()).reshape(-1, size).sum(axis=1), bars, counts)]
-
-
-def _bars(table: pl.DataFrame, units: Floats, size: int) -> Bars:
+def _bars(table: pl.DataFrame, units: Floats, size: int) -> _Bars:
     """Choose the bars: the population's groups, the units themselves, or tenths of them; the heaviest first."""
     names = table["group"].unique(maintain_order=True).to_list()
-    if size == 1 and 2 <= len(names) <= BARS:
+    if size == 1 and 2 <= len(names) <= _BARS:
         codes = table["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
         heaviest = np.argsort(-np.bincount(codes, weights=units) / np.bincount(codes), kind="stable")
         shown = [str(names[each]) for each in heaviest]
         named = [name if name.lower().startswith("group") else f"group {name}" for name in shown]
-        return Bars("Group", "groups", shown, named, np.argsort(heaviest)[codes])
+        return _Bars("Group", "groups", shown, named, np.argsort(heaviest)[codes])
     order = np.argsort(-units, kind="stable")
-    if len(units) <= BARS:
-        what = ("group {}", 1) if size > 1 else ("client {}", 0)
-        shown = [what[0].format(int(unit) + what[1]) for unit in order]
-        header, between = ("Group", "groups") if size > 1 else ("Client", "clients")
-        return Bars(header, between, shown, shown, np.argsort(order, kind="stable"))
+    if len(units) <= _BARS:
+        noun, first = ("group", 1) if size > 1 else ("client", 0)
+        shown = [f"{noun} {unit + first}" for unit in order.tolist()]
+        return _Bars(noun.capitalize(), f"{noun}s", shown, shown, np.argsort(order, kind="stable"))
     tenth = np.empty(len(units), dtype=np.int64)
     tenth[order] = np.arange(len(units)) * 10 // len(units)
-    shown = [
-        "heaviest tenth",
-        "2nd tenth",
-        "3rd tenth",
-        *(f"{each}th tenth" for each in range(4, 10)),
-        "lightest tenth",
-    ]
+    between = ("2nd", "3rd", *(f"{each}th" for each in range(4, 10)))
+    shown = [f"{each} tenth" for each in ("heaviest", *between, "lightest")]
     of = "selection groups" if size > 1 else "clients"
-    return Bars(of.capitalize(), f"tenths of the {of}", shown, [f"the {each} of the {of}" for each in shown], tenth)
+    return _Bars(of.capitalize(), f"tenths of the {of}", shown, [f"the {each} of the {of}" for each in shown], tenth)
 
 
 def _command(run: FinishedRun) -> dict[str, Json]:
@@ -184,11 +151,11 @@ def _command(run: FinishedRun) -> dict[str, Json]:
         return {"command": None, "separation_was_set": False}
     try:
         words = shlex.split(command)
-    except ValueError:  # written by nobody who quotes as a shell does
+    except ValueError:  # not quoted as a shell quotes
         return {"command": command, "separation_was_set": True}
     kept: list[str] = []
     for word in words:
-        if kept and kept[-1] == "--set" and word.partition("=")[0].strip() == SEPARATION:
+        if kept and kept[-1] == "--set" and word.partition("=")[0].strip() == _SEPARATION:
             kept.pop()
         else:
             kept.append(word)
@@ -200,18 +167,18 @@ def _spread(scenario: Scenario) -> list[Json] | None:
 
     Each is a path, its value, and whether that is multiplied by the power or raised to it.
     """
-    if len(scenario.population) > ENTRIES:
+    if len(scenario.population) > _ENTRIES:
         return None
     settings: list[Json] = []
     for index, group in enumerate(scenario.population):
         path, weight = f"population.{index}.weight", group.weight
         match weight:
-            case Zipf() if weight.exponent * STEEPEST <= 50:
+            case Choice(kind="zipf") if weight.exponent * _STEEPEST <= 50:
                 settings.append({"path": f"{path}.exponent", "value": weight.exponent, "by": "times"})
-            case Lognormal() if weight.sigma * STEEPEST <= 50:
+            case Choice(kind="lognormal") if weight.sigma * _STEEPEST <= 50:
                 settings.append({"path": f"{path}.sigma", "value": weight.sigma, "by": "times"})
                 settings.append({"path": f"{path}.median", "value": weight.median, "by": "power"})
-            case Constant():
+            case Choice(kind="constant"):
                 settings.append({"path": path, "value": weight.value, "by": "power"})
             case _:
                 return None

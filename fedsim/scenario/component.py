@@ -1,20 +1,52 @@
-"""What people bring: a kind of their own beside the built-in ones, with options that its class takes."""
+"""What a scenario names by its `kind`: what comes with fedsim, and one's own, each with its options.
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, NamedTuple, Union, get_args
+The models of what comes with fedsim are made from the classes in the registries: the arguments of a constructor are the
+keys, with its annotations and defaults; the strings after the attributes of the class describe them.
+"""
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_type_hints
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    create_model,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from fedsim.common.errors import KeyPath
-from fedsim.common.registry import brought
-from fedsim.scenario.model import Model
+from fedsim.common.registry import is_own, registry_of
+from fedsim.scenario.model import Model, short_kind
 
 KNOWN, OWN = "known", "own"
 """Tags of the built-in kinds and of one's own in a union that is open to both."""
 
 
-class Component(Model):
+class Choice(Model):
+    """Something that is named by its kind, with its options."""
+
+    kind: Annotated[str, Field(min_length=1)]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys beside `kind`."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the options of models that are made from constructors
+
+
+class Component(Choice):
     """Something by name: one that fedsim or an installed package knows, or ``package.module:Name``; and its options."""
 
     model_config = ConfigDict(extra="allow")
@@ -28,49 +60,151 @@ class Component(Model):
         return dict(self.model_extra or {})
 
 
-class Kinds(NamedTuple):
-    """Marks a union of models that are told apart by their `kind`; a `Component` among them is for one's own kinds.
+@dataclass(frozen=True, eq=False)
+class Use:
+    """What becomes of a registry's classes in one place of the scenario."""
 
-    Attributes
-    ----------
-    read
-        Turns the short form into that which it stands for, and leaves all else.
-    short
-        The type of the short form.
+    name: str = ""  # classes with an attribute `uses` that lacks it are left out; the names of models end with it
+    types: Mapping[str, Any] = field(default_factory=dict)  # by the marks in annotations of constructors
+    defaults: bool = True  # whether the defaults of arguments with such marks hold
+    drawn: type[Model] | None = None  # a further base of the models, unless the class has the attribute `fixed`
+    unit: str = ""  # of the values; where there is one, `check_options` is given it, for its messages
+
+    def __post_init__(self) -> None:
+        _USES[self.name] = self
+
+
+_USES: dict[str, Use] = {}
+ANYWHERE = Use()
+
+
+class BuiltIn(Choice):
+    """A choice of what comes with fedsim; in a union with `Kinds` it stands for all of them."""
+
+    implementation: ClassVar[type]
+    role: ClassVar[str]
+    use: ClassVar[Use]
+    registered: ClassVar[str]
+    """Name in the registry; several that are used in different places may have the same kind."""
+
+    @model_validator(mode="after")
+    def _check_further(self) -> Self:
+        if (further := getattr(self.implementation, "check_options", None)) is not None:
+            for _, message in further(self.options, self.use.unit) if self.use.unit else further(self.options):
+                raise ValueError(message)
+        return self
+
+    def __reduce__(self) -> Any:
+        # The class is made anew in every process.
+        return _restored, (self.role, self.use.name, self.registered, self.__dict__, self.model_fields_set)
+
+
+def _restored(role: str, use: str, registered: str, values: dict[str, Any], given: set[str]) -> Choice:
+    return _model_of(registered, role, _USES[use]).model_construct(given, **values)
+
+
+@cache
+def _model_of(name: str, role: str, use: Use) -> type[BuiltIn]:
+    registry = registry_of(role)
+    implementation = registry[name]
+    hints = get_type_hints(implementation.__init__, include_extras=True)
+    fields: dict[str, Any] = {}
+    for option, parameter in registry.options_of(implementation).items():
+        hint, required = hints[option], parameter.default is parameter.empty
+        for mark in getattr(hint, "__metadata__", ()):
+            if isinstance(mark, str) and mark in use.types:
+                hint, required = use.types[mark], required or not use.defaults
+        fields[option] = (hint, ... if required else parameter.default)
+    fields["kind"] = (Literal[getattr(implementation, "kind", name)], ...)
+    is_drawn = use.drawn is not None and not getattr(implementation, "fixed", False)
+    bases: Any = (BuiltIn, use.drawn) if is_drawn else BuiltIn
+    words = (implementation.__doc__ or "").partition("\n\n")[0]
+    title = implementation.__name__ + use.name.title().replace("_", "")
+    made = cast("type[BuiltIn]", create_model(title, __base__=bases, __doc__=words, **fields))
+    made.implementation, made.role, made.use, made.registered = implementation, role, use, name
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Marks a union of models that are told apart by their `kind`.
+
+    `BuiltIn` before them stands for what else comes with fedsim, a `Component` for one's own kinds.
     """
 
-    read: Callable[[Any], Any]
-    short: Any
+    read: Callable[[Any], Any] = short_kind  # turns the short form into a mapping, and leaves all else
+    short: Any = None  # the type of the short form; by default the kinds that need no options
+    role: str = ""  # of the registry whose classes stand for `BuiltIn`
+    use: Use = ANYWHERE
+    of_one: bool = False  # leave out classes with the attribute `of_a_group`: their values depend on how many there are
 
     def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return how pydantic validates it."""
         members = get_args(union)
-        known = tuple(model for model in members if not issubclass(model, Component))
+        written_out = [each for each in members if each is not BuiltIn and not issubclass(each, Component)]
+        kinds: dict[str, type[Model]] = {_kind_of(each): each for each in written_out}
+        if BuiltIn in members:
+            kinds = {_kind_of(each): each for each in self._built_in(kinds)} | kinds
+        known = tuple(kinds.values())
         choice: Any = Annotated[Union[known], Discriminator("kind")] if len(known) > 1 else known[0]  # noqa: UP007
-        written = self.short | choice
-        for own in set(members).difference(known):
-            written |= own
-            choice = Annotated[Annotated[choice, Tag(KNOWN)] | Annotated[own, Tag(OWN)], _open_to_own(known)]
+        written = self.short if self.short is not None else Literal[tuple(filter(_alone(kinds), kinds))]
+        written |= choice
+        for own in members:
+            if issubclass(own, Component):
+                written |= own
+                choice = Annotated[Annotated[choice, Tag(KNOWN)] | Annotated[own, Tag(OWN)], _open_to_own(kinds)]
         return handler.generate_schema(Annotated[choice, BeforeValidator(self.read, json_schema_input_type=written)])
 
+    def _built_in(self, written_out: Container[str]) -> Iterator[type[BuiltIn]]:
+        registry = registry_of(self.role)
+        for name in registry.built_in:
+            if name in written_out:
+                continue
+            implementation = registry[name]
+            fits = self.use.name in getattr(implementation, "uses", (self.use.name,))
+            if fits and not (self.of_one and getattr(implementation, "of_a_group", False)):
+                yield _model_of(name, self.role, self.use)
 
-def _open_to_own(known: tuple[type[Model], ...]) -> Discriminator:
+
+def _kind_of(model: type[Model]) -> str:
+    kind: str = get_args(model.model_fields["kind"].annotation)[0]
+    return kind
+
+
+def _alone(kinds: Mapping[str, type[Model]]) -> Callable[[str], bool]:
+    """Return what says whether a kind needs no options."""
+    return lambda kind: not any(each.is_required() for name, each in kinds[kind].model_fields.items() if name != "kind")
+
+
+def _open_to_own(kinds: Mapping[str, type[Model]]) -> Discriminator:
     """Return what tells the built-in kinds of a union from one's own."""
-    kinds = {kind for model in known for kind in get_args(model.model_fields["kind"].annotation)}
 
     def tag(value: Any) -> str:
         kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-        return OWN if isinstance(kind, str) and kind not in kinds and brought(kind) else KNOWN
+        return OWN if isinstance(kind, str) and kind not in kinds and is_own(kind) else KNOWN
 
     return Discriminator(tag)
 
 
-def chosen(choice: Model) -> tuple[str, dict[str, Any]]:
-    """Return the kind that a model with a `kind` names, and the options beside it."""
-    if isinstance(choice, Component):
-        return choice.kind, choice.options
-    options = {name: getattr(choice, name) for name in type(choice).model_fields}
-    return options.pop("kind"), options
+@dataclass(frozen=True)
+class Named:
+    """Marks a component whose options are checked when it is used; a bare word is its kind."""
+
+    role: str  # the JSON Schema gives the names in its registry as examples
+
+    def __get_pydantic_core_schema__(self, component: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return how pydantic validates it."""
+        written = str | component
+        return handler.generate_schema(
+            Annotated[component, BeforeValidator(short_kind, json_schema_input_type=written)]
+        )
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return it with the names."""
+        schema = handler(core)
+        names, _ = schema["anyOf"]
+        names["examples"] = list(registry_of(self.role).built_in)
+        return schema
 
 
 def components(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Component]]:

@@ -25,56 +25,26 @@ _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}
 
 @dataclass
 class Allowance:
-    """What is left to be read for one scenario, with all the files that it extends: reading takes time and memory.
-
-    Attributes
-    ----------
-    size
-        Bytes of text.
-    nodes
-        Keys and values as they are written: each takes about 40 us and 2 KB.
-    values
-        Values, aliases counted each time they are used.
-    merged
-        Values that are taken over from files that are extended, counted in every file that takes them over.
-    files
-        How many files are read, and how often they are extended.
-    """
+    """What may still be read for one scenario, with all the files that it extends: reading takes time and memory."""
 
     size: int = _MOST_BYTES
-    nodes: int = _MOST_NODES
-    values: int = _MOST_NODES
-    merged: int = 10 * _MOST_NODES
-    files: int = _MOST_FILES
+    nodes: int = _MOST_NODES  # keys and values as they are written: each takes about 40 us and 2 KB
+    values: int = _MOST_NODES  # aliases are counted each time they are used
+    merged: int = 10 * _MOST_NODES  # values from files that are extended, counted in every file that takes them over
+    files: int = _MOST_FILES  # how many are read, and how often they are extended
 
 
 @dataclass
 class Document:
-    """Plain data and where it was written.
-
-    Attributes
-    ----------
-    data
-        Mappings, lists and scalars.
-    source
-        How the file is called in messages.
-    folder
-        Against which file names in the data are resolved.
-    values, keys
-        Place of the value, and of the key, at each path.
-    permissions
-        What it may ask for.
-    in_a_file
-        Whether all of it was written in a file, where a duration needs its unit.
-    """
+    """Plain data (mappings, lists and scalars) and where it was written."""
 
     data: Any = None
-    source: str = ""
-    folder: Path = field(default_factory=Path)
-    values: dict[KeyPath, str] = field(default_factory=dict)
-    keys: dict[KeyPath, str] = field(default_factory=dict)
+    source: str = ""  # the file's name in messages
+    folder: Path = field(default_factory=Path)  # against which file names in the data are resolved
+    values: dict[KeyPath, str] = field(default_factory=dict)  # the place of the value at each path
+    keys: dict[KeyPath, str] = field(default_factory=dict)  # the place of the key at each path
     permissions: Permissions = TRUSTED
-    in_a_file: bool = False
+    in_a_file: bool = False  # whether all of it was written in a file, where a duration needs its unit
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> str:
         """Return the place of the value (or the key) at `path`, else of the nearest mapping or list around it."""
@@ -109,12 +79,10 @@ def below_and_at(path: KeyPath, data: Any) -> Iterator[KeyPath]:
         yield from below_and_at((*path, key), value)
 
 
-def read_document(path: Path, left: Allowance | None = None) -> tuple[Document, list[Mistake]]:
-    """Read a YAML file, and take it from what is left to be read.
+def read_document(path: Path, left: Allowance) -> tuple[Document, list[Mistake]]:
+    """Read a YAML file, within what may still be read.
 
-    Returns
-    -------
-    The document, and the mistakes after which it could still be read (duplicate keys, tags, unreadable numbers).
+    Returns the document with the mistakes in spite of which it could be read: duplicate keys, tags, unreadable numbers.
 
     Raises
     ------
@@ -122,7 +90,6 @@ def read_document(path: Path, left: Allowance | None = None) -> tuple[Document, 
         If it cannot be read at all, is not YAML, is empty, or is not a mapping.
     """
     source = os.fspath(path)
-    left = left or Allowance()
     try:
         with path.open("rb") as file:
             raw = file.read(left.size + 1)
@@ -139,35 +106,22 @@ def read_document(path: Path, left: Allowance | None = None) -> tuple[Document, 
     except UnicodeDecodeError as error:
         line, column = _position(raw[: error.start].decode("utf-8-sig", "replace"))
         raise _refusal(source, f"is not UTF-8 text: byte 0x{raw[error.start]:02x}", line, column) from None
-    return parse_document(text, source, path.parent, left)
-
-
-def parse_document(
-    text: str, source: str, folder: Path, left: Allowance | None = None
-) -> tuple[Document, list[Mistake]]:
-    """Read YAML text as `read_document` does."""
-    left = left or Allowance()
     root = _compose(text, source, left)
-    reader = _Reader(Document(source=source, folder=folder, in_a_file=True), left)
+    reader = _Reader(Document(source=source, folder=path.parent, in_a_file=True), left)
     try:
         data = reader.plain(root, ())
     except RecursionError:
         raise _refusal(source, "is nested too deeply") from None
     if not isinstance(data, dict):
-        message = f"must be a mapping of keys such as `population:` and `server:`, not {_named(data)}"
+        found = "a list" if isinstance(data, list) else repr(data)
+        message = f"must be a mapping of keys such as `population:` and `server:`, not {found}"
         raise ScenarioError([Mistake(reader.document.place(()), (), message)])
     reader.document.data = data
     return reader.document, reader.mistakes
 
 
 def parse_value(text: str) -> Any:
-    """Read a piece of YAML, such as the right side of an override, as plain data.
-
-    Raises
-    ------
-    ScenarioError
-        If it is not YAML.
-    """
+    """Read a piece of YAML, such as the right side of an override; raise a `ScenarioError` if it is none."""
     left = Allowance()
     root = _compose(text, "", left)
     reader = _Reader(Document(), left)
@@ -180,10 +134,8 @@ def parse_value(text: str) -> Any:
 def _compose(text: str, source: str, left: Allowance) -> Node:
     try:
         yaml = YAML(typ="safe", pure=True)
-        yaml.Composer = partial(_BoundedComposer, left)  # type: ignore[assignment]
+        yaml.Composer = partial(_BoundedComposer, left, source)  # type: ignore[assignment]
         root: Node | None = yaml.compose(text)
-    except _TooLargeError as error:
-        raise _refusal(source, str(error), error.mark.line + 1, error.mark.column + 1) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = "; ".join(part for part in (error.context, error.problem) if part)
@@ -211,38 +163,27 @@ def _position(before: str) -> tuple[int, int]:
     return len(lines), len(lines[-1]) + 1
 
 
-def _named(data: Any) -> str:
-    return "a list" if isinstance(data, list) else f"{data!r}"
-
-
-class _TooLargeError(Exception):
-    """The text is too large to be kept in memory; `mark` is where it gets so."""
-
-    def __init__(self, message: str, mark: Any) -> None:
-        super().__init__(message)
-        self.mark = mark
-
-
 class _BoundedComposer(Composer):
-    """Counts keys and values while they are read."""
+    """Counts keys and values while they are read; refuses a text that is too large to be kept in memory."""
 
-    def __init__(self, left: Allowance, loader: Any = None) -> None:
+    def __init__(self, left: Allowance, source: str, loader: Any = None) -> None:
         super().__init__(loader=loader)
         self.warn_double_anchors = False
-        self._left = left
+        self._left, self._source = left, source
         self._deep = 0
 
     def compose_node(self, parent: Any, index: Any) -> Node:
         """Return the node that begins here."""
         self._left.nodes -= 1
         self._deep += 1
-        mark = self.parser.peek_event().start_mark
+        problem = ""
         if self._left.nodes < 0:
-            raise _TooLargeError(
-                f"has more than {_MOST_NODES:,} keys and values; long lists fit in a file's column", mark
-            )
-        if self._deep > _MOST_DEEP:
-            raise _TooLargeError(f"is nested too deeply: more than {_MOST_DEEP} levels", mark)
+            problem = f"has more than {_MOST_NODES:,} keys and values; long lists fit in a file's column"
+        elif self._deep > _MOST_DEEP:
+            problem = f"is nested too deeply: more than {_MOST_DEEP} levels"
+        if problem:
+            mark = self.parser.peek_event().start_mark
+            raise _refusal(self._source, problem, mark.line + 1, mark.column + 1)
         node: Node = super().compose_node(parent, index)
         self._deep -= 1
         return node

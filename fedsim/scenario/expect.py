@@ -1,8 +1,8 @@
-"""What a scenario must keep: limits that a person wrote, and figures that must not drift."""
+"""What a run or a sweep is judged by: limits that a person wrote, figures that must not drift, the best setting."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from fedsim.scenario.model import Model, word_as
 
@@ -53,3 +53,28 @@ class Drift(Model):
     """Absolute tolerance, for values near 0; the larger of the two counts."""
     fingerprint: Annotated[list[TableName], Field(max_length=100)] = Field(default_factory=list)
     """Tables that must be the same to the last bit."""
+
+
+class Decide(Model):
+    """Which setting of a sweep is the best: that with the least or most of a metric where all conditions hold."""
+
+    minimize: MetricName | None = None
+    """The metric of which less is better, such as ``participation.l1_uniform``; `fedsim metrics` lists the names."""
+    maximize: MetricName | None = None
+    """The metric of which more is better, such as ``rounds.per_day``; one of the two, not both."""
+    subject_to: Annotated[list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(max_length=100)] = Field(
+        default_factory=list
+    )
+    """Conditions as in `expect`, such as ``rounds.per_day >= 200``: the mean over the seeds must keep them."""
+
+    @model_validator(mode="after")
+    def _one_objective(self) -> Self:
+        if (self.minimize is None) == (self.maximize is None):
+            which = "it has both" if self.minimize is not None else "it has neither"
+            raise ValueError(f"needs either `minimize` or `maximize`, a metric each, and {which}")
+        return self
+
+    @property
+    def metric(self) -> str:
+        """The metric to choose by."""
+        return self.minimize or self.maximize or ""

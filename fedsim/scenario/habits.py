@@ -7,14 +7,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from fedsim.scenario.civil import ClockTime, HourWeights
+from fedsim.common.instants import HOUR_S
+from fedsim.scenario.component import Choice
 from fedsim.scenario.model import Model
 from fedsim.scenario.sources import TimeSource
-from fedsim.scenario.units import Duration, PositiveDuration
+from fedsim.scenario.units import ClockTime, Duration, HourWeights, PositiveDuration
 
 Condition = Literal["charging", "network", "idle"]
 Chance = Annotated[float, Field(ge=0, le=1)]
-Deviation = Annotated[Duration, Field(le=3 * 3600.0)]
+Deviation = Annotated[Duration, Field(le=3 * HOUR_S)]
 _Spread = Annotated[float, Field(ge=0, le=5)]
 
 _TOP_UP_HOURS = [1.0, 0.5, 0.3, 0.2, 0.2, 0.4, 1, 2, 3, 3.5, 3.5, 3.5, 4, 4.5, 5, 4.5, 4.5, 5, 5.5, 5.5, 5, 4, 3, 2]
@@ -31,9 +32,9 @@ class NightCharging(Model):
     """Usual time before a working day; a time before 12:00 is after midnight."""
     plug_in_weekend: ClockTime = Field(default="23:30", validate_default=True)
     """Usual time before a Saturday or Sunday."""
-    length: PositiveDuration = Field(default="7h45m", validate_default=True, le=16 * 3600.0)
+    length: PositiveDuration = Field(default="7h45m", validate_default=True, le=16 * HOUR_S)
     """Usual time on the charger before a working day, at most 16h."""
-    length_weekend: PositiveDuration = Field(default="8h30m", validate_default=True, le=16 * 3600.0)
+    length_weekend: PositiveDuration = Field(default="8h30m", validate_default=True, le=16 * HOUR_S)
     """Usual time on the charger before a Saturday or Sunday."""
     between_persons: Deviation = Field(default="75m", validate_default=True)
     """Standard deviation of a person's usual plug-in time among persons, at most 3h."""
@@ -106,7 +107,7 @@ class Network(Model):
     """Away from home, Monday to Friday."""
     weekend: Outing = Field(default={"chance": 0.6, "leave": "11:30", "back": "16:30"}, validate_default=True)
     """Away from home, Saturday and Sunday."""
-    commute: Duration = Field(default="30m", validate_default=True, le=6 * 3600.0)
+    commute: Duration = Field(default="30m", validate_default=True, le=6 * HOUR_S)
     """Each way on working days, with neither network."""
     between_persons: Deviation = Field(default="70m", validate_default=True)
     """Standard deviation of the usual times of leaving and being back among persons, at most 3h."""
@@ -127,7 +128,7 @@ class Idle(Model):
     """How long the screen is used each time; longer uses are cut at 1h."""
     by_hour: HourWeights = _USE_HOURS
     """How likely each local hour is for a use, 24 relative weights."""
-    settle: Annotated[Duration, Field(le=2 * 3600.0)] = Field(default="17m", validate_default=True)
+    settle: Annotated[Duration, Field(le=2 * HOUR_S)] = Field(default="17m", validate_default=True)
     """How long the screen must have been off before the device counts as idle, at most 2h."""
     spread: _Spread = 0.55
     """How much persons differ: standard deviation of the logarithm of their uses per day."""
@@ -139,7 +140,7 @@ def _distinct(names: list[Condition]) -> list[Condition]:
     return names
 
 
-class Habits(Model):
+class Habits(Choice):
     """Availability from daily habits in local civil time: charging, on an unmetered network, and idle."""
 
     kind: Literal["habits"]

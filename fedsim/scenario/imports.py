@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fedsim.common.arguments import shown
+from fedsim.common.arguments import short_repr
 from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import Permissions
@@ -39,7 +39,7 @@ def as_scenario(given: Scenario | str | os.PathLike[str]) -> Scenario:
     if isinstance(given, str | os.PathLike):
         return Scenario.load(os.fspath(given))
     if not isinstance(given, Scenario):
-        raise TypeError(f"scenario must be a Scenario or the name of a scenario file, not {shown(given)}")
+        raise TypeError(f"scenario must be a Scenario or the name of a scenario file, not {short_repr(given)}")
     if mistakes := given.not_permitted():
         raise ScenarioError(mistakes)
     return given

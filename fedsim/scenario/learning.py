@@ -4,23 +4,13 @@ import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
-from fedsim.scenario.component import Component, Kinds
-from fedsim.scenario.model import Model, short_kind, value_as
-
-Positive = Annotated[float, Field(gt=0)]
-
-
-def _unless(dumped: dict[str, Any], key: str, value: object) -> dict[str, Any]:
-    """Leave out a key that has a value: what a scenario does not use is not written."""
-    return {name: each for name, each in dumped.items() if name != key or each != value}
+from fedsim.scenario.component import Component, Kinds, Named
+from fedsim.scenario.model import Model, Positive, SparseModel, value_as
 
 
 class ConstantSchedule(Model):
@@ -44,13 +34,13 @@ class PowerSchedule(Model):
     kind: Literal["power"]
     initial: Positive
     """Step size of the first round."""
-    exponent: Annotated[float, Field(gt=0)] = 0.5
+    exponent: Positive = 0.5
     """How fast it falls."""
     scale: Positive = 1.0
     """Rounds after which it has fallen to 2 ** -exponent."""
 
     def __call__(self, t: int) -> float:
-        """Return the local step size of round t."""
+        """Return the local step size of round t = 0, 1, ..."""
         return self.initial * float((1.0 + t / self.scale) ** -self.exponent)
 
 
@@ -68,7 +58,7 @@ class CosineSchedule(Model):
     """Step size from then on."""
 
     def __call__(self, t: int) -> float:
-        """Return the local step size of round t."""
+        """Return the local step size of round t = 0, 1, ..."""
         share = min(1.0, t / self.rounds)
         return self.final + 0.5 * (self.initial - self.final) * (1.0 + math.cos(math.pi * share))
 
@@ -85,31 +75,30 @@ class StagedSchedule(Model):
     """By how much."""
 
     def __call__(self, t: int) -> float:
-        """Return the local step size of round t."""
+        """Return the local step size of round t = 0, 1, ..."""
         return self.initial * float(self.factor ** sum(t >= milestone for milestone in self.milestones))
 
 
 StepSize = Annotated[
-    ConstantSchedule | PowerSchedule | CosineSchedule | StagedSchedule, Kinds(value_as("constant", "initial"), Positive)
+    ConstantSchedule | PowerSchedule | CosineSchedule | StagedSchedule,
+    Kinds(value_as("constant", "initial"), Positive),
 ]
 
 
-class OptimizerChoice(Component):
+class OptimizerChoice(SparseModel, Component):
     """An optimizer and the name under which results show it."""
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_-]+$")] | None = None
     """Shown in tables and metrics; the kind, where it is not given."""
     local_step_size: StepSize | None = None
     """Local step size of this optimizer's clients; `learning.step_size`, where it is not given."""
-    server: Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)] | None = None
+    server: Annotated[Component, Named("server update")] | None = None
     """sgd, momentum or adam: what the server makes of the direction that the optimizer gives; it is followed as it is,
     where this is not given."""
-    update_clip: Annotated[float, Field(gt=0)] | None = None
+    update_clip: Positive | None = None
     """With privacy in training: the norm to which this optimizer's updates are clipped, instead of `privacy.clip`."""
 
-    @model_serializer(mode="wrap")
-    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _unless(_unless(handler(self), "update_clip", None), "local_step_size", None)
+    unwritten = frozenset({"update_clip", "local_step_size"})
 
     @property
     def options(self) -> dict[str, Any]:
@@ -122,15 +111,12 @@ class OptimizerChoice(Component):
         return self.name or self.kind.rpartition(":")[2]
 
 
-class Learning(Model):
+class Learning(SparseModel):
     """What is trained over the log, and how."""
 
-    problem: Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)]
+    problem: Annotated[Component, Named("problem")]
     """The clients' objectives."""
-    optimizers: Annotated[
-        list[Annotated[OptimizerChoice, BeforeValidator(short_kind, json_schema_input_type=str | OptimizerChoice)]],
-        Field(min_length=1, max_length=200),
-    ]
+    optimizers: Annotated[list[Annotated[OptimizerChoice, Named("optimizer")]], Field(min_length=1, max_length=200)]
     """Each is trained on the same log."""
     local_steps: Annotated[int, Field(ge=1, le=100_000)] = 5
     """K: local steps of a participation."""
@@ -146,16 +132,14 @@ class Learning(Model):
     sessions, each given to a client drawn uniformly."""
     target_loss: float | None = None
     """A loss: metrics say when each optimizer was first seen to reach it, and at what expense of device time."""
-    target_above_optimum: Annotated[float, Field(gt=0)] | None = None
+    target_above_optimum: Positive | None = None
     """The same, for a loss that is so much above the optimum, where that is known; instead of `target_loss`."""
     loss_parts: bool = False
     """Train each optimizer twice more over the same log, without the noise of privacy and then with what clients send
     on average too: metrics say how much of its loss above the optimum is bias, participation noise and privacy noise.
     For problems whose optimum is known."""
 
-    @model_serializer(mode="wrap")
-    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _unless(_unless(handler(self), "loss_parts", False), "target_above_optimum", None)
+    unwritten = frozenset({"loss_parts", "target_above_optimum"})
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:

@@ -9,22 +9,36 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fedsim.common.arguments import IN_A_FILE
+from fedsim.common.arguments import IN_A_FILE, short_repr
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.hints import did_you_mean, few_hints
 from fedsim.scenario.document import Allowance, Document, below_and_at, read_document
-from fedsim.scenario.model import did_you_mean, few_hints
 from fedsim.scenario.overrides import apply_override
-from fedsim.scenario.permissions import NOTHING, Permissions, locate, refused
+from fedsim.scenario.permissions import Permissions, locate, refused
 
 M = TypeVar("M", bound=BaseModel)
 _EXTENDS = "extends"
 _DEEPEST = 20
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MOST_MISTAKES = 100
+_WANTED = {
+    **dict.fromkeys(("int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "finite_number": "a finite number",
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+}
+"""What pydantic's errors ask for."""
 
 
 def load_document(
-    path: str | Path, overrides: Sequence[str], seed: int | None, permissions: Permissions = NOTHING
+    file: Path, overrides: Sequence[str], seed: int | None, permissions: Permissions
 ) -> tuple[Document, list[Mistake]]:
     """Read a file and those that it extends, put the overrides in, and give it the file's name where it has none.
 
@@ -33,7 +47,7 @@ def load_document(
     ScenarioError
         If the file is not a YAML mapping, or an override leads nowhere.
     """
-    file, left = Path(path), Allowance()
+    left = Allowance()
     document, mistakes = read_document(file, left)
     document.permissions = permissions
     named = document.data.get("name")
@@ -52,16 +66,8 @@ class _Bases:
     """The files that a scenario extends, each read once however often it is named.
 
     Mappings are merged key by key; a list or a scalar of the file that extends replaces the other. Of several files a
-    later one wins over an earlier. Every value keeps the place where it was written.
-
-    Parameters
-    ----------
-    left
-        What may still be read.
-    mistakes
-        Of the files that are read on the way; added to.
-    home
-        Folder of the outermost file, which is not to be left without permission.
+    later one wins over an earlier. Every value keeps the place where it was written. `mistakes` takes those of the
+    files; `home` is the folder of the outermost file, which is not to be left without permission.
     """
 
     def __init__(self, left: Allowance, mistakes: list[Mistake], home: Path, permissions: Permissions) -> None:
@@ -83,44 +89,47 @@ class _Bases:
         names = document.data.pop(_EXTENDS)
         names = [names] if isinstance(names, str) else names
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-            raise ScenarioError([Mistake(place, (_EXTENDS,), "must be a file name or a list of them")])
+            raise _refusal(place, "must be a file name or a list of them")
         chain = (*ancestors, Path(document.source).resolve())
         merged = Document(data={}, source=document.source, folder=document.folder)
         for index, name in enumerate(names):
             where = document.place((_EXTENDS, index))
             self._left.files -= 1
             if self._left.files < 0:
-                raise ScenarioError([Mistake(where, (_EXTENDS,), "extends too many files, one through another")])
+                raise _refusal(where, "extends too many files, one through another")
             try:
                 file = locate(self._home, name, self._permissions, document.folder)
             except ValueError as error:
-                raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
+                raise _refusal(where, str(error)) from None
             if file.resolve() in chain or len(chain) > _DEEPEST:
-                raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} extends itself")])
-            self._merge(merged, self._base(file, name, where, chain), where)
+                raise _refusal(where, f"{name!r} extends itself")
+            if file not in self._known:
+                if file.exists() and not file.is_file():
+                    raise _refusal(where, f"{name!r} is not a file")
+                self._known[file] = self._read(file, where, chain)
+            self._merge(merged, self._known[file], where)
         self._merge(merged, document, place)
         document.data, document.values, document.keys = merged.data, merged.values, merged.keys
 
-    def _base(self, file: Path, name: str, where: str, chain: tuple[Path, ...]) -> Document:
+    def _read(self, file: Path, where: str, chain: tuple[Path, ...]) -> Document:
         """Return a file that is extended, with those that it extends merged into it."""
-        known = self._known.get(file)
-        if known is None:
-            if file.exists() and not file.is_file():
-                raise ScenarioError([Mistake(where, (_EXTENDS,), f"{name!r} is not a file")])
-            try:
-                known, found = read_document(file, self._left)
-            except ScenarioError as error:
-                raise ScenarioError([Mistake(where, (_EXTENDS,), str(error))]) from None
-            self._mistakes += found
-            self.resolve(known, chain)
-            self._known[file] = known
-        return known
+        try:
+            document, found = read_document(file, self._left)
+        except ScenarioError as error:
+            raise _refusal(where, str(error)) from None
+        self._mistakes += found
+        self.resolve(document, chain)
+        return document
 
     def _merge(self, into: Document, over: Document, where: str) -> None:
         self._left.merged -= len(over.values)
         if self._left.merged < 0:
-            raise ScenarioError([Mistake(where, (_EXTENDS,), "takes over too many values, one file from another")])
+            raise _refusal(where, "takes over too many values, one file from another")
         _merge(into, over, into.data, over.data, ())
+
+
+def _refusal(place: str, message: str) -> ScenarioError:
+    return ScenarioError([Mistake(place, (_EXTENDS,), message)])
 
 
 def _merge(into: Document, over: Document, below: dict[Any, Any], above: dict[Any, Any], path: KeyPath) -> None:
@@ -141,17 +150,12 @@ def _merge(into: Document, over: Document, below: dict[Any, Any], above: dict[An
 
 
 def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) -> M:
-    """Validate plain data, and see that it asks for nothing that it may not have.
-
-    Parameters
-    ----------
-    mistakes
-        What was already found wrong while reading; reported with the rest.
+    """Validate plain data, and check that it asks for nothing that it may not have.
 
     Raises
     ------
     ScenarioError
-        With every mistake in the order of the file, up to a hundred.
+        With every mistake in the order of the file, up to a hundred: those found while reading are in `mistakes`.
     """
     mistakes = [*mistakes, *itertools.islice(not_permitted(document), _MOST_MISTAKES)]
     try:
@@ -220,30 +224,14 @@ def _message(details: Any) -> str:
         return str(context["error"])
     if kind == "union_tag_invalid":
         known = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
-        return f"unknown kind {context['tag']!r}{did_you_mean(context['tag'], known)}"
+        return f"unknown kind {context['tag']!r}{did_you_mean(context['tag'], known, or_known=True)}"
     if kind == "union_tag_not_found":
         return "needs `kind`, which says what the other keys mean"
     if kind == "literal_error":
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
         choice = "one of " if len(known) > 1 else ""
-        return f"must be {choice}{context['expected']}, not {shown}{_hint(value, known)}"
-    wanted = {
-        "int_type": "a whole number",
-        "int_from_float": "a whole number",
-        "float_type": "a number",
-        "string_type": "text",
-        "bool_type": "true or false",
-        "list_type": "a list",
-        "dict_type": "a mapping",
-        "model_type": "a mapping",
-        "model_attributes_type": "a mapping",
-        "finite_number": "a finite number",
-        "greater_than": "above {gt}",
-        "greater_than_equal": "at least {ge}",
-        "less_than": "below {lt}",
-        "less_than_equal": "at most {le}",
-    }.get(kind)
-    if wanted:
+        return f"must be {choice}{context['expected']}, not {shown}{did_you_mean(value, known)}"
+    if wanted := _WANTED.get(kind):
         return f"must be {wanted.format(**context)}, not {shown}"
     if kind in {"too_short", "too_long"}:
         bound = "at least {min_length}" if kind == "too_short" else "at most {max_length}"
@@ -252,17 +240,7 @@ def _message(details: Any) -> str:
     return f"{message[0].lower()}{message[1:]}, not {shown}"
 
 
-def _hint(value: Any, known: Sequence[str]) -> str:
-    hint = did_you_mean(value, known)
-    return hint if "mean" in hint else ""
-
-
 def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if value is None:
-        return "empty"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "empty" if value is None else short_repr(value)

@@ -1,52 +1,30 @@
 """What all scenario models share: strict types, frozen values, unknown keys answered with "did you mean"."""
 
 import ast
-import difflib
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
-_hints_left: ContextVar[list[int] | None] = ContextVar("hints left", default=None)
-_FEW, _MOST_UNKNOWN = 30, 100  # hints that are given, and unknown keys that are told of one mapping
+from fedsim.common.hints import did_you_mean
 
-
-@contextmanager
-def few_hints() -> Iterator[None]:
-    """Let `did_you_mean` have only some answers while the block runs: each takes a while, and nobody reads hundreds."""
-    token = _hints_left.set([_FEW])
-    try:
-        yield
-    finally:
-        _hints_left.reset(token)
-
-
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the closest known word, else ``; known are a, b and c``."""
-    left = _hints_left.get()
-    if left is not None:
-        left[0] -= 1
-        if left[0] < 0:
-            return ""
-    names = list(known)
-    close = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; known are {', '.join(sorted(names))}" if names else ""
+Positive = Annotated[float, Field(gt=0)]
+_MOST_UNKNOWN = 100  # unknown keys of one mapping that are reported
 
 
 def word_as(key: str) -> Callable[[Any], Any]:
@@ -63,18 +41,28 @@ def value_as(kind: str, key: str) -> Callable[[Any], Any]:
 
 
 def attribute_docstrings(model: type) -> dict[str, str]:
-    """Return the strings that follow the attributes of a class and of its bases."""
+    """Return the strings that follow the attributes of a class and of its bases.
+
+    A model that is made from the constructor of a class, its `implementation`, has them there.
+    """
     found: dict[str, str] = {}
     for each in reversed(model.__mro__):
-        if not issubclass(each, BaseModel) or each is BaseModel or each.__pydantic_generic_metadata__["origin"]:
-            continue  # no class with a source of its own
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
-        assert isinstance(tree, ast.ClassDef)
-        for attribute, text in pairwise(tree.body):
-            match attribute, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    found[name] = inspect.cleandoc(words)
+        if (implementation := vars(each).get("implementation")) is not None:
+            found |= attribute_docstrings(implementation)
+        elif _has_attributes_of_its_own(each):
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            assert isinstance(tree, ast.ClassDef)
+            for attribute, text in pairwise(tree.body):
+                match attribute, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                        found[name] = inspect.cleandoc(words)
     return found
+
+
+def _has_attributes_of_its_own(cls: type) -> bool:
+    if issubclass(cls, BaseModel) and (cls is BaseModel or cls.__pydantic_generic_metadata__["origin"]):
+        return False
+    return bool(inspect.get_annotations(cls))
 
 
 class Model(BaseModel):
@@ -107,7 +95,8 @@ class Model(BaseModel):
         if not unknown:
             return handler(data)
         reasons = {
-            key: cls.elsewhere.get(key) or f"unknown key{did_you_mean(key, known)}" for key in unknown[:_MOST_UNKNOWN]
+            key: cls.elsewhere.get(key) or f"unknown key{did_you_mean(key, known, or_known=True)}"
+            for key in unknown[:_MOST_UNKNOWN]
         }
         if more := len(unknown) - len(reasons):
             reasons[unknown[_MOST_UNKNOWN - 1]] += f"; there are {more:,} more in this mapping"
@@ -124,6 +113,18 @@ class Model(BaseModel):
         except ValidationError as error:
             mistakes += [_again(details) for details in error.errors(include_url=False)]
         raise ValidationError.from_exception_data(cls.__name__, mistakes)
+
+
+class SparseModel(Model):
+    """A mapping of which some keys are written only where they have a value: most scenarios do not use them."""
+
+    unwritten: ClassVar[frozenset[str]] = frozenset()
+    """Those keys."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        return {key: value for key, value in dumped.items() if value or key not in self.unwritten}
 
 
 def _again(details: Any) -> InitErrorDetails:

@@ -4,48 +4,49 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
-    BeforeValidator,
     Field,
     PrivateAttr,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
-from fedsim.common.arguments import path_of, shown, whole
+from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake
-from fedsim.scenario.availability import Availability
-from fedsim.scenario.component import Component
-from fedsim.scenario.decide import Decide
+from fedsim.scenario.component import BuiltIn, Component, Kinds, Named
 from fedsim.scenario.document import Document
-from fedsim.scenario.expect import Drift, ExpectationItem
+from fedsim.scenario.expect import Decide, Drift, ExpectationItem
+from fedsim.scenario.habits import Habits
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, validate
-from fedsim.scenario.model import Model, short_kind
+from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
-from fedsim.scenario.server import MOST_CLIENTS, BufferedServer, Server, SyncServer
+from fedsim.scenario.server import MOST_CLIENTS, Server, SyncServer
 from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import (
     ClientTimeSource,
-    ConstantTime,
     NumberSource,
     Rounds,
     RoundsSource,
     TimeSource,
     ZoneSource,
 )
+from fedsim.scenario.stop import Stop
 from fedsim.scenario.sweep import Sweep
-from fedsim.scenario.units import Instant, PositiveDuration, format_duration
+from fedsim.scenario.trace import Trace
+from fedsim.scenario.units import Instant, PositiveDuration
 
 MAX_DEVICES = MOST_CLIENTS
+_LONGEST_SHOWN = 300  # characters of a value in a notebook
+_P = TypeVar("_P", "Group", Shock)
 
-Own = Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)]
+_OwnMetric = Annotated[Component, Named("metric")]
+_OwnChart = Annotated[Component, Named("chart")]
+Availability = Annotated[BuiltIn | Habits | Trace | Component, Kinds(role="availability model")]
 
 
 class Session(Model):
@@ -63,9 +64,7 @@ class Session(Model):
     @property
     def instant(self) -> bool:
         """Whether a session surely takes no time."""
-        return all(
-            isinstance(part, ConstantTime) and part.value == 0 for part in (self.download, self.train, self.upload)
-        )
+        return all(part.kind == "constant" and part.value == 0 for part in (self.download, self.train, self.upload))
 
 
 class Participations(Model):
@@ -76,7 +75,7 @@ class Participations(Model):
     selected, or a report that was taken."""
 
 
-class Group(Model):
+class Group(SparseModel):
     """Some of the devices, alike in law: every number below is drawn or read per client."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)] = ""
@@ -98,25 +97,7 @@ class Group(Model):
     session: Session = Field(default_factory=Session)
     """How long a participation takes."""
 
-    @model_serializer(mode="wrap")
-    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = handler(self)
-        return {key: value for key, value in dumped.items() if value is not None or key != "participations"}
-
-
-class Stop(Model):
-    """When the run ends: whichever comes first."""
-
-    rounds: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    """Number of rounds; of versions, with a buffered server."""
-    duration: PositiveDuration | None = None
-    """Simulated time."""
-
-    @model_validator(mode="after")
-    def _ends(self) -> Self:
-        if self.rounds is None and self.duration is None:
-            raise ValueError("needs rounds, duration or both")
-        return self
+    unwritten = frozenset({"participations"})
 
 
 class Records(Model):
@@ -151,7 +132,7 @@ class Theory(Model):
     """Convergence of the participation law; none, where it is not given."""
 
 
-class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
+class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     """A federation to simulate: its devices, its server, and what is trained over the log."""
 
     schema_version: Literal[1] = 1
@@ -196,14 +177,14 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     """Figures and tables that must stay as the lock file beside the scenario says."""
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many repetitions `fedsim replay` runs, with other draws each, to judge the limits."""
-    metrics: Annotated[list[Own], Field(max_length=1_000)] = Field(default_factory=list)
+    metrics: Annotated[list[_OwnMetric], Field(max_length=1_000)] = Field(default_factory=list)
     """Metrics of your own, as my_package.my_module:MyClass, measured beside the built-in ones."""
-    charts: Annotated[list[Own], Field(max_length=100)] = Field(default_factory=list)
+    charts: Annotated[list[_OwnChart], Field(max_length=100)] = Field(default_factory=list)
     """Charts of your own, as my_package.my_module:MyClass, drawn on the report beside the built-in ones."""
 
     @field_validator("question")
     @classmethod
-    def _in_one_line(cls, question: str) -> str:
+    def _is_one_line(cls, question: str) -> str:
         if len(question.splitlines()) > 1:
             raise ValueError("must be one line; `description` takes more")
         return question
@@ -211,33 +192,16 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
     @field_validator("population")
     @classmethod
     def _named(cls, groups: list[Group]) -> list[Group]:
-        """Name the groups that have no name, and see that no two have the same."""
-        several = len(groups) > 1
-        named = [
-            group if group.name else group.model_copy(update={"name": f"group-{index}" if several else "everyone"})
-            for index, group in enumerate(groups, start=1)
-        ]
-        _apart("groups", [group.name for group in named])
-        return named
+        return _all_named(groups, "group") if len(groups) > 1 or groups[0].name else [_renamed(groups[0], "everyone")]
 
     @field_validator("shocks")
     @classmethod
     def _shocks_named(cls, shocks: list[Shock]) -> list[Shock]:
-        named = [
-            shock if shock.name else shock.model_copy(update={"name": f"shock-{index}"})
-            for index, shock in enumerate(shocks, start=1)
-        ]
-        _apart("shocks", [shock.name for shock in named])
-        return named
+        return _all_named(shocks, "shock")
 
     _document: Document = PrivateAttr(default_factory=Document)
 
-    @model_serializer(mode="wrap")
-    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is empty in nearly every scenario."""
-        dumped: dict[str, Any] = handler(self)
-        unused = {"question", "metrics", "charts", "decide", "privacy", "shocks"}
-        return {key: value for key, value in dumped.items() if value or key not in unused}
+    unwritten = frozenset({"question", "metrics", "charts", "decide", "privacy", "shocks"})
 
     @property
     def devices(self) -> int:
@@ -257,16 +221,10 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
 
     @property
     def sync_server(self) -> SyncServer:
-        """The server, where it runs synchronous rounds.
-
-        Raises
-        ------
-        TypeError
-            If it is buffered.
-        """
-        if isinstance(self.server, BufferedServer):
-            raise TypeError("a buffered server runs no rounds")
-        return self.server
+        """The server, if it runs synchronous rounds; otherwise a `TypeError` is raised."""
+        if self.server.selects_once:
+            return self.server
+        raise TypeError("a buffered server runs no rounds")
 
     @property
     def folder(self) -> Path:
@@ -284,37 +242,31 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         return len(self._document.values)
 
     def locate(self, name: str) -> Path:
-        """Return the file that the scenario calls `name`.
-
-        Raises
-        ------
-        ValueError
-            If it is outside the scenario's folder, and that is not allowed.
-        """
+        """Return the file that the scenario calls `name`; a `ValueError` says why it cannot be used."""
         return locate(self.folder, name, self.permissions)
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.devices > MAX_DEVICES:
             raise ValueError(f"the groups have {self.devices:,} devices; at most {MAX_DEVICES:,} are possible")
-        strangers = [client for client in self.records.transitions if client >= self.devices]
-        if strangers:
+        unknown = [client for client in self.records.transitions if client >= self.devices]
+        if unknown:
             last = self.devices - 1
-            raise ValueError(f"records.transitions names client {strangers[0]}; clients are numbered 0 to {last}")
+            raise ValueError(f"records.transitions names client {unknown[0]}; clients are numbered 0 to {last}")
         server = self.server
-        if self.stop.rounds is None and server.pause == 0 and all(group.session.instant for group in self.population):
-            or_pause = "" if isinstance(server, BufferedServer) else " or server.pause"
-            raise ValueError(f"rounds take no time, so stop.duration is never reached: give stop.rounds{or_pause}")
-        if isinstance(server, BufferedServer):
+        if self.stop.most_rounds is not None or server.pause:
             return self
-        if server.shortage == "skip" and self.stop.rounds is None and server.pause == 0:
-            raise ValueError(
-                "with shortage: skip and no pause, skipped rounds take no time: give stop.rounds or server.pause"
-            )
-        if server.selection.kind == "poisson" and self.stop.rounds is None and server.pause == 0:
-            raise ValueError(
-                "with selection: poisson and no pause, empty rounds take no time: give stop.rounds or server.pause"
-            )
+        if all(group.session.instant for group in self.population):
+            or_pause = " or server.pause" if server.selects_once else ""
+            raise ValueError(f"rounds take no time, so stop.duration is never reached: give stop.rounds{or_pause}")
+        for instant, setting, rounds in (
+            (server.shortage == "skip", "shortage: skip", "skipped"),
+            (server.selection.kind == "poisson", "selection: poisson", "empty"),
+        ):
+            if instant:
+                raise ValueError(
+                    f"with {setting} and no pause, {rounds} rounds take no time: give stop.rounds or server.pause"
+                )
         return self
 
     @classmethod
@@ -350,20 +302,14 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         file = path_of("path", path, "the name of a scenario file")
         listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)
         if not listed or not all(isinstance(each, str) for each in overrides):
-            raise TypeError(f"overrides must be a list of PATH=VALUE, not {shown(overrides)}")
+            raise TypeError(f"overrides must be a list of PATH=VALUE, not {short_repr(overrides)}")
         seed = None if seed is None else whole("seed", seed)
         document, mistakes = load_document(file, overrides, seed, Permissions(allow_plugins, allow_outside))
         return cls.of_document(document, mistakes)
 
     @classmethod
     def of_document(cls, document: Document, mistakes: Sequence[Mistake] = ()) -> Self:
-        """Return the scenario that plain data mean; `mistakes` were found while they were read.
-
-        Raises
-        ------
-        ScenarioError
-            With every mistake.
-        """
+        """Return the scenario that plain data mean; `mistakes` were found while they were read."""
         scenario = validate(cls, document, mistakes)
         scenario._document = document
         return scenario
@@ -385,7 +331,7 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
             With every mistake, as from `load`.
         """
         if not isinstance(values, Mapping) or not all(isinstance(path, str) for path in values):
-            raise TypeError(f"values must be a mapping such as {{'server.cohort': 20}}, not {shown(values)}")
+            raise TypeError(f"values must be a mapping such as {{'server.cohort': 20}}, not {short_repr(values)}")
         document = self._as_document().copy_without(values)
         document.in_a_file = document.in_a_file and places is not None
         for path, value in values.items():
@@ -408,24 +354,28 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     def __repr__(self) -> str:
-        return f"<Scenario {shown(self.name)}: {self._size()}>"
+        return f"<Scenario {short_repr(self.name)}: {self._size()}>"
 
     def _size(self) -> str:
-        groups, server, stop = len(self.population), self.server, self.stop
-        ends = [] if stop.rounds is None else [f"{stop.rounds:,} rounds"]
-        ends += [] if stop.duration is None else [format_duration(stop.duration)]
+        groups, server = len(self.population), self.server
         size = f"{self.devices:,} devices in {groups:,} group{'s' if groups > 1 else ''}"
         cohort = f"{server.mode} server, {server.wanted:,} selected at a time"
-        return f"{size}, {cohort}, {' or '.join(ends)}"
+        return f"{size}, {cohort}, {self.stop.in_words()}"
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
         """Show the scenario in a notebook: what it is about, and what it sets."""
-        from fedsim.scenario.summary import summary_html
+        from fedsim.common.notebook import fragment
 
+        rows: list[tuple[str, str]] = []
+        for key, value in self.model_dump(mode="json", exclude_unset=True).items():
+            if key == "population":
+                rows += [(f"population[{at}]", _in_one_line(group)) for at, group in enumerate(value)]
+            elif key not in {"name", "question", "description"}:
+                rows.append((key, _in_one_line(value)))
         notes = [text for text in (self.question, self.description) if text]
-        return summary_html(f"{self.name}: {self._size()}", notes, self.model_dump(mode="json", exclude_unset=True))
+        return fragment(f"{self.name}: {self._size()}", (), rows, words=2, notes=notes)
 
     def _as_document(self) -> Document:
         """Return what was written; for a scenario that was made in Python, what would have been."""
@@ -444,13 +394,35 @@ class Scenario(Model):  # noqa: PLW1641  pydantic hashes frozen models
         return Mistake(self._document.place(path), path, message)
 
 
-def _apart(what: str, names: Sequence[str]) -> None:
-    """Raise an error if two have the same name."""
+def _renamed(part: _P, name: str) -> _P:
+    return part.model_copy(update={"name": name})
+
+
+def _all_named(parts: list[_P], what: str) -> list[_P]:
+    """Number those that have no name; raise an error if two have the same."""
+    named = [part if part.name else _renamed(part, f"{what}-{index}") for index, part in enumerate(parts, start=1)]
     seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"two {what} are called {name!r}: give one a name of its own")
-        seen.add(name)
+    for part in named:
+        if part.name in seen:
+            raise ValueError(f"two {what}s are called {part.name!r}: give one a name of its own")
+        seen.add(part.name)
+    return named
+
+
+def _in_one_line(value: Any) -> str:
+    """Write a value on one line, about as YAML does; of a long one the beginning."""
+    text = _flow(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} ..."
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 def scenario_schema() -> dict[str, Any]:

@@ -32,7 +32,7 @@ def apply_override(document: Document, override: str) -> None:
         value = parse_value(text) if text.strip() else None
     except ScenarioError as error:
         raise ScenarioError([Mistake(place, tuple(parts), error.mistakes[0].message)]) from None
-    _put_at(document, parts, value, place)
+    put_value(document, written, value, place)
 
 
 def put_value(document: Document, written: str, value: Any, place: str) -> None:
@@ -46,7 +46,9 @@ def put_value(document: Document, written: str, value: Any, place: str) -> None:
     parts = _parts(written)
     if not parts:
         raise ScenarioError([Mistake(place, (), f"{written!r} is not a path such as server.cohort")])
-    _put_at(document, parts, value, place)
+    if len(parts) > _DEEPEST:
+        raise ScenarioError([Mistake(place, (), f"leads through {len(parts):,} levels; {_DEEPEST} are possible")])
+    _put(document, document.data, (), parts, value, place)
 
 
 def override_options(overrides: Sequence[str], seed: int | None) -> list[str]:
@@ -57,12 +59,6 @@ def override_options(overrides: Sequence[str], seed: int | None) -> list[str]:
 
 def _parts(written: str) -> list[str]:
     return [part.strip("[]") for part in _PART.findall(written.strip())]
-
-
-def _put_at(document: Document, parts: list[str], value: Any, place: str) -> None:
-    if len(parts) > _DEEPEST:
-        raise ScenarioError([Mistake(place, (), f"leads through {len(parts):,} levels; {_DEEPEST} are possible")])
-    _put(document, document.data, (), parts, value, place)
 
 
 def _put(document: Document, at: Any, path: KeyPath, parts: list[str], value: Any, place: str) -> None:

@@ -34,18 +34,10 @@ _WORD = re.compile(r"[^.\[\]\d*][^.\[\]*]*")
 
 @dataclass(frozen=True)
 class Permissions:
-    """What is allowed beyond describing a federation.
+    """What is allowed beyond describing a federation."""
 
-    Attributes
-    ----------
-    plugins
-        Import what ``kind: my_module:MyClass`` names, which runs code.
-    outside
-        Read files that are not in the scenario's folder or below it.
-    """
-
-    plugins: bool = False
-    outside: bool = False
+    plugins: bool = False  # to import what ``kind: my_module:MyClass`` names, which runs code
+    outside: bool = False  # to read files that are not in the scenario's folder or below it
 
     @property
     def words(self) -> list[str]:
@@ -56,23 +48,18 @@ class Permissions:
 
 NOTHING = Permissions()
 TRUSTED = Permissions(plugins=True, outside=True)
-"""Of a scenario that was made in Python: who can do that can run code already."""
+"""Those of a scenario that was made in Python, by a program that can run code anyway."""
 
 
 def locate(home: Path, name: str, permissions: Permissions, folder: Path | None = None) -> Path:
     """Return the file that a scenario calls `name`; where links lead to it, the file that they lead to.
 
-    Parameters
-    ----------
-    home
-        The scenario's folder, which is not to be left.
-    folder
-        Where a relative name begins, if not there.
+    A relative name begins at `folder`, or at the scenario's folder, `home`.
 
     Raises
     ------
     ValueError
-        If it is outside and that is not allowed, or cannot be the name of a file.
+        If it is outside of `home` and that is not allowed, or cannot be the name of a file.
     """
     written = (home if folder is None else folder) / name
     shown = repr(name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "...")

@@ -2,26 +2,24 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from fedsim.scenario.component import Component
-from fedsim.scenario.model import Model, short_kind
+from fedsim.scenario.component import Component, Named
+from fedsim.scenario.model import Model, Positive
 
 
 class Privacy(Model):
     """A matrix mechanism, its noise, and at which delta epsilon is told; the unit of privacy is one client."""
 
-    mechanism: Annotated[Component, BeforeValidator(short_kind, json_schema_input_type=str | Component)] = Field(
-        default="banded", validate_default=True
-    )
-    """independent, sqrt, banded, blt or one of your own: how the noise of the rounds is correlated."""
+    mechanism: Annotated[Component, Named("privacy mechanism")] = Field(default="banded", validate_default=True)
+    """How the noise of the rounds is correlated."""
     noise_multiplier: Annotated[float, Field(ge=0.01, le=1e6)] | None = None
     """Standard deviation of the noise over clip norm and sensitivity; this or epsilon."""
     epsilon: Annotated[float, Field(ge=1e-3, le=1e3)] | None = None
     """What is to be promised; the noise multiplier is the smallest that does."""
     delta: Annotated[float, Field(ge=1e-100, lt=1)]
     """At which delta; less than one over the number of clients, or it promises little."""
-    clip: Annotated[float, Field(gt=0)] | None = None
+    clip: Positive | None = None
     """Norm to which each update is clipped; with it the noise is told in its units too."""
     training: Literal["none", "clip", "noise"] = "none"
     """What training does of it; clip: each update is clipped, and their sum divided by the wanted cohort; noise: the

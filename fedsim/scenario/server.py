@@ -5,43 +5,22 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from fedsim.scenario.component import Component, Kinds
-from fedsim.scenario.model import Model, did_you_mean, short_kind
+from fedsim.common.hints import did_you_mean
+from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds
+from fedsim.scenario.model import Model
 from fedsim.scenario.units import Duration, PositiveDuration
 
 MOST_CLIENTS = 10_000_000
 MODES = ("sync", "buffered")
 
-SelectionKind = Literal[
-    "midzuno",
-    "uniform",
-    "successive",
-    "groups",
-    "cyclic",
-    "bernoulli",
-    "poisson",
-    "age",
-    "stratified",
-    "inverse_availability",
-]
-RANDOM_SIZE = ("bernoulli", "poisson")
-"""Laws that choose a random number of clients."""
-
-
-class Selection(Model):
-    """Who is chosen among the eligible clients."""
-
-    kind: SelectionKind
-    """midzuno: the paper's law, one client by weight and the rest uniformly; uniform; successive: one by one by weight
-    (Plackett-Luce); groups: one block of `cohort` consecutive clients by the block's weight; cyclic: everyone in
-    turn; bernoulli: each client by itself, by weight, so that `cohort` are expected; poisson: each by itself with the
-    constant probability cohort p_i, so that rounds never wait; age: who was selected longest ago first; stratified:
-    each group its share of the cohort by weight, within it one by one by weight; inverse_availability: one by one by
-    weight over the share of earlier selections in which the client was eligible."""
-
-
-SelectionChoice = Annotated[Selection | Component, Kinds(short_kind, SelectionKind)]
+Selection = Annotated[BuiltIn | Component, Kinds(role="selection law")]
+"""Who is chosen among the eligible clients."""
 CooldownFrom = Literal["selected", "reported"]
+
+
+def has_random_size(selection: Choice) -> bool:
+    """Say whether a law that comes with fedsim chooses a random number of clients."""
+    return getattr(getattr(selection, "implementation", None), "random_size", False)
 
 
 class _Server(Model):
@@ -51,8 +30,7 @@ class _Server(Model):
     @classmethod
     def _known_mode(cls, mode: Any) -> Any:
         if mode not in MODES:
-            hint = did_you_mean(mode, MODES)
-            raise ValueError(f"must be one of 'sync' or 'buffered', not {mode!r}{hint if 'mean' in hint else ''}")
+            raise ValueError(f"must be one of 'sync' or 'buffered', not {mode!r}{did_you_mean(mode, MODES)}")
         return mode
 
 
@@ -62,6 +40,21 @@ class SyncServer(_Server):
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("concurrency", "buffer", "max_staleness"), "is for mode: buffered; this server runs rounds of one cohort each"
     )
+
+    turn: ClassVar[str] = "round"
+    """What the server counts by."""
+    selects_once: ClassVar[Literal[True]] = True
+    """Whether it selects at the beginning of each round alone, and takes the reports of that selection alone."""
+    sizes: ClassVar[tuple[str, ...]] = ("cohort",)
+    """Settings that grow with the population."""
+    concurrency: ClassVar[None] = None
+    """Sessions that run at once, at most: as many as are selected."""
+    buffer: ClassVar[None] = None
+    """Reports of any round that make a step; here those of one round do."""
+    max_staleness: ClassVar[None] = None
+    """Versions by which a report may be late."""
+    staleness: ClassVar[int | None] = 0
+    """Staleness of every report, which the log leaves out; None where the log tells that of each."""
 
     mode: Literal["sync"] = "sync"
     """sync: rounds, one after the other."""
@@ -73,7 +66,7 @@ class SyncServer(_Server):
     """Longest time from selection until the round closes without those that are late."""
     pause: Duration = Field(default="0s", validate_default=True)
     """From the close of a round until the next one opens."""
-    selection: SelectionChoice = Field(default="midzuno", validate_default=True)
+    selection: Selection = Field(default="midzuno", validate_default=True)
     """The law of one round."""
     shortage: Literal["wait", "proceed", "skip"] = "wait"
     """Fewer eligible clients than the round wants: wait for them, proceed with those there are (at least one), or
@@ -103,7 +96,21 @@ class SyncServer(_Server):
     @property
     def fixed_size(self) -> bool:
         """Whether a cohort has as many clients as are asked for."""
-        return self.selection.kind not in RANDOM_SIZE
+        return not has_random_size(self.selection)
+
+    @property
+    def takes_per_step(self) -> int:
+        """Reports that make a step of the model."""
+        return self.cohort
+
+    @property
+    def selects_per_turn(self) -> int:
+        """Clients that it selects in a round, on average."""
+        return self.wanted
+
+    def turn_s(self, session_s: float, _clients: int) -> float:
+        """Return how long a round takes whose sessions take `session_s` seconds, without waiting for clients."""
+        return self.pause + session_s
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -125,10 +132,18 @@ class BufferedServer(_Server):
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
     }
 
+    turn: ClassVar[str] = "version"
+    selects_once: ClassVar[Literal[False]] = False
+    sizes: ClassVar[tuple[str, ...]] = ("concurrency", "buffer")
+    staleness: ClassVar[int | None] = None
     pause: ClassVar[float] = 0.0
     """From one version to the next."""
+    shortage: ClassVar[None] = None
+    """A place stays free until somebody is eligible."""
     block: ClassVar[int] = 1
     """Clients that can be selected only together."""
+    fixed_size: ClassVar[bool] = True
+    """Whether as many clients are selected as are asked for."""
 
     mode: Literal["buffered"]
     """buffered: sessions run side by side, and the server steps after every `buffer` reports (FedBuff)."""
@@ -140,7 +155,7 @@ class BufferedServer(_Server):
     """Versions by which a report may be late; those that are later are discarded. Any, where it is not given."""
     deadline: PositiveDuration | None = None
     """Longest time of a session; the server gives it up then, and its place is free."""
-    selection: SelectionChoice = Field(default="midzuno", validate_default=True)
+    selection: Selection = Field(default="midzuno", validate_default=True)
     """The law of one selection, of as many clients as there are free places."""
     cooldown_from: CooldownFrom = "selected"
     """What starts a cool-down: being selected, or only a report that the server took."""
@@ -152,14 +167,28 @@ class BufferedServer(_Server):
         """Sessions that run when every place is taken."""
         return self.concurrency
 
+    @property
+    def takes_per_step(self) -> int:
+        """Reports that make a step of the model."""
+        return self.buffer
+
+    @property
+    def selects_per_turn(self) -> int:
+        """Clients that it selects while a version lasts, on average."""
+        return self.buffer
+
+    def turn_s(self, session_s: float, clients: int) -> float:
+        """Return how long a version takes: until the places that `clients` fill have given the reports of a step."""
+        return session_s * self.buffer / min(self.concurrency, clients)
+
     @field_validator("selection")
     @classmethod
-    def _one_by_one(cls, selection: Selection | Component) -> Selection | Component:
+    def _one_by_one(cls, selection: Choice) -> Choice:
         if selection.kind == "groups":
             raise ValueError(
                 "'groups' takes whole groups, and a buffered server fills places one by one as they come free"
             )
-        if selection.kind in RANDOM_SIZE:
+        if has_random_size(selection):
             raise ValueError(
                 f"{selection.kind!r} chooses a random number of clients, and a buffered server wants one for each free "
                 "place"

@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
 
-from fedsim.common.arguments import shown
-from fedsim.scenario.civil import TimeZone
+from fedsim.common.arguments import short_repr
 from fedsim.scenario.model import Model
 from fedsim.scenario.sources import TimeSource
-from fedsim.scenario.units import PositiveDuration, format_instant, parse_instant
+from fedsim.scenario.units import PositiveDuration, TimeZone, format_instant, parse_instant
 
 MOST_AT_ONCE = 100.0
 """Shocks of one kind that may run at once in one place, on average."""
@@ -28,7 +27,7 @@ def parse_moment(value: object) -> datetime:
         try:
             moment = datetime.fromisoformat(value if isinstance(value, str) else "")
         except ValueError:
-            raise ValueError(f"must be {example}, not {shown(value)}") from None
+            raise ValueError(f"must be {example}, not {short_repr(value)}") from None
     parse_instant(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))  # its year
     return moment
 
@@ -37,7 +36,7 @@ def parse_day(value: object) -> date:
     """Return a date such as ``2026-12-25``."""
     moment = parse_moment(value)
     if moment.tzinfo is not None or moment != datetime(moment.year, moment.month, moment.day):
-        raise ValueError(f"must be a date such as 2026-12-25, not {shown(value)}")
+        raise ValueError(f"must be a date such as 2026-12-25, not {short_repr(value)}")
     return moment.date()
 
 
@@ -153,23 +152,14 @@ class Shock(Model):
 class Rates:
     """How often shocks come by chance, and whom they hit, whichever way the scenario says it.
 
-    Attributes
-    ----------
-    running
-        m: shocks that run at an instant, on average.
-    share
-        s: chance of a device to be hit by each.
-
-    Notes
-    -----
     Shocks begin as a Poisson process and last independently, so that the number that runs at an instant is Poisson
     with mean m = length / every (Takacs, *Introduction to the Theory of Queues*, 1962, M/G/infinity). Each of them
     hits a device with probability s: it is out with probability 1 - exp(-m s), two are both free with probability
     exp(-m (2 s - s^2)), and their correlation is (exp(m s^2) - 1) / (exp(m s) - 1).
     """
 
-    running: float
-    share: float
+    running: float  # m: shocks that run at an instant, on average
+    share: float  # s: chance of a device to be hit by each
 
     @property
     def down(self) -> float:

@@ -1,21 +1,18 @@
-"""Where numbers, lengths of time and time zones come from, one for each client, or each session.
+"""Where numbers, lengths of time and time zones come from, one for each client, or each time.
 
-A constant, a list, a law, a mixture, or a column of a file.
+A law (`fedsim.population.distributions`), a list, a mixture, or a column of a file.
 """
 
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fedsim.scenario.civil import TimeZone
-from fedsim.scenario.component import Component, Kinds
-from fedsim.scenario.model import Model, value_as
-from fedsim.scenario.units import Duration, PositiveDuration
+from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds, Use
+from fedsim.scenario.model import Model, Positive, value_as
+from fedsim.scenario.units import Duration, PositiveDuration, TimeZone
 
-Positive = Annotated[float, Field(gt=0)]
 Rounds = Annotated[int, Field(ge=0, le=10**9)]
 _T = TypeVar("_T")
-_N = TypeVar("_N", bound=float)
 
 
 class Correlation(Model):
@@ -40,15 +37,26 @@ class OwnDrawn(Drawn, Component):
     """A law of your own, drawn for each client: a known name, or ``package.module:Name``; and its options."""
 
 
-class Constant(Model, Generic[_T]):
-    """The same for every client of the group, or every time."""
-
-    kind: Literal["constant"]
-    value: _T
-    """What it is."""
+def _of_lengths(name: str, widest: float, drawn: type[Model] | None = None) -> Use:
+    scale, spread = PositiveDuration, Annotated[float, Field(ge=0, le=widest)]
+    types = {"value": Duration, "largest": scale, "scale": scale, "spread": spread}
+    return Use(name, types, defaults=False, drawn=drawn, unit="s")
 
 
-class Listed(Model, Generic[_T]):
+def _of_numbers(name: str, value: Any) -> Use:
+    types = {"value": value, "largest": value, "scale": Positive, "spread": Annotated[float, Field(ge=0, le=50)]}
+    return Use(name, types, drawn=Drawn)
+
+
+NUMBER, ROUNDS = _of_numbers("number", Positive), _of_numbers("rounds", Rounds)
+CLIENT_TIME, TIME, INTERVAL = (
+    _of_lengths("client_time", 50, Drawn),
+    _of_lengths("time", 10),
+    _of_lengths("interval", 10),
+)
+
+
+class Listed(Choice, Generic[_T]):
     """One for each client of the group, in order."""
 
     kind: Literal["list"]
@@ -56,116 +64,7 @@ class Listed(Model, Generic[_T]):
     """As many as the group has devices."""
 
 
-class Ranked(Drawn):
-    """A quantity that falls with the rank of the client: that of its place in the group, unless it is correlated."""
-
-    exponent: Annotated[float, Field(ge=0, le=50)]
-    """How steep the tail is; 0 makes all equal."""
-    per_rank: Annotated[int, Field(ge=1)] = 1
-    """Consecutive clients that share a rank, such as the members of one selection group."""
-
-
-class Zipf(Ranked):
-    """rank ** -exponent for the clients of the group in order: the paper's long tail."""
-
-    kind: Literal["zipf"]
-
-
-class ZipfFrom(Ranked, Generic[_T]):
-    """largest * rank ** -exponent for the clients of the group in order."""
-
-    kind: Literal["zipf"]
-    largest: _T
-    """That of the first rank."""
-
-
-class Uniform(Drawn, Generic[_N]):
-    """Uniform between low and high, drawn for each client."""
-
-    unit: ClassVar[str] = ""
-
-    kind: Literal["uniform"]
-    low: _N
-    """Least possible value."""
-    high: _N
-    """Largest possible value."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.low > self.high:
-            raise ValueError(f"low is {self.low:.12g}{self.unit}, above high, {self.high:.12g}{self.unit}")
-        return self
-
-
-class ConstantNumber(Constant[Positive]):
-    """The same number for every client of the group."""
-
-
-class ConstantRounds(Constant[Rounds]):
-    """The same number of rounds for every client of the group."""
-
-
-class ConstantTime(Constant[Duration]):
-    """The same length every time."""
-
-
-class ListedNumbers(Listed[Positive]):
-    """One number for each client of the group, in order."""
-
-
-class ListedRounds(Listed[Rounds]):
-    """One number of rounds for each client of the group, in order."""
-
-
-class ZipfRounds(ZipfFrom[Rounds]):
-    """largest * rank ** -exponent, rounded, for the clients of the group in order."""
-
-
-class UniformNumber(Uniform[Positive]):
-    """Uniform between low and high, drawn for each client."""
-
-
-class UniformRounds(Uniform[Rounds]):
-    """A whole number between low and high, both included, drawn for each client."""
-
-    law: ClassVar[str] = "whole_uniform"
-
-
-class UniformTime(Uniform[Duration]):
-    """Uniform between low and high, drawn for each client."""
-
-    unit: ClassVar[str] = "s"
-
-
-class Pareto(Drawn):
-    """minimum * U ** (-1 / shape): a power law, drawn for each client."""
-
-    kind: Literal["pareto"]
-    shape: Annotated[float, Field(gt=0, le=100)]
-    """How fast the tail falls; up to 1 the mean is infinite."""
-    minimum: Positive = 1.0
-    """Least possible value."""
-
-
-class Dirichlet(Drawn):
-    """Shares of one Dirichlet draw over the clients of the group, each with this concentration."""
-
-    kind: Literal["dirichlet"]
-    concentration: Annotated[float, Field(ge=0.01, le=1e6)]
-    """Small: few clients have nearly all; large: nearly even."""
-
-
-class Lognormal(Drawn):
-    """exp(Normal(log(median), sigma)), drawn for each client."""
-
-    kind: Literal["lognormal"]
-    median: Positive = 1.0
-    """Half of the clients lie below."""
-    sigma: Annotated[float, Field(ge=0, le=50)]
-    """Standard deviation of the logarithm."""
-
-
-class Column(Model):
+class Column(Choice):
     """A column of a CSV or Parquet file with one row for each client of the group, in order."""
 
     kind: Literal["column"]
@@ -184,7 +83,7 @@ class Part(Model, Generic[_T]):
     """What its clients have, or where it comes from."""
 
 
-class Mixture(Drawn, Generic[_T]):
+class Mixture(Choice, Drawn, Generic[_T]):
     """Each client belongs to one of several parts, by chance, and draws from that part's law.
 
     Its correlation is that of the part: the last parts go where the largest values would.
@@ -195,35 +94,16 @@ class Mixture(Drawn, Generic[_T]):
     """The parts."""
 
 
-class ExponentialTime(Model):
-    """Exponential with this mean, drawn for each session."""
-
-    kind: Literal["exponential"]
-    mean: PositiveDuration
-    """Mean length."""
-
-
-class LognormalTime(Model):
-    """exp(Normal(log(median), sigma)), drawn for each session."""
-
-    kind: Literal["lognormal"]
-    median: PositiveDuration
-    """Half of the sessions are shorter."""
-    sigma: Annotated[float, Field(ge=0, le=10)]
-    """Standard deviation of the logarithm."""
-
-
 def short_source(value: Any) -> Any:
     """Read a bare number as a constant and a bare list as a list."""
     return {"kind": "list", "values": value} if isinstance(value, list) else value_as("constant", "value")(value)
 
 
-NumberPartSource = Annotated[
-    ConstantNumber | UniformNumber | Lognormal | Pareto | OwnDrawn, Kinds(short_source, Positive)
-]
+class ListedNumbers(Listed[Positive]):
+    """One number for each client of the group, in order."""
 
 
-class NumberPart(Part[NumberPartSource]):
+class NumberPart(Part[Annotated[BuiltIn | OwnDrawn, Kinds(short_source, Positive, "law", NUMBER, of_one=True)]]):
     """One part of a mixture."""
 
 
@@ -235,25 +115,16 @@ class NumberMixture(Mixture[NumberPart]):
 
 
 NumberSource = Annotated[
-    ConstantNumber
-    | ListedNumbers
-    | Zipf
-    | UniformNumber
-    | Lognormal
-    | Pareto
-    | Dirichlet
-    | NumberMixture
-    | Column
-    | OwnDrawn,
-    Kinds(short_source, Positive | list[Positive]),
-]
-
-RoundsPartSource = Annotated[
-    ConstantRounds | UniformRounds | Lognormal | Pareto | OwnDrawn, Kinds(short_source, Rounds)
+    BuiltIn | ListedNumbers | NumberMixture | Column | OwnDrawn,
+    Kinds(short_source, Positive | list[Positive], "law", NUMBER),
 ]
 
 
-class RoundsPart(Part[RoundsPartSource]):
+class ListedRounds(Listed[Rounds]):
+    """One number of rounds for each client of the group, in order."""
+
+
+class RoundsPart(Part[Annotated[BuiltIn | OwnDrawn, Kinds(short_source, Rounds, "law", ROUNDS, of_one=True)]]):
     """One part of a mixture of whole numbers."""
 
 
@@ -265,46 +136,18 @@ class RoundsMixture(Mixture[RoundsPart]):
 
 
 RoundsSource = Annotated[
-    ConstantRounds | ListedRounds | ZipfRounds | UniformRounds | Lognormal | Pareto | RoundsMixture | Column | OwnDrawn,
-    Kinds(short_source, Rounds | list[Rounds]),
+    BuiltIn | ListedRounds | RoundsMixture | Column | OwnDrawn,
+    Kinds(short_source, Rounds | list[Rounds], "law", ROUNDS),
 ]
 
-TimeSource = Annotated[ConstantTime | ExponentialTime | LognormalTime | Component, Kinds(short_source, Duration)]
+TimeSource = Annotated[BuiltIn | Component, Kinds(short_source, Duration, "law", TIME)]
 
 
 class ListedTimes(Listed[Duration]):
     """One length for each client of the group, in order."""
 
 
-class ZipfTime(ZipfFrom[PositiveDuration]):
-    """largest * rank ** -exponent for the clients of the group in order."""
-
-
-class ExponentialClientTime(ExponentialTime, Drawn):
-    """Exponential with this mean, drawn for each client."""
-
-
-class LognormalClientTime(Lognormal):
-    """exp(Normal(log(median), sigma)), drawn for each client."""
-
-    median: PositiveDuration
-    """Half of the clients lie below."""
-
-
-class ParetoClientTime(Pareto):
-    """minimum * U ** (-1 / shape): a power law, drawn for each client."""
-
-    minimum: PositiveDuration
-    """Least possible length."""
-
-
-TimePartSource = Annotated[
-    ConstantTime | UniformTime | ExponentialClientTime | LognormalClientTime | ParetoClientTime | OwnDrawn,
-    Kinds(short_source, Duration),
-]
-
-
-class TimePart(Part[TimePartSource]):
+class TimePart(Part[Annotated[BuiltIn | OwnDrawn, Kinds(short_source, Duration, "law", CLIENT_TIME, of_one=True)]]):
     """One part of a mixture of lengths."""
 
 
@@ -316,22 +159,17 @@ class TimeMixture(Mixture[TimePart]):
 
 
 ClientTimeSource = Annotated[
-    ConstantTime
-    | ListedTimes
-    | ZipfTime
-    | UniformTime
-    | ExponentialClientTime
-    | LognormalClientTime
-    | ParetoClientTime
-    | TimeMixture
-    | Column
-    | OwnDrawn,
-    Kinds(short_source, Duration | list[Duration]),
+    BuiltIn | ListedTimes | TimeMixture | Column | OwnDrawn,
+    Kinds(short_source, Duration | list[Duration], "law", CLIENT_TIME),
 ]
 
 
-class ConstantZone(Constant[TimeZone]):
+class ConstantZone(Choice):
     """The same time zone for every client of the group."""
+
+    kind: Literal["constant"]
+    value: TimeZone
+    """What it is."""
 
 
 class ListedZones(Listed[TimeZone]):
@@ -355,3 +193,6 @@ class ZoneMixture(Mixture[ZonePart]):
 ZoneSource = Annotated[
     ConstantZone | ListedZones | ZoneMixture | Column, Kinds(short_source, TimeZone | list[TimeZone])
 ]
+
+Length = Annotated[BuiltIn | Component, Kinds(value_as("exponential", "mean"), PositiveDuration, "law", INTERVAL)]
+"""The law of lengths on or off by turns; a bare duration is the mean of an exponential one."""

@@ -6,20 +6,23 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fedsim.scenario.model import Model, did_you_mean
+from fedsim.common.hints import did_you_mean
+from fedsim.scenario.model import SparseModel
 
 MAX_POINTS = 100_000
 MAX_SEEDS = 100_000
 
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+_Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Values = Annotated[list[Any], Field(min_length=1)]
 _KEPT = {"sweep", "seed", "schema_version", "name", "description", "question", "decide", "expect", "drift", "extends"}
 
 
-class Sweep(Model):
+class Sweep(SparseModel):
     """Which what-ifs are compared: points, and the same seeds (the same worlds) at every one of them."""
+
+    unwritten = frozenset({"tuned"})
 
     grid: Annotated[dict[str, Values], Field(max_length=100)] = Field(default_factory=dict)
     """Values by path, such as `population.*.separation: [0, 4, 8]`; every combination is a point."""
@@ -29,7 +32,7 @@ class Sweep(Model):
     """Points to leave out: all whose values are these; a list stands for any of its values."""
     tuned: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
     """Paths under `zip` whose values were tuned for the others: they do not name a setting; a table shows them."""
-    seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | Annotated[list[Seed], Field(min_length=1)] = 1
+    seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | Annotated[list[_Seed], Field(min_length=1)] = 1
     """How many seeds, counted up from the scenario's own; or a list of seeds. At least two give intervals."""
 
     @property
@@ -76,10 +79,10 @@ class Sweep(Model):
             raise ValueError(f"the lists of `zip` must be equally long, but {told}")
         self._check_tuned()
         for values in self.exclude:
-            strangers = [path for path in values if path not in self.paths]
-            if strangers:
-                hint = did_you_mean(strangers[0], self.paths)
-                raise ValueError(f"`exclude` names {strangers[0]!r}, which is not swept{hint}")
+            unknown = [path for path in values if path not in self.paths]
+            if unknown:
+                hint = did_you_mean(unknown[0], self.paths, or_known=True)
+                raise ValueError(f"`exclude` names {unknown[0]!r}, which is not swept{hint}")
         if self.count > MAX_POINTS:
             raise ValueError(f"has {self.count:,} points; at most {MAX_POINTS:,} are possible")
         return self
@@ -87,20 +90,17 @@ class Sweep(Model):
     def _check_tuned(self) -> None:
         for path in self.tuned:
             if path not in self.zip:
-                raise ValueError(f"`tuned` names {path!r}, which is not under `zip`{did_you_mean(path, self.zip)}")
+                hint = did_you_mean(path, self.zip, or_known=True)
+                raise ValueError(f"`tuned` names {path!r}, which is not under `zip`{hint}")
         naming = [values for path, values in self.zip.items() if path not in self.tuned]
         rows = [json.dumps(row) for row in zip(*naming, strict=True)]
         if self.tuned and len(set(rows)) < len(next(iter(self.zip.values()))):
             raise ValueError("without what is `tuned`, the rest of `zip` must tell its settings apart")
 
-    @model_serializer(mode="wrap")
-    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = handler(self)
-        return {key: value for key, value in dumped.items() if value or key != "tuned"}
-
     def excludes(self, values: Mapping[str, Any]) -> bool:
         """Say whether a point with these values is left out."""
-        return any(all(same(values[path], wanted) for path, wanted in entry.items()) for entry in self.exclude if entry)
+        left_out = [entry for entry in self.exclude if entry]
+        return any(all(matches(values[path], value) for path, value in entry.items()) for entry in left_out)
 
 
 def _finite(value: Any) -> bool:
@@ -110,8 +110,8 @@ def _finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def same(value: Any, wanted: Any) -> bool:
+def matches(value: Any, wanted: Any) -> bool:
     """Whether a value is the one wanted, or one of those in a list of them; 1 and true differ."""
     if isinstance(wanted, list) and not isinstance(value, list):
-        return any(same(value, each) for each in wanted)
+        return any(matches(value, each) for each in wanted)
     return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)

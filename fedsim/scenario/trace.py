@@ -5,9 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from fedsim.scenario.civil import TimeZone
-from fedsim.scenario.model import Model
-from fedsim.scenario.units import Duration, Instant, PositiveDuration
+from fedsim.scenario.component import Choice
+from fedsim.scenario.units import Duration, Instant, PositiveDuration, TimeZone
 
 
 def _each_once(conditions: list[str]) -> list[str]:
@@ -17,7 +16,7 @@ def _each_once(conditions: list[str]) -> list[str]:
     return conditions
 
 
-class Trace(Model):
+class Trace(Choice):
     """Recorded intervals from a CSV or Parquet file with the columns device, start_s, end_s and, optionally, condition.
 
     Each client lives the civil times of one recorded device, in the time zone of its own group.

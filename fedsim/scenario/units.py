@@ -1,29 +1,33 @@
-"""Quantities as people write them: durations with a unit, instants with a zone.
+"""Quantities as people write them: durations with a unit, instants with a zone, times of day, and time zones.
 
-Those of a scenario are rounded to whole milliseconds, the unit of simulated time.
+Durations and instants of a scenario are rounded to whole milliseconds, the unit of simulated time.
 """
 
+import functools
 import math
 import re
 from datetime import datetime, timedelta
 from typing import Annotated
+from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
-from fedsim.common.arguments import IN_A_FILE, shown
-from fedsim.common.instants import to_ms, to_seconds
+from fedsim.common.arguments import IN_A_FILE, short_repr
+from fedsim.common.hints import did_you_mean
+from fedsim.common.instants import DAY_S, HOUR_S, to_ms, to_seconds
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _SHORT = re.compile(
     rf"^(?=.)(?:{_NUMBER}w)?(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?$"
 )
-_SHORT_SECONDS = (604_800.0, 86_400.0, 3_600.0, 60.0, 1.0, 0.001)
+_SHORT_SECONDS = (7 * DAY_S, DAY_S, HOUR_S, 60.0, 1.0, 0.001)
 _ISO = re.compile(rf"^P(?=.)(?:{_NUMBER}D)?(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?$")
-_ISO_SECONDS = (86_400.0, 3_600.0, 60.0, 1.0)
-_LONGEST = 1000 * 366 * 86_400.0
+_ISO_SECONDS = (DAY_S, HOUR_S, 60.0, 1.0)
+_LONGEST = 1000 * 366 * DAY_S
 _FIRST_YEAR, _END_YEAR = 1900, 2200  # civil time is known there, and calendars do not end
 _EXAMPLES = "90s, 10m, 8h, 1d12h or PT8H"
+_CLOCK = re.compile(r"^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$")
 
 
 def parse_duration(value: object) -> float:
@@ -37,7 +41,7 @@ def parse_duration(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise ValueError(f"needs a unit: write {value}s, {value}m or {value}h, not {value}")  # noqa: TRY004
     if not isinstance(value, str):
-        raise ValueError(f"must be a duration such as {_EXAMPLES}, not {shown(value)}")  # noqa: TRY004
+        raise ValueError(f"must be a duration such as {_EXAMPLES}, not {short_repr(value)}")  # noqa: TRY004
     text = value.strip()
     for pattern, units in ((_SHORT, _SHORT_SECONDS), (_ISO, _ISO_SECONDS)):
         match = pattern.match(text)
@@ -45,9 +49,9 @@ def parse_duration(value: object) -> float:
             amounts = match.groups(default="0")
             seconds = math.fsum(float(amount) * unit for amount, unit in zip(amounts, units, strict=True))
             if seconds > _LONGEST:
-                raise ValueError(f"is longer than 1000 years: {shown(value)}")
+                raise ValueError(f"is longer than 1000 years: {short_repr(value)}")
             return seconds
-    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {shown(value)}")
+    raise ValueError(f"must be a duration such as {_EXAMPLES}, not {short_repr(value)}")
 
 
 def duration_of(value: object, info: ValidationInfo) -> float:
@@ -73,7 +77,7 @@ def positive_duration_of(value: object, info: ValidationInfo) -> float:
     """Return the seconds as `duration_of` does, of a duration that is above 0 in whole milliseconds."""
     seconds = duration_of(value, info)
     if seconds == 0.0:
-        raise ValueError(f"must be above 0 in whole milliseconds, not {shown(value)}")
+        raise ValueError(f"must be above 0 in whole milliseconds, not {short_repr(value)}")
     return seconds
 
 
@@ -94,19 +98,69 @@ def parse_instant(value: object) -> datetime:
         try:
             instant = datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"must be {example}, not {shown(value)}") from None
+            raise ValueError(f"must be {example}, not {short_repr(value)}") from None
     else:
         raise ValueError(f"must be {example}, not {value!r}")  # noqa: TRY004
     if instant.tzinfo is None:
         raise ValueError(f"must be {example}: {value!r} does not say in which zone")
     if not _FIRST_YEAR <= instant.year < _END_YEAR:
-        raise ValueError(f"must lie between {_FIRST_YEAR} and {_END_YEAR}, not {shown(value)}")
+        raise ValueError(f"must lie between {_FIRST_YEAR} and {_END_YEAR}, not {short_repr(value)}")
     return instant.replace(microsecond=0) + timedelta(milliseconds=round(instant.microsecond / 1000))
 
 
 def format_instant(instant: datetime) -> str:
     """Write an instant so that `parse_instant` reads the same one."""
     return instant.isoformat().replace("+00:00", "Z")
+
+
+def parse_clock(value: object) -> float:
+    """Return the seconds after midnight of a time of day such as ``22:30`` or ``06:15:30``.
+
+    Raises
+    ------
+    ValueError
+        For anything else, a bare number included: 22 could mean hours or seconds.
+    """
+    match = _CLOCK.match(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"must be a time of day such as 22:30, not {value!r}")
+    hours, minutes, seconds = (int(part) for part in match.groups(default="0"))
+    return HOUR_S * hours + 60.0 * minutes + seconds
+
+
+def format_clock(seconds: float) -> str:
+    """Write a time of day so that `parse_clock` reads the same."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}" + (f":{rest:02}" if rest else "")
+
+
+@functools.cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def check_time_zone(name: str) -> str:
+    """Return the name of a time zone.
+
+    Raises
+    ------
+    ValueError
+        If there is no zone of that name in the IANA database.
+    """
+    if name not in _zones():
+        city = name.replace(" ", "_")
+        of_city = sorted(zone for zone in _zones() if zone.rpartition("/")[2] == city)
+        hint = did_you_mean(name, _zones()) or (f"; did you mean {of_city[-1]!r}?" if of_city else "")
+        hint = hint or "; names are those of the IANA database, such as Europe/Berlin, Asia/Kolkata or UTC"
+        raise ValueError(f"unknown time zone {name!r}{hint}")
+    ZoneInfo(name)
+    return name
+
+
+def _some_weight(weights: list[float]) -> list[float]:
+    if not sum(weights) > 0:
+        raise ValueError("needs at least one hour with a weight above 0")
+    return weights
 
 
 _DURATION_SCHEMA = WithJsonSchema(
@@ -125,4 +179,18 @@ Instant = Annotated[
     BeforeValidator(parse_instant),
     PlainSerializer(format_instant, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-01-05T00:00:00Z"]}),
+]
+ClockTime = Annotated[
+    float,
+    BeforeValidator(parse_clock),
+    PlainSerializer(format_clock, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d)?$", "examples": ["22:30"]}),
+]
+TimeZone = Annotated[
+    str,
+    AfterValidator(check_time_zone),
+    WithJsonSchema({"type": "string", "examples": ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]}),
+]
+HourWeights = Annotated[
+    list[Annotated[float, Field(ge=0, le=1e6)]], Field(min_length=24, max_length=24), AfterValidator(_some_weight)
 ]

@@ -4,8 +4,7 @@ To add one, write the class in a module of its own and name it in `fedsim.select
 constructor are its options.
 """
 
-from fedsim.selection.candidates import Candidates, Eligibility
-from fedsim.selection.law import Law, Remembering, Request
+from fedsim.selection.law import Candidates, Eligibility, Law, Remembering, Request
 from fedsim.selection.laws import LAWS, check_law, selection_law, theory_of
 
 __all__ = [

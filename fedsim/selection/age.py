@@ -6,12 +6,11 @@ Among clients of the same age the order is drawn anew in every round. Each selec
 import numpy as np
 
 from fedsim.common.arrays import Ints
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request
+from fedsim.selection.law import Candidates, Request
 
 
 class Age:
-    """Selects those who have waited longest. It has no options, and weights play no part."""
+    """The clients that were selected longest ago; weights make no difference."""
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
         """Return the clients in the order of their ages, the oldest first."""

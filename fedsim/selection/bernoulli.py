@@ -8,14 +8,14 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request, Streams
+from fedsim.selection.law import Candidates, Request, Streams
 
 
 class Bernoulli:
-    """Selects each client by itself; the cohort's size is random. It has no options."""
+    """Each client by itself, by weight, so that `cohort` are expected."""
 
     theory = "bernoulli"
+    random_size = True
 
     def __init__(self, weights: Floats, streams: Streams) -> None:
         self._weights, self._draws = weights, streams(Purpose.LEADER_RACE)

@@ -3,12 +3,11 @@
 import numpy as np
 
 from fedsim.common.arrays import Ints
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request
+from fedsim.selection.law import Candidates, Request
 
 
 class Cyclic:
-    """Selects the next eligible clients after the one that was selected last. It has no options."""
+    """Every client in turn: the next eligible ones after the one that was selected last."""
 
     theory = "cyclic"
     finds_shortage = True

@@ -3,13 +3,12 @@
 import numpy as np
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.selection.candidates import Candidates, Eligibility
-from fedsim.selection.law import Request, Streams
+from fedsim.selection.law import Candidates, Eligibility, Request, Streams
 from fedsim.selection.proposals import WeightedProposals, draw
 
 
 class Groups:
-    """Selects one block of `cohort` clients. It has no options."""
+    """One block of `cohort` consecutive clients by the block's weight."""
 
     theory = "groups"
     finds_shortage = True
@@ -19,7 +18,7 @@ class Groups:
         self._weighted, self._cohort = WeightedProposals(len(of_blocks), streams, of_blocks), cohort
 
     def select(self, request: Request, candidates: Candidates) -> Ints:
-        """Return the members of the block; nobody, if no block is wholly eligible."""
+        """Return the members of the block; none, if no block is wholly eligible."""
         block = draw(self._weighted, request, 1, _Blocks(candidates, self._cohort))
         return (block[:, np.newaxis] * self._cohort + np.arange(self._cohort)).ravel()
 
@@ -37,5 +36,5 @@ class _Blocks:
     def all_eligible(self) -> Bools:
         return np.asarray(self._eligibility.all_eligible().reshape(-1, len(self._members)).all(axis=1))
 
-    def barred(self) -> None:
+    def ineligible_mask(self) -> None:
         """Blocks are asked about one by one."""

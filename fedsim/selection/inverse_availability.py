@@ -10,12 +10,11 @@ are eligible, each takes part in proportion to p_i, however seldom it is there. 
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Memory, Request
+from fedsim.selection.law import Candidates, Memory, Request
 
 
 class InverseAvailability:
-    """Selects by p_i over the share of its selections in which a client was eligible. It has no options."""
+    """One by one by weight over the share of earlier selections in which the client was eligible."""
 
     def __init__(self, weights: Floats) -> None:
         self._weights, self._seen, self._selections = weights, np.zeros(len(weights), dtype=np.int64), 0
@@ -25,7 +24,7 @@ class InverseAvailability:
         eligible = np.flatnonzero(candidates.all_eligible()) if request.everyone is None else request.everyone
         self._seen[eligible] += 1
         self._selections += 1
-        rates = self._weights[eligible] / estimated(self._seen[eligible], self._selections)
+        rates = self._weights[eligible] / _estimated_availability(self._seen[eligible], self._selections)
         race = -np.log(request.uniforms(eligible)) / rates
         return eligible[np.argsort(race, kind="stable")[: request.count]]
 
@@ -38,6 +37,6 @@ class InverseAvailability:
         self._seen, self._selections = state["seen"].copy(), int(state["selections"])
 
 
-def estimated(seen: Ints, selections: int) -> Floats:
-    """Return the estimated availability (n,) of clients that were eligible so often in so many selections."""
+def _estimated_availability(seen: Ints, selections: int) -> Floats:
+    """Return that (n,) of clients that were eligible so often in so many selections."""
     return np.asarray((seen + 1.0) / (selections + 2.0), dtype=np.float64)

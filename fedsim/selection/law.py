@@ -1,14 +1,15 @@
-"""What a selection law is: a class with one method, which is asked whom to select among the eligible clients."""
+"""What a selection law is, what it is asked, and what it may see of the clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.keyed import Purpose, Stream
-from fedsim.selection.candidates import Candidates
+from fedsim.population import Population
 
 Streams: TypeAlias = Callable[[Purpose], Stream]
 """A run's draws by their purpose."""
@@ -18,39 +19,96 @@ Memory: TypeAlias = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Request:
-    """One selection.
+    """One selection."""
 
-    Attributes
-    ----------
-    number
-        How many selections there were before; in synchronous rounds that of the round. The key of the draws.
-    count
-        Clients to choose, at least 1.
-    round
-        Index of the round; of the version, where the server is buffered, which may select several times in one.
-    draws
-        Where `uniforms` come from.
-    after
-        The client chosen last in the run, -1 before the first: where `cyclic` goes on.
-    everyone
-        (count,) all who are eligible, in the order of their indices, where a buffered server has more places than that:
-        they are all chosen, and the law says in which order. None otherwise.
-    """
-
-    number: int
-    count: int
-    round: int
-    draws: Stream
-    after: int = -1
+    number: int  # how many selections there were before, the key of the draws; in synchronous rounds the round
+    count: int  # clients to choose, at least 1
+    round: int  # index of the round; of the version, where the server is buffered, which may select often in one
+    draws: Stream  # where `uniforms` come from
+    after: int = -1  # the client chosen last in the run, -1 before the first: where `cyclic` goes on
     everyone: Ints | None = None
+    """(count,) all who are eligible, in the order of their indices, where a buffered server has more places than that:
+    they are all chosen, and the law says in which order. None otherwise."""
 
     def uniforms(self, clients: ArrayLike, index: int = 0) -> Floats:
         """Return numbers drawn uniformly from (0, 1), shape (n,), for clients (n,) in this selection.
 
-        They depend on the seed, the replicate, the selection, the client and `index` alone, whoever else is asked
-        about; another `index`, from 0 to 2**20, gives others.
+        They depend on the seed, the replicate, the selection, the client and `index` alone, not on the other clients
+        given; another `index`, from 0 to 2**20, gives others.
         """
         return self.draws.uniforms(clients, (index << 40) + self.number)
+
+
+class Eligibility(Protocol):
+    """Who is eligible now. Asking about a few costs little; asking about all costs O(N)."""
+
+    def eligible(self, clients: Ints, /) -> Bools:
+        """Say of each of the clients whether it is eligible."""
+        ...
+
+    def all_eligible(self) -> Bools:
+        """Return the mask (N,) of eligible clients, an array of the caller's own."""
+        ...
+
+    def ineligible_mask(self) -> Bits | None:
+        """Return clients who are surely not eligible, as bits that the next call may write over; None if not known.
+
+        It makes no difference to who is chosen, only to how many are asked about.
+        """
+        ...
+
+
+class Candidates:
+    """The clients as a selection law sees them; ``len(candidates)`` is N, their number, eligible or not.
+
+    Clients are given as their indices, an integer array (n,) with values from 0 to N - 1; where they are `checked`,
+    others raise a ValueError. Every answer is an array of the caller's own: writing to it changes nothing.
+    """
+
+    def __init__(
+        self, now: Eligibility, population: Population, last_round: Callable[[Ints], Ints], *, checked: bool = True
+    ) -> None:
+        self._eligibility, self._population, self._last_round, self._checked = now, population, last_round, checked
+
+    def __len__(self) -> int:
+        return len(self._population)
+
+    def eligible(self, clients: Ints) -> Bools:
+        """Say of each of some clients whether it is eligible: (n,). Costs O(n)."""
+        return self._eligibility.eligible(self._known(clients))
+
+    def all_eligible(self) -> Bools:
+        """Return the mask (N,) of eligible clients; costs O(N)."""
+        return self._eligibility.all_eligible()
+
+    def ineligible_mask(self) -> Bits | None:
+        """Return clients who are surely not eligible, as `Eligibility.ineligible_mask`."""
+        return self._eligibility.ineligible_mask()
+
+    def weight(self, clients: Ints) -> Floats:
+        """Return p_i (n,): positive; of all clients they sum to 1."""
+        return self._population.weight[self._known(clients)]
+
+    def last_round(self, clients: Ints) -> Ints:
+        """Return the round (n,) in which each was last selected, of a buffered server the version; -1 for never."""
+        return self._last_round(self._known(clients))
+
+    def speed(self, clients: Ints) -> Floats:
+        """Return how fast the devices are (n,): a session takes the scenario's lengths divided by it."""
+        return self._population.speed[self._known(clients)]
+
+    def group(self, clients: Ints) -> Ints:
+        """Return the clients' groups (n,), counted from 0 in the order of the scenario's ``population``."""
+        return self._population.group[self._known(clients)]
+
+    def _known(self, clients: Ints) -> Ints:
+        if not self._checked:
+            return clients
+        asked = np.asarray(clients)
+        # As numbers without a sign, negative ones are too large.
+        if asked.size and (asked.dtype.kind not in "iu" or asked.astype(np.uint64, copy=False).max() >= len(self)):
+            raise ValueError(f"clients are whole numbers from 0 to {len(self) - 1:,}, and these are {asked}")
+        return asked if asked.size else asked.astype(np.int64)
 
 
 @runtime_checkable

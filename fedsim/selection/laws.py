@@ -1,20 +1,22 @@
-"""Selection laws by name: what is wrong with a scenario's choice, and the law that it means."""
+"""Selection laws by name: mistakes in a scenario's choice, and the law that it means; a user's own law is checked."""
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from fedsim.common.arrays import Floats
-from fedsim.common.errors import ChainError
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.errors import ChainError, PluginError
 from fedsim.common.keyed import stream
-from fedsim.common.registry import Findings, Registry, brought
-from fedsim.scenario.component import Component, chosen
-from fedsim.scenario.server import Selection, Server
-from fedsim.selection.checked import CheckedLaw
-from fedsim.selection.law import Law
+from fedsim.common.registry import Findings, Registry, is_own
+from fedsim.scenario.component import Choice
+from fedsim.scenario.server import Server
+from fedsim.selection.law import Candidates, Law, Memory, Remembering, Request
 
 _BUILT_IN = {
     "midzuno": "fedsim.selection.midzuno:Midzuno",
-    "uniform": "fedsim.selection.uniform:Uniform",
+    "uniform": "fedsim.selection.uniform:UniformSelection",
     "successive": "fedsim.selection.successive:Successive",
     "groups": "fedsim.selection.groups:Groups",
     "cyclic": "fedsim.selection.cyclic:Cyclic",
@@ -24,21 +26,21 @@ _BUILT_IN = {
     "stratified": "fedsim.selection.stratified:Stratified",
     "inverse_availability": "fedsim.selection.inverse_availability:InverseAvailability",
 }
-_KNOWN_TO_THEORY = [name for name in _BUILT_IN if name not in {"age", "stratified", "inverse_availability"}]
 LAWS: Final = Registry[Law]("a selection law", Law, _BUILT_IN, offered=("weights", "cohort", "streams"))
 
 
-def check_law(choice: Selection | Component) -> Findings:
+def check_law(choice: Choice) -> Findings:
     """Return every mistake in a scenario's choice of a law, without building it: pairs (path, message)."""
-    findings = LAWS.check(*chosen(choice))
-    if not findings and theory_of(choice) not in (None, *_KNOWN_TO_THEORY):
-        known = ", ".join(_KNOWN_TO_THEORY)
-        message = f"{choice.kind!r} has the theory {theory_of(choice)!r}; it must be None or one of {known}"
-        findings.append((("kind",), message))
+    findings = LAWS.check(choice.kind, choice.options)
+    if not findings and is_own(choice.kind):
+        theory, covered = theory_of(choice), [name for name in LAWS.built_in if hasattr(LAWS[name], "theory")]
+        if theory not in (None, *covered):
+            message = f"{choice.kind!r} has the theory {theory!r}; it must be None or one of {', '.join(covered)}"
+            findings.append((("kind",), message))
     return findings
 
 
-def theory_of(choice: Selection | Component) -> str | None:
+def theory_of(choice: Choice) -> str | None:
     """Return the name under which theory knows the law that a scenario chooses; None where no theory covers it."""
     theory: str | None = getattr(LAWS.find(choice.kind), "theory", None)
     return theory
@@ -61,19 +63,8 @@ def law_of(server: Server) -> str:
     return law
 
 
-def selection_law(choice: Selection | Component, weights: Floats, cohort: int, seed: int, replicate: int) -> Law:
-    """Return the law that a scenario chooses.
-
-    Parameters
-    ----------
-    choice
-        Its name, and its options.
-    weights
-        (N,) p_i.
-    cohort
-        Size of a selection group.
-    seed, replicate
-        Keys of the draws.
+def selection_law(choice: Choice, weights: Floats, cohort: int, seed: int, replicate: int) -> Law:
+    """Return the law that a scenario chooses, for the clients' weights (N,) and the size of a selection group.
 
     Raises
     ------
@@ -83,5 +74,56 @@ def selection_law(choice: Selection | Component, weights: Floats, cohort: int, s
     shown = weights.view()
     shown.setflags(write=False)
     streams = partial(stream, seed, replicate)
-    law = LAWS.build(*chosen(choice), weights=shown, cohort=cohort, streams=streams)
-    return CheckedLaw(law, choice.kind) if brought(choice.kind) else law
+    law = LAWS.build(choice.kind, choice.options, weights=shown, cohort=cohort, streams=streams)
+    return CheckedSelection(law, choice.kind) if is_own(choice.kind) else law
+
+
+class CheckedSelection:
+    """A law whose failures and wrong answers are reported with its `kind`."""
+
+    def __init__(self, law: Law, kind: str) -> None:
+        self._law, self._kind = law, kind
+        self.finds_shortage = bool(getattr(law, "finds_shortage", False)) and not isinstance(law, Remembering)
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return what the law selects; raise a `PluginError` if it fails, or does not select as `Law.select` says."""
+        try:
+            chosen = np.array(self._law.select(request, candidates))
+        except Exception as error:
+            raise self._failure(request, f"{type(error).__name__}: {error}") from error
+        if wrong := _wrong(chosen, request.count, candidates):
+            raise self._failure(request, wrong)
+        return chosen.astype(np.int64)
+
+    def state(self) -> Memory:
+        """Return what the law remembers; nothing, where it does not say so."""
+        return self._law.state() if isinstance(self._law, Remembering) else {}
+
+    def restore(self, state: Memory) -> None:
+        """Go on from what `state` returned."""
+        if isinstance(self._law, Remembering):
+            self._law.restore(state)
+
+    def _failure(self, request: Request, what: str) -> PluginError:
+        return PluginError(f"selection law {self._kind!r}, round {request.round:,}: {what}")
+
+
+def _wrong(chosen: NDArray[Any], count: int, candidates: Candidates) -> str | None:
+    """Say what is wrong with the clients that a law returned, if anything is."""
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+        found = f"an array of {chosen.dtype} and shape {chosen.shape}" if chosen.ndim else repr(chosen.item())
+        return f"must return the indices of clients, a list or array of whole numbers, not {found}"
+    outside = chosen[(chosen < 0) | (chosen >= len(candidates))]
+    if outside.size:
+        return f"returned client {outside[0]}, and clients are numbered from 0 to {len(candidates) - 1:,}"
+    clients, times = np.unique(chosen.astype(np.int64), return_counts=True)
+    if len(clients) < len(chosen):
+        return f"returned client {clients[times > 1][0]} more than once"
+    ineligible = clients[~candidates.eligible(clients)]
+    if ineligible.size:
+        return f"returned client {ineligible[0]}, which is not eligible"
+    if len(clients) != count:
+        eligible = int(candidates.all_eligible().sum())
+        if len(clients) != min(count, eligible):
+            return f"returned {len(clients):,} clients; {count:,} are wanted, and {eligible:,} are eligible"
+    return None

@@ -11,13 +11,12 @@ Statistical Mathematics 3, 1952.
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request, Streams
+from fedsim.selection.law import Candidates, Request, Streams
 from fedsim.selection.proposals import WeightedProposals, ask_first, draw
 
 
 class Midzuno:
-    """Selects one client by weight and the others uniformly. It has no options."""
+    """The paper's law: one client by weight, and the rest uniformly."""
 
     theory = "midzuno"
     finds_shortage = True

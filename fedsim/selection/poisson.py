@@ -1,21 +1,21 @@
 """Poisson selection: each eligible client by itself with a constant probability, B p_i and at most 1.
 
 With a separation this is b-min-sep sampling: a client's gaps are R_i + Geometric(B p_i), independent of all others. A
-round takes whoever is drawn, perhaps nobody, and never waits. B is the cohort, over-selection included.
+round takes all who are drawn, perhaps none, and never waits. B is the cohort, over-selection included.
 """
 
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request, Streams
+from fedsim.selection.law import Candidates, Request, Streams
 
 
 class Poisson:
-    """Selects each client by itself, with a chance that does not depend on who else is eligible. It has no options."""
+    """Each client by itself with the constant probability cohort p_i, so that rounds never wait."""
 
     theory = "poisson"
+    random_size = True
 
     def __init__(self, weights: Floats, cohort: int, streams: Streams) -> None:
         self._chances, self._draws = poisson_chances(weights, cohort), streams(Purpose.LEADER_RACE)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.keyed import Purpose, mixed_index
-from fedsim.selection.candidates import Eligibility
-from fedsim.selection.law import Request, Streams
+from fedsim.selection.law import Eligibility, Request, Streams
 
 if TYPE_CHECKING:
     from fedsim.selection.screened import Classes
@@ -28,17 +27,7 @@ _MANY = 1 << 16  # beyond so many weights a search through all of them takes lon
 
 
 class WeightedProposals:
-    """Proposes units (clients or groups) by weight, eligible or not.
-
-    Parameters
-    ----------
-    units
-        How many there are.
-    streams
-        The run's draws.
-    weights
-        (units,) positive weights; None when all weigh the same.
-    """
+    """Proposes units (clients or groups) by weight, eligible or not; `weights` (units,) is None where all are equal."""
 
     def __init__(self, units: int, streams: Streams, weights: Floats | None = None) -> None:
         weighted = weights is not None
@@ -65,29 +54,25 @@ class WeightedProposals:
         """Learn from the last proposals."""
         self._accepted = max((accepted + 1) / (proposals + 2), self._accepted / 4)
 
-    def propose(self, number: int, first: int, count: int) -> Ints:
-        """Return proposals `first` to `first + count - 1` of round `number`, eligible or not."""
-        if self._cumulative is not None and self._units > _MANY:
-            return self.propose_unbarred(number, first, count, self._nobody)
-        draws = self._proposing.uniforms_of_run(number, first, count)
-        if self._cumulative is None:
-            return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
-        return np.minimum(self._cumulative.searchsorted(draws, side="right"), self._units - 1)
-
-    def propose_unbarred(self, number: int, first: int, count: int, barred: Bits) -> Ints:
-        """Return those of the proposals that are not barred, in their order."""
-        # It takes a compiler along, which those who bar somebody have loaded.
+    def propose(self, number: int, first: int, count: int, ineligible: Bits | None = None) -> Ints:
+        """Return proposals `first` to `first + count - 1` of round `number`, without those known ineligible."""
+        if ineligible is None and (self._cumulative is None or self._units <= _MANY):
+            draws = self._proposing.uniforms_of_run(number, first, count)
+            if self._cumulative is None:
+                return np.minimum((draws * self._units).astype(np.int64), self._units - 1)
+            return np.minimum(self._cumulative.searchsorted(draws, side="right"), self._units - 1)
+        # This loads a compiler: only for very many units, or where a mask is there, whose owner has loaded it.
         from fedsim.selection.screened import guide_to, proposed_by_weight, proposed_evenly
 
-        word = self._proposing.of_clients(number)[0]
+        word, ineligible = self._proposing.of_clients(number)[0], self._no_unit if ineligible is None else ineligible
         if self._cumulative is None:
-            return proposed_evenly(word, first, count, self._units, barred)
+            return proposed_evenly(word, first, count, self._units, ineligible)
         if self._guide is None:
             self._guide = guide_to(self._cumulative)
-        return proposed_by_weight(word, first, count, self._cumulative, self._guide, barred)
+        return proposed_by_weight(word, first, count, self._cumulative, self._guide, ineligible)
 
-    def race_among(self, number: int, among: Eligibility, barred: Bits, count: int) -> Ints:
-        """Return what `race` returns of all who are eligible and not barred; few others are asked about.
+    def race_among(self, number: int, among: Eligibility, ineligible: Bits, count: int) -> Ints:
+        """Return what `race` returns of all who are eligible and not in `ineligible`; few others are asked about.
 
         Times are looked at up to a limit that is raised until enough are in. It is learnt from the last race, and makes
         no difference to who is first.
@@ -102,7 +87,7 @@ class WeightedProposals:
         chosen, last = np.empty(0, dtype=np.int64), 0.0
         while len(chosen) < count and before < np.inf:
             limit = limit if limit < _LONGEST else np.inf  # and all are in
-            units = in_time(key, index, self._classes, limit, barred)
+            units = in_time(key, index, self._classes, limit, ineligible)
             times = self._deciding.exponentials(units, number)
             if len(rates):
                 times /= rates[units]
@@ -115,7 +100,7 @@ class WeightedProposals:
         return chosen
 
     @cached_property
-    def _nobody(self) -> Bits:
+    def _no_unit(self) -> Bits:
         return np.zeros((self._units + 63) // 64, dtype=np.uint64)
 
     @cached_property
@@ -137,7 +122,7 @@ class WeightedProposals:
 
 
 class FirstProposals(NamedTuple):
-    """The first proposals of a draw that are not barred, which of them are eligible, and how many there were in all."""
+    """The first proposals of a draw that may be eligible, which of them are, and how many there were in all."""
 
     units: Ints
     eligible: Bools
@@ -147,24 +132,14 @@ class FirstProposals(NamedTuple):
 def ask_first(
     request: Request, draws: Sequence[tuple[WeightedProposals, int]], among: Eligibility
 ) -> list[FirstProposals]:
-    """Ask about the first proposals of several draws at once: each question costs some 40 us, however short.
+    """Ask about the first proposals of several draws at once: each call costs about 40 us, however few are asked about.
 
-    Parameters
-    ----------
-    request
-        Its number is the key of the draws.
-    draws
-        Of each draw, its proposals and how many it is to choose.
-    among
-        Who is eligible.
+    `draws` holds the proposals of each draw, and how many it is to choose; the number of the request is their key.
     """
     sizes = [min(source.enough_for(count), source.most_for(count)) if count else 0 for source, count in draws]
-    barred = among.barred()
+    ineligible = among.ineligible_mask()
     units = [
-        source.propose(request.number, 0, size)
-        if barred is None
-        else source.propose_unbarred(request.number, 0, size, barred)
-        for (source, _), size in zip(draws, sizes, strict=True)
+        source.propose(request.number, 0, size, ineligible) for (source, _), size in zip(draws, sizes, strict=True)
     ]
     answers, found, last = among.eligible(np.concatenate(units)), list[FirstProposals](), 0
     for own, size in zip(units, sizes, strict=True):
@@ -183,20 +158,8 @@ def draw(
 ) -> Ints:
     """Draw `count` distinct eligible units one after the other, each by weight among those that are left.
 
-    Parameters
-    ----------
-    source
-        The units and their weights.
-    request
-        Its number is the key of the draws; where it names everyone who is eligible, nothing is proposed.
-    count
-        How many; all that are left, where fewer are eligible and not taken.
-    among
-        Who is eligible.
-    taken
-        Units that may not be drawn any more.
-    first
-        What `ask_first` found out about this draw.
+    All that are left are drawn where they are fewer. Units in `taken` are not drawn again; `first` is what `ask_first`
+    found out about this draw. Where the request names everyone who is eligible, nothing is proposed.
     """
     chosen = np.empty(0, dtype=np.int64) if taken is None else taken
     if request.everyone is not None:
@@ -205,20 +168,17 @@ def draw(
     already = len(chosen)
     missing, asked = count, 0
     most = source.most_for(count)
-    barred = among.barred()
+    ineligible = among.ineligible_mask()
     while missing and asked < most:
         # How many are proposed at once makes no difference to who is chosen.
         if first is None or asked:
             size = min(source.enough_for(missing), most - asked)
-            if barred is None:
-                proposals = source.propose(request.number, asked, size)
-            else:
-                proposals = source.propose_unbarred(request.number, asked, size, barred)
+            proposals = source.propose(request.number, asked, size, ineligible)
             eligible = among.eligible(proposals)
         else:
             proposals, eligible, size = first
         source.note(size, int(eligible.sum()))
-        if barred is not None:
+        if ineligible is not None:
             from fedsim.selection.screened import new_among
 
             accepted = new_among(proposals, eligible, chosen, missing)
@@ -228,10 +188,10 @@ def draw(
             accepted = proposals[eligible][:1]
         chosen = np.concatenate([chosen, accepted])
         asked, missing = asked + size, count - (len(chosen) - already)
-    if missing and barred is not None:
+    if missing and ineligible is not None:
         from fedsim.common.bits import with_numbers
 
-        raced = source.race_among(request.number, among, with_numbers(barred, chosen), missing)
+        raced = source.race_among(request.number, among, with_numbers(ineligible, chosen), missing)
         chosen = np.concatenate([chosen, raced])
     elif missing:
         mask = among.all_eligible()

@@ -1,7 +1,4 @@
-"""Proposals, and the race, of units some of which are barred: these are passed over in compiled loops.
-
-The draws are those of `proposals`, to the last bit: what is barred there is asked about, and found not to be eligible.
-"""
+"""Compiled loops of proposals and races that pass over ineligible units; the draws are those of `proposals`."""
 
 from typing import NamedTuple
 
@@ -37,8 +34,8 @@ def _draws(word: np.uint64, first: int, count: int) -> Floats:
 
 
 @compiled
-def proposed_evenly(word: np.uint64, first: int, count: int, units: int, barred: Bits) -> Ints:
-    """Return those of the proposals `first` to `first + count - 1` that are not barred, where all units weigh the same.
+def proposed_evenly(word: np.uint64, first: int, count: int, units: int, ineligible: Bits) -> Ints:
+    """Return the proposals `first` to `first + count - 1` that may be eligible, where all units weigh the same.
 
     `word` is the round's part of the key.
     """
@@ -46,13 +43,13 @@ def proposed_evenly(word: np.uint64, first: int, count: int, units: int, barred:
     for draw in _draws(word, first, count):
         unit = min(int(draw * units), units - 1)
         found[kept] = unit
-        kept += not has(barred, unit)
+        kept += not has(ineligible, unit)
     return found[:kept]
 
 
 @compiled
 def proposed_by_weight(
-    word: np.uint64, first: int, count: int, cumulative: Floats, guide: NDArray[np.int32], barred: Bits
+    word: np.uint64, first: int, count: int, cumulative: Floats, guide: NDArray[np.int32], ineligible: Bits
 ) -> Ints:
     """Return the same where units have weights, by their running sum up to 1, and its guide."""
     found, kept, places, last = np.empty(count, np.int64), 0, len(guide) - 1, len(cumulative) - 1
@@ -60,7 +57,7 @@ def proposed_by_weight(
     lows, highs, middles = np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER)
     for begin in range(0, count, _TOGETHER):
         some = min(_TOGETHER, count - begin)
-        for each in range(some):  # the memory of all is waited for together
+        for each in range(some):  # all rows are loaded in one loop so that cache misses overlap
             place = int(draws[begin + each] * places)
             lows[each], highs[each] = guide[place], guide[place + 1]
         for each in range(some):
@@ -81,7 +78,7 @@ def proposed_by_weight(
                     high = middle
             unit = min(low, last)
             found[kept] = unit
-            kept += not has(barred, unit)
+            kept += not has(ineligible, unit)
     return found[:kept]
 
 
@@ -139,39 +136,33 @@ def classes_of(rates: Floats) -> Classes:
 
 
 @compiled
-def in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, barred: Bits) -> Ints:
-    """Return the units, in ascending order, that are not barred and may come in before a limit, and some more.
+def in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, ineligible: Bits) -> Ints:
+    """Return the units, in ascending order, that are not ineligible and may come in before a limit, and some more.
 
-    Parameters
-    ----------
-    key, index
-        Of the stream, and the round's part of the key.
-    classes
-        How fast they are.
-    limit
-        A unit comes in at -log(u) / rate for its draw u; 1 - u is never more than -log(u).
-    barred
-        Who takes no part.
+    A unit comes in at -log(u) / rate for its draw u; 1 - u is never more than -log(u). `key` and `index` are those of
+    the stream and of the round.
     """
     size = 1024
     while True:
         found = np.empty(size, np.int64)
-        kept = _put_in_time(key, index, classes, limit, barred, found)
+        kept = _put_in_time(key, index, classes, limit, ineligible, found)
         if kept < size:
             return found[:kept]
         size = 2 * kept
 
 
 @compiled
-def _put_in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, barred: Bits, found: Ints) -> int:
+def _put_in_time(
+    key: np.uint64, index: np.uint64, classes: Classes, limit: float, ineligible: Bits, found: Ints
+) -> int:
     """Put the units of `in_time` into an array, the last place aside; return how many there are, if they fit in."""
     kept, units, last = 0, len(classes.of_unit), len(found) - 1
     most = classes.most * limit
     some, lots = np.empty(64 * _WORDS, np.int64), np.empty(64 * _WORDS)
-    for first in range(0, len(barred), _WORDS):
+    for first in range(0, len(ineligible), _WORDS):
         taking_part = 0
-        for word in range(first, min(first + _WORDS, len(barred))):
-            left = ~barred[word]
+        for word in range(first, min(first + _WORDS, len(ineligible))):
+            left = ~ineligible[word]
             while left:
                 some[taking_part] = 64 * word + first_of(left)
                 left &= left - _1

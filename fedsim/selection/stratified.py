@@ -9,14 +9,13 @@ selection looks at all clients, O(N).
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request
+from fedsim.selection.law import Candidates, Request
 
 _ROUNDING = 1  # index of the draw that rounds the quotas; 0 is that of the race
 
 
 class Stratified:
-    """Selects by quotas of the groups. It has no options."""
+    """Each group its share of the cohort by weight, within it one by one by weight."""
 
     def __init__(self, weights: Floats) -> None:
         self._weights = weights
@@ -27,7 +26,7 @@ class Stratified:
         eligible = np.flatnonzero(candidates.all_eligible()) if request.everyone is None else request.everyone
         eligible = eligible[np.argsort(-np.log(request.uniforms(eligible)) / self._weights[eligible], kind="stable")]
         draw = float(request.uniforms(0, _ROUNDING)[0])
-        quotas = rounded(np.asarray(np.bincount(groups, self._weights), dtype=np.float64) * request.count, draw)
+        quotas = rounded_quotas(np.asarray(np.bincount(groups, self._weights), dtype=np.float64) * request.count, draw)
         own = groups[eligible]
         order = np.argsort(own, kind="stable")
         first = np.searchsorted(own[order], np.arange(len(quotas)))
@@ -39,7 +38,7 @@ class Stratified:
         return eligible[within]
 
 
-def rounded(expected: Floats, draw: float) -> Ints:
+def rounded_quotas(expected: Floats, draw: float) -> Ints:
     """Round numbers (n,) with a whole sum down or up: the sum stays, and the average over draws in (0, 1) is exact."""
     edges = np.cumsum(expected)
     edges[-1] = round(float(edges[-1]))

@@ -1,13 +1,12 @@
 """Successive selection (Plackett-Luce): one client after the other, by weight among those that are left."""
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.selection.candidates import Candidates
-from fedsim.selection.law import Request, Streams
+from fedsim.selection.law import Candidates, Request, Streams
 from fedsim.selection.proposals import WeightedProposals, draw
 
 
 class Successive:
-    """Selects by weight, again and again. It has no options."""
+    """One client after the other by weight among those that are left (Plackett-Luce)."""
 
     theory = "successive"
     finds_shortage = True

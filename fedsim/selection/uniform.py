@@ -6,8 +6,8 @@ from fedsim.selection.proposals import WeightedProposals
 from fedsim.selection.successive import Successive
 
 
-class Uniform(Successive):
-    """Selects one client after the other, as if all weighed the same. It has no options."""
+class UniformSelection(Successive):
+    """Uniform: one client after the other, as if all weighed the same."""
 
     theory = "uniform"
 

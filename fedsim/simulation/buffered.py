@@ -1,7 +1,5 @@
 """The buffered server: a process that takes reports as they come, and fills every place that comes free."""
 
-import math
-
 import numpy as np
 
 from fedsim.common.errors import StalledError
@@ -17,13 +15,6 @@ from fedsim.simulation.sessions import EndedSession
 class BufferedRun:
     """The versions of a buffered server, and the sessions that run across them.
 
-    Parameters
-    ----------
-    world
-        The simulation.
-    server
-        Its scenario's server.
-
     Notes
     -----
     FedBuff: Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek and Huba, *Federated Learning with Buffered Asynchronous
@@ -36,9 +27,7 @@ class BufferedRun:
         self._version, self._taken, self._began = 0, 0, 0
         self._selections = 0  # the key of the next selection's draws
         self._selected_at = -1  # the last version at which somebody was selected
-        rounds, duration = world.scenario.stop.rounds, world.scenario.stop.duration
-        self._last = math.inf if rounds is None else rounds
-        self._stop, self._patience = to_ms(duration or math.inf), to_ms(server.patience)
+        self._horizon, self._patience = world.scenario.stop.horizon, to_ms(server.patience)
 
     def serve(self) -> Steps:
         """Take reports and fill places until the scenario's stop.
@@ -56,7 +45,7 @@ class BufferedRun:
             # What ended without a report goes first: it ended before the server's turn, at the version of then.
             for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == "reported"):
                 self._take(session)
-            if self._version >= self._last or clock.now >= self._stop:
+            if clock.now >= self._horizon or self._reached():
                 break
             # 2. Fill the free places, all at once, as far as somebody is eligible.
             self._open_version()
@@ -67,12 +56,12 @@ class BufferedRun:
             self._check_progress()
             yield sessions.wait(free=free > 0, until=self._began + self._patience)
             yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
-        # 4. Whoever is still at work is no longer needed.
-        if clock.now < self._stop:
-            self._abort()
+        # 4. Sessions that still run are no longer needed.
+        if clock.now < self._horizon:
+            self.stop_now()
 
     def stop_now(self) -> None:
-        """Close the open version, because the run's duration is over."""
+        """Abort all sessions and close the version that is open: the run is over."""
         self._abort()
         if self._world.recorder.open:
             self._world.recorder.close_round(self._world.clock.now, "stopped")
@@ -81,7 +70,7 @@ class BufferedRun:
         if session.outcome != "reported":
             self._record(session, session.outcome)
             return
-        if self._version >= self._last:  # this instant's steps have ended the run
+        if self._reached():  # this instant's steps have ended the run
             self._record(session, "aborted")
             return
         self._open_version()
@@ -96,8 +85,11 @@ class BufferedRun:
         if self._taken == self._server.buffer:
             self._step()
 
+    def _reached(self) -> bool:
+        return self._world.scenario.stop.reached(self._world.recorder.counts)
+
     def _step(self) -> None:
-        """Step to the next version: whoever has waited R_i versions is free again."""
+        """Step to the next version: clients that have waited R_i versions are free again."""
         world = self._world
         world.recorder.close_round(world.clock.now, "target")
         self._version, self._taken, self._began = self._version + 1, 0, world.clock.now
@@ -155,4 +147,4 @@ class BufferedRun:
 
     def _record(self, session: EndedSession, outcome: str, staleness: int | None = None) -> None:
         world = self._world
-        world.recorder.end_in_version(self._version, session.row, world.clock.now, CODES[outcome], staleness)
+        world.recorder.end_one(self._version, session.row, world.clock.now, CODES[outcome], staleness)

@@ -1,65 +1,75 @@
-"""The cool-down: from when a client that has taken part can be selected again."""
+"""The cool-down: from when a client that has taken part can be selected again, if ever."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import each_to_ms
+from fedsim.log.columns import Arrays
 from fedsim.population import Population
-from fedsim.scenario.server import BufferedServer, Server
+from fedsim.scenario.server import Server
+
+NEVER: Final = 1 << 62
+"""The round from which a client may be selected again that has taken part as often as it may."""
 
 
 class Cooldown(NamedTuple):
-    """Until when clients are kept out: arrays (n,).
+    """The first round (or version), and the first instant, that may select each client again: arrays (n,)."""
 
-    Attributes
-    ----------
-    until_round
-        The first round, of a buffered server the first version, in which their separation lets them in.
-    until
-        The instant from which their wall-clock cool-down lets them in.
-    """
-
-    until_round: Ints
-    until: Ints
-
-
-def cooldown(server: Server, population: Population, clients: Ints, number: int, since: Ints | int) -> Cooldown:
-    """Return the cool-down of clients.
-
-    Parameters
-    ----------
-    server, population
-        Whose separations and wall-clock cool-downs are taken, and what counts as a round.
-    clients
-        (n,) who has taken part.
-    number
-        The round in which they were selected; the version at which the cool-down begins.
-    since
-        (n,) instants at which it begins, or one for all.
-
-    Notes
-    -----
-    `free_round` tells the rule of separation.
-    """
-    until_round = free_round(server, population.separation[clients], number)
-    return Cooldown(until_round, since + each_to_ms(population.cooldown_s[clients]))
-
-
-def cools(server: Server, population: Population) -> bool:
-    """Say whether taking part ever keeps a client out, beside the session itself."""
-    if isinstance(server, BufferedServer) or population.most is not None:
-        return True
-    return bool(population.separation.any() or population.cooldown_s.any())
+    from_round: Ints
+    from_instant: Ints
 
 
 def free_round(server: Server, separation: Ints, number: Ints | int) -> Ints:
     """Return the first round, of a buffered server the first version, that may select those who took part in `number`.
 
-    R_i rounds are waited in full: whoever takes part in round t is free again in round t + 1 + R_i. A round selects
-    once, so where R_i = 0 nothing is left to wait for; a buffered server selects again and again, and R_i = 0 still
-    means once in a version.
+    R_i rounds are waited in full: a client of round t is free again in round t + 1 + R_i. A round selects once, so
+    where R_i = 0 nothing is left to wait for; a buffered server selects again and again, and R_i = 0 still means once
+    in a version.
     """
     free = number + 1 + separation
-    return free if isinstance(server, BufferedServer) else np.where(separation == 0, number, free)
+    return np.where(separation == 0, number, free) if server.selects_once else free
+
+
+class Cooldowns:
+    """Begins cool-downs by a scenario's server, and counts participations where clients have a cap on them."""
+
+    def __init__(self, server: Server, population: Population) -> None:
+        self._server, self._population = server, population
+        self._taken = np.zeros(0 if population.most is None else len(population), dtype=np.int64)
+
+    @property
+    def exclude(self) -> bool:
+        """Whether taking part ever keeps a client out, beside the session itself."""
+        population = self._population
+        if not self._server.selects_once or population.most is not None:
+            return True
+        return bool(population.separation.any() or population.cooldown_s.any())
+
+    def begin(self, clients: Ints, number: int, since: Ints | int) -> Cooldown:
+        """Count a participation of clients (n,), and return their cool-downs, which begin at the instants `since`.
+
+        `number` is the round in which they were selected; of a buffered server the version at which the cool-down
+        begins.
+        """
+        population = self._population
+        from_round = free_round(self._server, population.separation[clients], number)
+        if population.most is not None:
+            self._taken[clients] += 1
+            from_round = np.where(self._taken[clients] >= population.most[clients], NEVER, from_round)
+        return Cooldown(from_round, since + each_to_ms(population.cooldown_s[clients]))
+
+    def spent(self) -> Ints:
+        """Return the clients that have taken part as often as they may."""
+        most = self._population.most
+        return np.empty(0, dtype=np.int64) if most is None else np.flatnonzero(self._taken >= most)
+
+    def state(self) -> Arrays:
+        """Return all that is needed to go on; nothing without a cap."""
+        return {} if self._population.most is None else {"taken": self._taken}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned."""
+        if self._population.most is not None:
+            self._taken = state["taken"]

@@ -1,22 +1,21 @@
 """Runs a simulation: one server process on one SimPy clock, with the devices as one of the engines keeps them."""
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import simpy
 
-from fedsim.availability.cells import Cells, cells
+from fedsim.availability.population import Strata, strata
 from fedsim.common.instants import FOREVER, to_ms, to_seconds
 from fedsim.log import Log
-from fedsim.log.columns import part_of, within
+from fedsim.log.columns import part_of, with_prefix
 from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import Recorder
-from fedsim.log.spool import Memory, Spool
+from fedsim.log.sinks import InMemoryLog, LogSink
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer
 from fedsim.simulation.arrays.world import ArrayWorld
 from fedsim.simulation.buffered import BufferedRun
 from fedsim.simulation.clock import Clock, Turn
@@ -46,50 +45,40 @@ def simulate_log(
     population: Population,
     replicate: int = 0,
     progress: Progress | None = None,
-    devices: Cells | None = None,
+    devices: Strata | None = None,
 ) -> Log:
-    """Simulate a scenario.
+    """Simulate a scenario without mistakes; the same seed and replicate give the same log.
 
-    Parameters
-    ----------
-    scenario, population
-        A scenario without mistakes, and its population.
-    replicate
-        Key of this repetition; the same seed and replicate give the same log.
-    progress
-        Called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
-    devices
-        The cells of the population, if they are made already.
+    `progress` is called at the opening of each round, every few hundred events, and at the end; it may raise `Enough`.
 
     Raises
     ------
     StalledError
         If the federation can never make progress again.
     """
-    memory = Memory()
+    memory = InMemoryLog()
     return memory.log(simulate_into(memory, scenario, population, replicate, progress, devices))
 
 
 def simulate_into(
-    spool: Spool,
+    sink: LogSink,
     scenario: Scenario,
     population: Population,
     replicate: int = 0,
     progress: Progress | None = None,
-    devices: Cells | None = None,
+    devices: Strata | None = None,
 ) -> float:
-    """Simulate a scenario into a spool, into a journal from where it stands, and return when it ended, in seconds.
+    """Simulate a scenario into a sink, into a journal from where it stands, and return when it ended, in seconds.
 
     With a journal, the memory that this takes does not grow with the number of rounds. Parameters and errors are those
     of `simulate_log`, and so are the tables.
     """
-    journal = spool if isinstance(spool, Journal) else None
+    journal = sink if isinstance(sink, Journal) else None
     state = None if journal is None else journal.state
     clock = Clock(0 if state is None else int(state["now"]))
-    devices = devices or cells(scenario, population)
+    devices = devices or strata(scenario, population)
     server = scenario.server
-    staleness = None if isinstance(server, BufferedServer) else 0
-    recorder = Recorder(len(population), devices.names, spool, staleness)
+    recorder = Recorder(len(population), devices.names, sink, server.staleness)
     engine = ArrayWorld if engine_of(scenario) == "vectorized" else ProcessWorld
     world: Federation = engine(scenario, population, devices, clock, recorder, replicate)
     if journal is not None and state is not None:
@@ -102,33 +91,34 @@ def simulate_into(
     def opening(number: int) -> None:
         # All that a run needs to go on from here: the draws are functions of their keys, availability is one of time.
         if journal is not None and journal.due():
-            parts = within("log", recorder.state()) | within("world", world.state())
+            parts = with_prefix("log", recorder.state()) | with_prefix("world", world.state())
             journal.keep({**parts, "number": np.array(number), "now": np.array(clock.now)})
         if progress is not None:
             progress(number, to_seconds(clock.now))
 
-    run = BufferedRun(world, server) if isinstance(server, BufferedServer) else None
-    number = 0 if state is None else int(state["number"])
-    steps = serve(world, opening, number) if run is None else run.serve()
-    serving = clock.process(steps)
-    records = scenario.records
-    generators = [steps]
+    stop_run: Callable[[], None] = partial(stop_now, world)
+    if server.selects_once:
+        steps = serve(world, opening, 0 if state is None else int(state["number"]))
+    else:
+        versions = BufferedRun(world, server)
+        steps, stop_run = versions.serve(), versions.stop_now
+    serving, generators, records = clock.process(steps), [steps], scenario.records
     if records.gauges is not None:
         generators.append(gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample))
         clock.process(generators[-1])
-    stop = to_ms(scenario.stop.duration or math.inf)
+    stop = scenario.stop.horizon
     stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
     try:
         _run_until(world, serving if stopping is None else serving | stopping, progress)
     except Enough:
-        stop_now(world) if run is None else run.stop_now()
+        stop_run()
     else:
         if stopping is not None and clock.now >= stop:
             # The last round may have closed at the very instant of the stop: let that instant run its course.
             while not stopping.processed:
                 clock.step()
-            stop_now(world) if run is None else run.stop_now()
-        elif run is None:
+            stop_run()
+        elif server.selects_once:
             # Sessions that are late may still be on their way: let them end.
             world.finish()
     # Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once.

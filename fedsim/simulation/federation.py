@@ -2,9 +2,9 @@
 
 from typing import TypeAlias
 
-from fedsim.simulation.arrays.round import ArrayRound
+from fedsim.simulation.arrays.sessions import ArrayRound
 from fedsim.simulation.arrays.world import ArrayWorld
-from fedsim.simulation.processes.round import ProcessRound
+from fedsim.simulation.processes.sessions import ProcessRound
 from fedsim.simulation.processes.world import ProcessWorld
 
 Federation: TypeAlias = ProcessWorld | ArrayWorld

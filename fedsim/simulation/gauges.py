@@ -13,15 +13,7 @@ from fedsim.simulation.federation import Federation
 
 @dataclass(frozen=True)
 class Sample:
-    """Clients that stand for all of their cell.
-
-    Attributes
-    ----------
-    clients
-        (n,) their indices; None for everyone.
-    sizes, taken
-        (cells,) how many clients each cell has, and how many of them are in the sample.
-    """
+    """Clients (n,) that stand for all, None for everyone; with the size of each cell, and how many of it are in."""
 
     clients: Ints | None
     sizes: Ints
@@ -35,13 +27,8 @@ class Sample:
 def sample(cell: Ints, most: int | None) -> Sample:
     """Choose whom to count.
 
-    Parameters
-    ----------
-    cell
-        (N,) cell of each client.
-    most
-        Clients to choose; None for everyone. They are spread evenly over the cells, and what a small cell does not need
-        goes to the others; each has one at least.
+    `cell` (N,) is the cell of each client; `most` clients are chosen, or everyone where it is None. They are spread
+    evenly over the cells, and what a small cell does not need goes to the others; each has one at least.
     """
     sizes = np.bincount(cell)
     if most is None or len(cell) <= most:

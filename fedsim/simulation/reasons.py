@@ -32,14 +32,9 @@ KINDS = 2 + len(_COUNTED)
 
 
 def count_by_group(reasons: Reasons, group: Ints, groups: int) -> Ints:
-    """Count (`KINDS`, groups) clients by group: available ones, eligible ones, and those against whom a reason stands.
+    """Count (`KINDS`, groups) clients by group: available ones, eligible ones, and those under each reason.
 
-    Parameters
-    ----------
-    reasons, group
-        (n,) mask of `Reason`, and group, of each client.
-    groups
-        How many groups there are.
+    `reasons` and `group` (n,) are the mask of `Reason` and the group of each client.
     """
     against = [(reasons & np.uint16(some)) != 0 for some in _COUNTED]
     masks = [(reasons & np.uint16(OF_DEVICES)) == 0, reasons == 0, *against]
@@ -47,16 +42,9 @@ def count_by_group(reasons: Reasons, group: Ints, groups: int) -> Ints:
 
 
 def explain(reasons: Reasons, due: int, turn: str) -> str:
-    """Say in words what everyone is waiting for; who waits for several things is counted once.
+    """Say in words what keeps the clients (N,) out, each counted once.
 
-    Parameters
-    ----------
-    reasons
-        (N,) mask of reasons of each client.
-    due
-        The round in which the first separation is over.
-    turn
-        What the server counts by: ``round`` or ``version``.
+    The first separation is over in round `due`; `turn` is what the server counts by, ``round`` or ``version``.
     """
     parts, rest = [], reasons
     for reason, words in _WORDS:

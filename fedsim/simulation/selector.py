@@ -6,8 +6,8 @@ import numpy as np
 
 from fedsim.common.arrays import Ints
 from fedsim.common.keyed import Purpose, stream
-from fedsim.common.registry import brought
-from fedsim.log.columns import Arrays, part_of, within
+from fedsim.common.registry import is_own
+from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -28,15 +28,7 @@ class Countable(Eligibility, Protocol):
 
 
 class Trial(NamedTuple):
-    """What a trial selection found.
-
-    Attributes
-    ----------
-    ready
-        Clients that could be selected, counted up to those that were asked for.
-    cohort
-        Those selected, where so many are ready; None otherwise.
-    """
+    """How many clients are ready, counted up to those wanted; and the selected ones, None where too few are ready."""
 
     ready: int
     cohort: Ints | None
@@ -45,19 +37,7 @@ class Trial(NamedTuple):
 class Selector:
     """Selects by the scenario's law, and remembers who was selected last.
 
-    Parameters
-    ----------
-    scenario, population, replicate
-        Of the simulation.
-    roster
-        Who is eligible.
-    recorder
-        Knows when each client was selected last.
-
-    Attributes
-    ----------
-    last_selected
-        The client selected last, -1 before the first.
+    `last_selected` is the client selected last, -1 before the first.
     """
 
     def __init__(
@@ -66,23 +46,16 @@ class Selector:
         server = scenario.server
         self._law = selection_law(server.selection, population.weight, server.wanted, scenario.seed, replicate)
         self._finds_shortage = bool(getattr(self._law, "finds_shortage", False))
-        own = brought(server.selection.kind)
+        own = is_own(server.selection.kind)
         self._roster = roster
         self._candidates = Candidates(roster, population, recorder.last_round, checked=own)
         self._draws = stream(scenario.seed, replicate, Purpose.OWN_SELECTION)
         self.last_selected = -1
 
     def try_select(self, number: int, turn: int, count: int) -> Trial:
-        """Select `count` clients, if so many are ready.
+        """Select `count` clients, if so many are ready, in the round or version `turn`.
 
-        Parameters
-        ----------
-        number
-            How many selections there were before, the key of the draws.
-        turn
-            The round, or the version.
-        count
-            Clients wanted.
+        `number` counts the selections, and is the key of the draws.
         """
         if self._finds_shortage and not self._roster.counted:
             # Asking the law is cheaper than looking at all clients.
@@ -93,16 +66,13 @@ class Selector:
         return Trial(ready, self.select(number, turn, count) if ready == count else None)
 
     def select(self, number: int, turn: int, count: int, everyone: Ints | None = None) -> Ints:
-        """Select clients of whom at least `count` are ready.
-
-        Parameters are those of `try_select`; `everyone` is all who are eligible, where all are to be selected.
-        """
+        """Select where enough clients are ready; `everyone` is given where all that are eligible are wanted."""
         return self._chosen(self._ask(number, turn, count, everyone))
 
     def state(self) -> Arrays:
         """Return who was selected last, and what the law remembers."""
         remembered = self._law.state() if isinstance(self._law, Remembering) else {}
-        return {"last_selected": np.array(self.last_selected), **within("law", remembered)}
+        return {"last_selected": np.array(self.last_selected), **with_prefix("law", remembered)}
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned."""

@@ -1,6 +1,5 @@
 """The server: a process that runs the rounds one after the other."""
 
-import math
 from collections.abc import Callable, Generator
 
 import simpy
@@ -15,46 +14,36 @@ Steps = Generator[simpy.Event, None, None]
 
 
 def serve(world: Federation, opening: Callable[[int], None], number: int = 0) -> Steps:
-    """Run rounds until the scenario's stop.
-
-    Parameters
-    ----------
-    world
-        The simulation.
-    opening
-        Called with the number of each round before it is opened.
-    number
-        The first round.
+    """Run rounds from `number` on until the scenario's stop; `opening` is called with each number before it is opened.
 
     Raises
     ------
     StalledError
         If a round waits for clients that can never be eligible, or longer than the server's patience.
     """
-    clock, server, stop = world.clock, world.scenario.sync_server, world.scenario.stop
-    wanted, least, pause = server.wanted, server.least, to_ms(server.pause)
-    stops = to_ms(stop.duration or math.inf)
+    clock, recorder, server, stop = world.clock, world.recorder, world.scenario.sync_server, world.scenario.stop
+    wanted, least, pause, horizon = server.wanted, server.least, to_ms(server.pause), stop.horizon
     yield clock.at(clock.now, Turn.SERVER)  # after the devices that are available from the start
-    while (stop.rounds is None or number < stop.rounds) and clock.now < stops:
+    while clock.now < horizon and not stop.reached(recorder.counts):
         # 0. A server that is down opens no round.
         if (up := world.outages.up(clock.now)) > clock.now:
             yield clock.at(up, Turn.SERVER)
             continue
         opening(number)
-        # 1. Open the round: whoever has waited R_i rounds is free again.
+        # 1. Open the round: clients that have waited R_i rounds are free again.
         world.roster.open_round(number)
-        world.recorder.open_round(clock.now)
+        recorder.open_round(clock.now)
         # 2. Gather: enough eligible clients, or what the scenario says of a shortage.
         trial = world.selector.try_select(number, number, wanted)
         if trial.ready < least and server.shortage != "skip":
             trial = yield from _gather(world, number)
         if trial.ready < least:
-            world.recorder.close_round(clock.now, "skipped")
+            recorder.close_round(clock.now, "skipped")
         else:
             # 3. Select a cohort and start its sessions.
             round_ = _start(world, number, trial)
             # 4. Wait for reports until the target, the deadline, or until nobody is left.
-            if server.deadline is not None and round_.running:
+            if server.deadline is not None and round_.any_running:
                 yield round_.may_close | clock.at(clock.now + to_ms(server.deadline), Turn.SERVER)
             else:
                 yield round_.may_close
@@ -69,8 +58,8 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
 
 def stop_now(world: Federation) -> None:
     """Close the open round, if there is one, because the run's duration is over."""
-    if world.open_round is not None:
-        _close(world, world.open_round, "stopped")
+    if world.current_round is not None:
+        _close(world, world.current_round, "stopped")
     elif world.recorder.open:
         world.recorder.close_round(world.clock.now, "stopped")
     world.stop()

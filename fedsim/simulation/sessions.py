@@ -12,22 +12,17 @@ from fedsim.population import Population
 from fedsim.population.distributions import Constant, distribution
 from fedsim.scenario import Scenario
 
-Lengths: TypeAlias = Callable[[Ints, int], Ints]
+LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
 """How long the sessions of clients (n,) take, in the round or selection of that number: milliseconds (n,)."""
 
 _PHASES = 3
 
 
-def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> Lengths:
-    """Return what tells how long a cohort's sessions take if nothing ends them: (download + train + upload) / speed.
+def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> LengthFunction:
+    """Return the function for how long sessions take if nothing ends them: (download + train + upload) / speed.
 
-    Parameters
-    ----------
-    scenario, population
-        Whose sessions, speeds and groups are taken.
-    draws
-        The stream for sessions; the draw of phase j is keyed by (client, 3 * number + j), number being that of the
-        round, or of a buffered server's selection.
+    The draw of phase j from the stream `draws` is keyed by (client, 3 * number + j), number being that of the round, or
+    of a buffered server's selection.
     """
     laws = [
         [distribution(source) for source in (each.session.download, each.session.train, each.session.upload)]
@@ -53,16 +48,7 @@ def session_lengths(scenario: Scenario, population: Population, draws: Stream) -
 class EndedSession(NamedTuple):
     """A session of a buffered server that has ended; in the order of rows, which is that of versions and positions.
 
-    Attributes
-    ----------
-    row
-        The recorder's.
-    client
-        Whose it was.
-    version
-        Of the server, when it began.
-    outcome
-        ``reported``, which is still for the server to judge, ``dropped``, ``late`` or ``aborted``.
+    `version` is the server's when it began; a report may still turn out to be stale.
     """
 
     row: int

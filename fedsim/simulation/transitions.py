@@ -3,8 +3,8 @@
 import polars as pl
 
 from fedsim.availability import between
-from fedsim.availability.cells import Cells, cells
 from fedsim.availability.model import condition_pieces
+from fedsim.availability.population import Strata, strata
 from fedsim.availability.shocks import outages_of
 from fedsim.common.instants import each_to_seconds, to_ms
 from fedsim.common.keyed import Purpose, stream
@@ -19,33 +19,22 @@ def transitions_table(
     clients: list[int],
     until_s: float,
     replicate: int = 0,
-    devices: Cells | None = None,
+    devices: Strata | None = None,
 ) -> pl.DataFrame:
     """Return the transitions of some devices, in the order of time, client and condition.
 
     Columns: ``time_s``, ``client``, ``condition`` (charging, network and idle, as far as the scenario requires them;
     available for devices without habits; reachable, where there are shocks: none has the device out), ``on``. A
     condition that holds at time 0 begins there.
-
-    Parameters
-    ----------
-    scenario, population
-        Whose devices are followed.
-    clients
-        Their indices.
-    until_s
-        Simulated time up to which they are followed.
-    replicate, devices
-        As in the simulation.
     """
     draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-    devices = devices or cells(scenario, population)
+    devices = devices or strata(scenario, population)
     outages = outages_of(scenario, devices, replicate)
     until = to_ms(until_s)
     rows: list[tuple[float, int, str, bool]] = []
     for client in clients:
-        cell = int(devices.of_client[client])
-        held = dict(condition_pieces(devices.models[cell], client, devices.places[cell], draws))
+        stratum = int(devices.of_client[client])
+        held = dict(condition_pieces(devices.models[stratum], client, devices.places[stratum], draws))
         if outages is not None:
             held["reachable"] = outages.reachable(client, 0)
         for condition, found in held.items():

@@ -4,39 +4,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import polars as pl
 
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite
-from fedsim.experiment.changes import Change, changes
 from fedsim.experiment.finished import MANIFEST, open_finished
+from fedsim.experiment.outcome import Outcome
+from fedsim.experiment.run_directory import Change, changes
 from fedsim.limits.grammar import ConditionError, parse_condition
-from fedsim.scenario import Scenario
 from fedsim.sweeps.results import differences, parameters_of, read_results
 from fedsim.sweeps.store import SWEEP_FILE, read_sweep
 
 
-@runtime_checkable
-class Measured(Protocol):
-    """What is compared of a `fedsim.Result`."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """What was run."""
-        ...
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Figures by name."""
-        ...
-
-
 @dataclass(frozen=True)
 class Side:
-    """One of the two: its configuration, and its figures as `read_results` gives them."""
+    """A run or a sweep: its configuration, and its figures in the columns of `read_results`."""
 
     name: str
     scenario: Mapping[str, Any]
@@ -45,49 +30,28 @@ class Side:
 
 @dataclass(frozen=True)
 class Missed:
-    """A limit (`expect`) of a side's scenario that its runs miss.
-
-    Attributes
-    ----------
-    check, severity
-        As the scenario has them.
-    runs, of
-        How many runs miss it, of how many; a run without a value of the metric misses it.
-    worst
-        The value farthest beyond the limit; None where no run that misses it has one.
-    """
+    """A limit (`expect`) of a side's scenario that its runs miss."""
 
     check: str
     severity: str
-    runs: int
-    of: int
-    worst: float | None
+    runs: int  # how many miss it; a run without a value of the metric does
+    of: int  # how many there are
+    worst: float | None  # the value farthest beyond the limit; None where no run that misses it has a value
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs.
+    """What differs between A and B."""
 
-    Attributes
-    ----------
-    configuration
-        (path, value in A, value in B) wherever the two differ.
-    metrics
-        Columns as from `fedsim.sweeps.results.paired`, A being the baseline; pairs have the same seed and, in sweeps,
-        the same parameters.
-    notes
-        What makes the comparison weaker than it looks.
-    missed
-        The limits that A misses, and those that B misses, each by its own scenario.
-    """
-
-    configuration: list[Change]
+    configuration: list[Change]  # wherever the two differ
+    # As from `fedsim.sweeps.results.paired_differences`, A being the baseline; pairs have equal seeds and parameters.
     metrics: pl.DataFrame
-    notes: list[str]
+    notes: list[str]  # limitations of the comparison
+    # By A, and by B, of the limits of its own scenario.
     missed: tuple[tuple[Missed, ...], tuple[Missed, ...]] = ((), ())
 
 
-def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: float = 0.95) -> Comparison:
+def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: float = 0.95) -> Comparison:
     """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
 
     Raises
@@ -95,7 +59,7 @@ def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: f
     RunError
         If one of them is neither, or the two have nothing in common that could be compared.
     """
-    one, other = read_side(a), read_side(b)
+    one, other = _read_side(a), _read_side(b)
     configuration = list(changes(one.scenario, other.scenario))
     shared = parameters_of(one.figures)
     if set(shared) != set(parameters_of(other.figures)):
@@ -125,16 +89,16 @@ def compare(a: str | Path | Measured, b: str | Path | Measured, *, confidence: f
         for name in shared
         if set(ours[f"key:{name}"]) != set(theirs[f"key:{name}"])
     ]
-    return Comparison(configuration, differences(pairs, confidence), notes, (missed_by(one), missed_by(other)))
+    return Comparison(configuration, differences(pairs, confidence), notes, (_missed_by(one), _missed_by(other)))
 
 
 def is_standard_error(metric: str) -> bool:
-    """Say whether a metric says how sure another one is, so that its change is no finding."""
+    """Say whether a metric is the standard error of another one, whose change is not reported."""
     return metric.endswith("_se")
 
 
-def missed_by(side: Side) -> tuple[Missed, ...]:
-    """Judge the limits of a side's scenario on each of its runs; those that speak of replicates are left out."""
+def _missed_by(side: Side) -> tuple[Missed, ...]:
+    """Judge the limits of a side's scenario on each of its runs; those over replicates are left out."""
     runs = side.figures.select("point", "seed").unique()
     found = []
     for entry in side.scenario.get("expect") or ():
@@ -143,7 +107,7 @@ def missed_by(side: Side) -> tuple[Missed, ...]:
         try:
             condition = parse_condition(entry["check"])
         except (ConditionError, KeyError, TypeError):
-            continue  # written by hand: what it was to say cannot be known
+            continue  # edited by hand
         own = side.figures.filter((pl.col("metric") == condition.metric) & pl.col("value").is_not_null())
         beyond = [value for value in own["value"].to_list() if not condition.holds(value)]
         count = len(runs) - len(own) + len(beyond)
@@ -153,15 +117,9 @@ def missed_by(side: Side) -> tuple[Missed, ...]:
     return tuple(found)
 
 
-def read_side(name: str | Path | Measured) -> Side:
-    """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result.
-
-    Raises
-    ------
-    RunError
-        If it is none of these.
-    """
-    if isinstance(name, Measured):
+def _read_side(name: str | Path | Outcome) -> Side:
+    """Read a run directory, a sweep directory, or ``DIR@POINT``; or take a result."""
+    if isinstance(name, Outcome):
         scenario = name.scenario
         return Side(scenario.name, scenario.model_dump(mode="json"), _figures(scenario.seed, finite(name.metrics)))
     folder = path_of("what is compared", name, "a result, or a run or sweep directory")
@@ -195,7 +153,7 @@ def _figures(seed: int, metrics: Mapping[str, float | None]) -> pl.DataFrame:
 
 
 def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
-    """Add the parameters as JSON, since 4 in one sweep may be 4.0 in the other for the sake of another value."""
+    """Add the parameters as JSON: 4 in one sweep may be 4.0 in the other, whose column has other types of values."""
     there = figures.filter(pl.col("value").is_not_null())
     keys = [
         pl.Series(f"key:{name}", [json.dumps(_number(value)) for value in there[name]], dtype=pl.String)

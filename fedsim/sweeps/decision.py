@@ -1,19 +1,21 @@
-"""Which setting of a sweep to choose: the best by an objective, or those that nothing beats in two things at once.
+"""Which setting of a sweep to choose: the best by an objective, or the Pareto front of two metrics.
 
-All of it is arithmetic on (settings, seeds) arrays of a metric, NaN where a run has no value. The same seed is the same
-world at every setting, so settings are compared seed by seed, with Student's t over the differences as in
-`fedsim.sweeps.results`. A difference whose 95 % interval contains 0 is a tie: these seeds do not tell which is better.
+Metrics are (settings, seeds) arrays, NaN where a run has no value. The same seed is the same world at every setting, so
+settings are compared seed by seed, with Student's t over the differences as in `fedsim.sweeps.results`. A difference
+whose 95 % interval contains 0 is a tie.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.special import fdtri, stdtrit
+from scipy.special import fdtri
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.limits.grammar import Condition
+from fedsim.common.intervals import student_quantile
+from fedsim.limits.grammar import MetricCondition
 
 CONFIDENCE = 0.95
 OUTLINE = 60
@@ -21,13 +23,7 @@ OUTLINE = 60
 
 
 def samples(frame: pl.DataFrame, metric: str, points: Sequence[int], seeds: Sequence[int]) -> Floats:
-    """Return a metric as (settings, seeds), NaN where there is none.
-
-    Parameters
-    ----------
-    frame
-        Columns ``point``, ``seed``, ``metric``, ``value``, as from `fedsim.sweeps.results.read_results`.
-    """
+    """Return a metric of `fedsim.sweeps.results.read_results` as (settings, seeds), NaN where there is none."""
     found = np.full((len(points), len(seeds)), np.nan)
     rows, columns = ({each: index for index, each in enumerate(known)} for known in (points, seeds))
     own = frame.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
@@ -44,34 +40,28 @@ def interval(values: Floats) -> tuple[Floats, Floats]:
     mean = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(number, 1)
     square = np.where(known, (values - mean[..., None]) ** 2, 0.0).sum(axis=-1)
     freedom = np.maximum(number - 1, 1)
-    half = stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(square / freedom / np.maximum(number, 1))
+    half = student_quantile(freedom + 1, CONFIDENCE) * np.sqrt(square / freedom / np.maximum(number, 1))
     return np.where(number > 0, mean, np.nan), np.where(number > 1, half, np.nan)
 
 
 def differs(mean: Floats, half: Floats) -> Bools:
-    """Say which differences are told from 0: the interval leaves it out or, with one seed, it is not 0."""
-    # What rounding leaves of the spread of equal differences must not make one of them.
+    """Say which differences are significant: their interval leaves 0 out; with one seed, all but 0 itself."""
+    # Rounding may leave equal differences a tiny spread.
     return np.isfinite(mean) & (np.abs(mean) > np.where(np.isfinite(half), half, 0.0) + 1e-12)
 
 
-@dataclass(frozen=True, eq=False)
-class Feasible:
-    """Which settings keep the conditions: arrays over the settings.
-
-    Attributes
-    ----------
-    kept
-        Whether the means over the seeds keep every condition; a metric without a value keeps none.
-    sure
-        Whether that is told from chance: no interval of a mean reaches over the limit that decides it.
-    """
+class Feasible(NamedTuple):
+    """Which settings keep the conditions in the mean over the seeds, and of which that is significant."""
 
     kept: Bools
     sure: Bools
 
 
-def feasible(conditions: Sequence[Condition], values: Sequence[Floats], settings: int) -> Feasible:
-    """Judge conditions on the values, (settings, seeds), of their metrics."""
+def feasible(conditions: Sequence[MetricCondition], values: Sequence[Floats], settings: int) -> Feasible:
+    """Judge conditions on the values, (settings, seeds), of their metrics; one without a value is not kept.
+
+    The judgement of a setting is significant if no interval of a mean reaches over the limit that decides it.
+    """
     kept, sure_kept = np.ones((2, settings), dtype=bool)
     surely_missed = np.zeros(settings, dtype=bool)
     for condition, observed in zip(conditions, values, strict=True):
@@ -86,7 +76,7 @@ def feasible(conditions: Sequence[Condition], values: Sequence[Floats], settings
     return Feasible(kept, np.where(kept, sure_kept, surely_missed))
 
 
-def _reaches(condition: Condition, mean: Floats, reach: Floats) -> Bools:
+def _reaches(condition: MetricCondition, mean: Floats, reach: Floats) -> Bools:
     """Say which intervals have a part within the limits."""
     low = -np.inf if condition.low is None else condition.low.value
     high = np.inf if condition.high is None else condition.high.value
@@ -95,22 +85,12 @@ def _reaches(condition: Condition, mean: Floats, reach: Floats) -> Bools:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Settings by a metric, the best first.
+    """Settings by a metric, the best first; all but `order` are arrays over all settings."""
 
-    Attributes
-    ----------
-    order
-        Rows of the settings that are eligible and have a value, by their means; the first of equals comes first.
-    difference, half
-        Over all settings: how each differs from the best, seed by seed, and half of its 95 % interval.
-    tied
-        Over all settings: those in the order, but for the best, that are not told from it.
-    """
-
-    order: Ints
-    difference: Floats
-    half: Floats
-    tied: Bools
+    order: Ints  # rows of the eligible settings that have a value, by their means; of equals the first comes first
+    difference: Floats  # from the best, seed by seed
+    half: Floats  # of the 95 % interval of the difference
+    tied: Bools  # in the order and not the best, but not significantly different from it
 
     @property
     def best(self) -> int | None:
@@ -132,32 +112,26 @@ def rank(values: Floats, eligible: Bools, *, maximize: bool = False) -> Ranking:
     return Ranking(order, difference, half, tied)
 
 
-@dataclass(frozen=True, eq=False)
-class Front:
-    """Settings by two things, the less of the first and the more of the second the better.
-
-    Attributes
-    ----------
-    rows
-        The Pareto front of the means: no setting is as good in both and better in one. By the second, the most first.
-    dominated
-        Over all settings: those to which another is as good in both means, and better in one beyond a tie.
-    """
+class Front(NamedTuple):
+    """The rows of the Pareto front, by the second metric, the most first; and which settings are dominated."""
 
     rows: Ints
     dominated: Bools
 
 
 def front(less: Floats, more: Floats) -> Front:
-    """Find the Pareto front of two metrics, each (settings, seeds)."""
+    """Find the Pareto front of the means of two metrics, (settings, seeds): less of the first and more of the second.
+
+    A setting is dominated by one that is as good in both means, and better in one beyond a tie.
+    """
     (a, _), (b, _) = interval(less), interval(more)
     known = np.isfinite(a) & np.isfinite(b)
     beaten, dominated = np.zeros((2, len(a)), dtype=bool)
     for row in np.flatnonzero(known):
         as_good = known & (a <= a[row]) & (b >= b[row]) & ((a < a[row]) | (b > b[row]))
         beaten[row] = as_good.any()
-        told = differs(*interval(less - less[row])) | differs(*interval(more - more[row]))
-        dominated[row] = (as_good & told).any()
+        significant = differs(*interval(less - less[row])) | differs(*interval(more - more[row]))
+        dominated[row] = (as_good & significant).any()
     rows = np.flatnonzero(known & ~beaten)
     return Front(rows[np.lexsort((a[rows], -b[rows]))], dominated)
 

@@ -1,8 +1,8 @@
-"""Runs handed to an executor and taken back, each once, whatever becomes of the workers.
+"""Hands runs to an executor and takes each back once, even if workers die.
 
-A run whose worker died is tried again. Where the executor breaks as a whole, as a `ProcessPoolExecutor` does, nobody
-can tell which run was to blame: those in flight become suspects, are done again one at a time in a new executor, and
-only one that breaks it while alone is charged with an attempt.
+A run whose worker died is tried again. If the executor breaks as a whole, as a `ProcessPoolExecutor` does, the run that
+caused it is unknown: all runs in flight are suspects and are done again one at a time in a new executor. Only a run
+that breaks the executor while it is alone in it is charged with an attempt.
 """
 
 import time
@@ -14,6 +14,7 @@ from functools import partial
 
 from fedsim.common.errors import FedsimError, SweepError
 from fedsim.sweeps.executors import Backend
+from fedsim.sweeps.executors.base import SweepExecutor
 from fedsim.sweeps.executors.local import leaving_no_process
 from fedsim.sweeps.plan import PlannedRun
 from fedsim.sweeps.worker import RunOutcome, Task, work
@@ -25,19 +26,7 @@ _MOST_BREAKS = 5
 
 @dataclass(frozen=True)
 class Settled:
-    """A run that is over, or one that is tried again.
-
-    Attributes
-    ----------
-    run
-        Which one.
-    outcome
-        What became of it.
-    attempts
-        How many it took.
-    again
-        Whether there is going to be another attempt.
-    """
+    """An attempt at a run that is over; `attempts` counts those so far, `again` says whether another one follows."""
 
     run: PlannedRun
     outcome: RunOutcome
@@ -46,28 +35,14 @@ class Settled:
 
 
 @dataclass(frozen=True)
-class Watch:
-    """What is known of runs that are under way.
+class RunMonitor:
+    """How the dispatcher follows runs that are under way."""
 
-    Attributes
-    ----------
-    begun
-        Whether a run has begun wherever it is done.
-    forget
-        Takes that back; a run that is still at it ends by itself when it notices.
-    limit_s
-        Seconds that a run may take, None where there is no limit; asked once a run has taken `soonest_s`.
-    soonest_s
-        Before so many seconds no run is ended.
-    tell
-        Told what a person should know while nothing seems to happen.
-    """
-
-    begun: Callable[[PlannedRun], bool] = lambda _: False
-    forget: Callable[[PlannedRun], None] = lambda _: None
-    limit_s: Callable[[PlannedRun], float | None] = lambda _: None
-    soonest_s: float = 0.0
-    tell: Callable[[str], None] = lambda _: None
+    begun: Callable[[PlannedRun], bool] = lambda _: False  # whether a worker has begun a run
+    forget: Callable[[PlannedRun], None] = lambda _: None  # takes that note back, which ends a run under way
+    limit_s: Callable[[PlannedRun], float | None] = lambda _: None  # seconds that a run may take, if limited
+    soonest_s: float = 0.0  # before so many seconds the limit is not asked for
+    tell: Callable[[str], None] = lambda _: None  # gets messages for a person
 
 
 def dispatch(
@@ -76,28 +51,19 @@ def dispatch(
     task_of: Callable[[PlannedRun], Task],
     retries: int = 2,
     job: Callable[[Task], RunOutcome] = work,
-    watch: Watch | None = None,
+    monitor: RunMonitor | None = None,
 ) -> Generator[Settled, None, None]:
-    """Do all runs, and yield each attempt that ends one or is repeated.
+    """Do all runs, and yield each attempt that is over.
 
-    Stopping early (an exception, an interrupt, closing the iterator) cancels what has not begun and ends the local
-    processes that were started.
-
-    Parameters
-    ----------
-    runs, backend, retries, job
-        What is done, where, and as in `fedsim.sweeps.sweep.run_sweep`.
-    task_of
-        What travels to the worker for a run.
-    watch
-        Looks after runs that are under way.
+    `task_of` makes what is sent to the worker for a run. Stopping early (an exception, an interrupt, closing the
+    iterator) cancels what has not begun and ends the local processes that were started.
 
     Raises
     ------
     SweepError
         If the executor cannot be opened, breaks again and again, or has no workers for a minute.
     """
-    dispatcher = _Dispatcher(deque(runs), backend, task_of, retries, job, watch or Watch())
+    dispatcher = _Dispatcher(deque(runs), backend, task_of, retries, job, monitor or RunMonitor())
     with leaving_no_process(partial(dispatcher.close, at_once=True)):
         yield from dispatcher.work()
         dispatcher.close(at_once=dispatcher.left_behind)
@@ -105,14 +71,14 @@ def dispatch(
 
 @dataclass(eq=False)
 class _Dispatcher:
-    """What is waiting, in flight and suspected; the rest as in `dispatch`."""
+    """The runs that wait, are in flight or are suspects; the rest as in `dispatch`."""
 
     _waiting: deque[PlannedRun]
     _backend: Backend
     _task_of: Callable[[PlannedRun], Task]
     _retries: int
     _job: Callable[[Task], RunOutcome]
-    _watch: Watch
+    _monitor: RunMonitor
     _suspects: deque[PlannedRun] = field(default_factory=deque)
     _in_flight: dict[Future[RunOutcome], PlannedRun] = field(default_factory=dict)
     _failed: Counter[str] = field(default_factory=Counter)
@@ -122,16 +88,16 @@ class _Dispatcher:
     _breaks = 0
     _heard: float = field(default_factory=time.monotonic)
     _looked: float = field(default_factory=time.monotonic)
-    _told: bool = False
+    _warned: bool = False
     left_behind: bool = False
-    """Whether a run was given up that may still be at it."""
+    """Whether a run was given up whose worker may still be busy with it."""
 
     def work(self) -> Iterator[Settled]:
         while self._waiting or self._suspects or self._in_flight:
             self._hand_out()
             done, _ = wait(self._in_flight, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
             if done:
-                self._heard, self._told = time.monotonic(), False
+                self._heard, self._warned = time.monotonic(), False
                 yield from self._take_back(done)
             else:
                 self._look_for_workers()
@@ -140,7 +106,7 @@ class _Dispatcher:
     def close(self, *, at_once: bool = False) -> None:
         if at_once:
             for run in self._in_flight.values():
-                self._watch.forget(run)
+                self._monitor.forget(run)
         if self._executor is not None:
             self._executor.shutdown(wait=not at_once, cancel_futures=at_once)
             self._executor = None
@@ -148,12 +114,12 @@ class _Dispatcher:
     def _hand_out(self) -> None:
         if self._executor is None:
             self._executor = self._backend.open()
-            # Twice as many as are done at once, so that no worker waits for us.
+            # Twice as many as are done at once, so that no worker has to wait.
             self._most = 2 * max(1, self._backend.workers(self._executor))
         source, most = (self._suspects, 1) if self._suspects else (self._waiting, self._most)
         while source and len(self._in_flight) < most:
             task = self._task_of(source[0])
-            self._watch.forget(source[0])  # an attempt that was lost may have left its mark
+            self._monitor.forget(source[0])  # an attempt that was lost may have left its mark
             try:
                 future = self._executor.submit(self._job, task)
             except BrokenExecutor:
@@ -177,13 +143,13 @@ class _Dispatcher:
             if breaks and not alone:
                 self._suspects.append(run)
             else:
-                outcome = future.result() if error is None else RunOutcome(_told(error))
+                outcome = future.result() if error is None else RunOutcome(_first_line(error))
                 yield self._settled(run, outcome, self._suspects if breaks else self._waiting)
         if broken:
             self._broken()
 
     def _settled(self, run: PlannedRun, outcome: RunOutcome, queue: deque[PlannedRun]) -> Settled:
-        """Count the attempt, and put the run back in a queue if it deserves another."""
+        """Count the attempt, and put the run back in a queue if it is to be tried again."""
         attempts = self._failed[run.run_id] + 1
         again = bool(outcome.error) and not outcome.final and attempts <= self._retries
         if again:
@@ -203,44 +169,49 @@ class _Dispatcher:
             raise SweepError(f"the executor {self._backend.name} broke {self._breaks} times in a row")
         self.close(at_once=True)
 
+    def _end(self, future: Future[RunOutcome]) -> str:
+        """End a task as far as the executor can; return how."""
+        if isinstance(self._executor, SweepExecutor):
+            return self._executor.end_task(future)
+        return "it had not begun" if future.cancel() else "it was asked to end"
+
     def _look_for_workers(self) -> None:
-        """Do not wait for ever for a cluster that has lost its workers, or that has none for us."""
-        if self._executor is None:
-            return
-        if why := self._backend.lost(self._executor):
+        """Raise if the cluster is gone or has no workers; warn if it does not begin any run."""
+        cluster = self._executor if isinstance(self._executor, SweepExecutor) else None
+        if cluster is not None and (why := cluster.why_unreachable()):
             raise SweepError(f"{self._backend.name}: {why}")
-        if time.monotonic() - self._heard < _PATIENCE_S:
+        if self._executor is None or time.monotonic() - self._heard < _PATIENCE_S:
             return
-        if self._backend.alive(self._executor) == 0:
+        if cluster is not None and cluster.worker_count() == 0:
             raise SweepError(f"{self._backend.name} has had no workers for {_PATIENCE_S:.0f} s")
-        if self._in_flight and not self._since and not self._told:
-            self._told = True
+        if self._in_flight and not self._since and not self._warned:
+            self._warned = True
             silence = f"for {_PATIENCE_S:.0f} s no run has begun; are its workers busy with something else?"
-            self._watch.tell(f"{self._backend.name}: {silence}")
+            self._monitor.tell(f"{self._backend.name}: {silence}")
         self._heard = time.monotonic()
 
     def _end_overdue(self) -> Iterator[Settled]:
-        """Give up runs that take too long, and free their workers."""
+        """Give up runs that take too long, and end their tasks."""
         now = time.monotonic()
         if now - self._looked < _LOOK_EVERY_S or self._executor is None:
             return
         self._looked = now
         for future, run in list(self._in_flight.items()):
             if future not in self._since:
-                if self._watch.begun(run):
+                if self._monitor.begun(run):
                     self._since[future] = now
                 continue
             took = now - self._since[future]
-            limit = self._watch.limit_s(run) if took >= self._watch.soonest_s else None
+            limit = self._monitor.limit_s(run) if took >= self._monitor.soonest_s else None
             if limit is not None and took > limit and not future.done():
                 del self._in_flight[future], self._since[future]
-                self._watch.forget(run)
-                how = self._backend.stop(self._executor, future)
+                self._monitor.forget(run)
+                how = self._end(future)
                 self.left_behind |= not future.done()
                 why = f"took longer than {limit:g} s, its limit (--timeout), and was given up: {how}"
                 yield self._settled(run, RunOutcome(why, final=True), self._waiting)
 
 
-def _told(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

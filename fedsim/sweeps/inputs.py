@@ -1,4 +1,4 @@
-"""What a run reads beside its scenario, by hash: files and modules of one's own; whether a worker reads the same."""
+"""Hashes of the files and modules that a scenario names, and the check that a worker reads the same ones."""
 
 import importlib
 import os
@@ -24,15 +24,7 @@ _IMPORTING = threading.Lock()
 
 @dataclass(frozen=True)
 class Inputs:
-    """Hashes (SHA-256, hexadecimal) of what a run reads, as the driver of a sweep finds them, and the driver's version.
-
-    Attributes
-    ----------
-    files, modules
-        By path, and by the name of the module.
-    version
-        That of fedsim.
-    """
+    """SHA-256 hashes of the files, by path, and modules, by name, that a run reads; and the version of fedsim."""
 
     files: Mapping[str, str] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
@@ -40,13 +32,7 @@ class Inputs:
 
 
 def inputs_of(data: Any, folder: Path) -> Inputs:
-    """Hash what a scenario's plain data name; what is not there is left out.
-
-    Parameters
-    ----------
-    folder
-        The scenario's, where relative names begin.
-    """
+    """Hash what a scenario's plain data name, relative to its `folder`; what does not exist is left out."""
     files = {str(folder / name): hash_of(folder / name) for name in named_files(data)}
     modules = {name: _source_hash(name) for name in named_modules(data)}
     return Inputs(
@@ -65,12 +51,12 @@ def origin_of(module: str) -> Path | None:
 
 
 def this_worker() -> str:
-    """Return how this process is called in messages."""
+    """Return the name of this process in messages."""
     return f"the worker {socket.gethostname()}:{os.getpid()}"
 
 
 def check_inputs(inputs: Inputs) -> None:
-    """See that this process reads what the driver has read; before a run, and before its results are stored.
+    """Check that this process reads what the driver has read.
 
     Raises
     ------
@@ -93,16 +79,16 @@ def check_inputs(inputs: Inputs) -> None:
 
 
 def import_afresh(modules: Mapping[str, str]) -> None:
-    """Import modules whose sources have these hashes, unless that was done: a worker may hold what they were before."""
+    """Import modules again unless their sources had these hashes: a worker may hold an older version of them."""
     with _IMPORTING:
         old = [name for name, known in modules.items() if getattr(sys.modules.get(name), _MARK, None) != known]
-        beside = {origin.parent for name in old if (origin := origin_of(name)) is not None}
-        for name in [name for name, module in sys.modules.items() if _lies_in(module, beside) or name in old]:
+        folders = {origin.parent for name in old if (origin := origin_of(name)) is not None}
+        for name in [name for name, module in sys.modules.items() if _lies_in(module, folders) or name in old]:
             origin = getattr(sys.modules.pop(name), "__file__", None)
-            with suppress(OSError, NotImplementedError):  # compiled before, it may be of the same second
+            with suppress(OSError, NotImplementedError):  # its compiled file may date from the same second
                 Path(cache_from_source(str(origin))).unlink(missing_ok=True)
         for name in old:
-            with suppress(Exception):  # what is wrong with it is told, with its place, by the run that needs it
+            with suppress(Exception):  # the run that needs it reports what is wrong with it, with its place
                 setattr(importlib.import_module(name), _MARK, modules[name])
 
 
@@ -122,7 +108,7 @@ def _source_hash(module: str) -> str | None:
 
 
 def _lies_in(module: Any, folders: set[Path]) -> bool:
-    """Say whether a module is one of the user's own in these folders, not of fedsim or of an installed package."""
+    """Say whether a module lies in these folders, and is not one of fedsim or of an installed package."""
     file, name = getattr(module, "__file__", None), str(getattr(module, "__name__", ""))
     if not file or name.partition(".")[0] in {"fedsim", "__main__", "__mp_main__"} or "site-packages" in file:
         return False

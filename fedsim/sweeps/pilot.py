@@ -1,4 +1,4 @@
-"""How long a run is likely to take: a pilot, which is the beginning of the run, and what follows from it."""
+"""How long a run is likely to take, extrapolated from a pilot: the beginning of the run."""
 
 import gc
 import multiprocessing
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import FedsimError
+from fedsim.common.instants import DAY_S
 from fedsim.common.memory import SHARE, limit_this_process
-from fedsim.experiment.budget import check_log
+from fedsim.experiment.budget import check_log_size
 from fedsim.experiment.preflight import Ready, made_ready
 from fedsim.experiment.run import evaluate, simulate
 from fedsim.log import Log
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import Stop
+from fedsim.scenario.stop import Stop
 from fedsim.simulation import Enough, simulate_log
 
-_DAY_S = 86_400.0
 _FEWEST_ROUNDS = 4
 _WHOLE_DAY = 3.0  # times its budget a pilot may take to see a whole day
 _FIRST_ROUNDS, _STEP = 4, 4  # of the log that are evaluated, and how many times more then
-# By what a run that was done whole, one tried for a day or by rounds, and one of which less was seen may be off.
+# Factors of uncertainty: of a run that was done whole, of one seen for a day or by rounds, of one seen for less.
 _NOISE, _SEEN, _UNSEEN = 1.25, 1.5, 2.5
 
 
@@ -39,7 +39,7 @@ class Estimate:
     high: float
 
 
-def together(estimates: Iterable[Estimate | None]) -> Estimate | None:
+def total_estimate(estimates: Iterable[Estimate | None]) -> Estimate | None:
     """Return the sum of estimates; None where one is unknown."""
     known = list(estimates)
     if None in known:
@@ -48,19 +48,15 @@ def together(estimates: Iterable[Estimate | None]) -> Estimate | None:
 
 
 def pilot(scenario: Scenario, budget_s: float) -> Estimate | None:
-    """Try the beginning of a run, and extrapolate the processor time of this process to the whole.
+    """Try the beginning of a run, and extrapolate the processor time of this process to the whole run of a sweep.
+
+    The estimate covers neither the start of the process nor a page. None if the run fails.
 
     Parameters
     ----------
-    scenario
-        What is to be run.
     budget_s
-        Processor seconds for its rounds, beside what making the population and evaluating a log takes. To see a whole
-        day, up to three times as many, or as many as it took to begin.
-
-    Returns
-    -------
-    The estimate, for a run of a sweep: without the start of the process and without a page. None where the run fails.
+        Processor seconds for its rounds, in addition to what making the population and evaluating a log takes. Up to
+        three times as many, or as many as it took to begin, in order to see a whole day.
     """
     if multiprocessing.parent_process() is not None:
         limit_this_process(SHARE)
@@ -69,7 +65,7 @@ def pilot(scenario: Scenario, budget_s: float) -> Estimate | None:
     except (FedsimError, ArithmeticError, MemoryError):
         return None
     finally:
-        gc.collect()  # nothing of it is to be there beside the next one
+        gc.collect()  # free its memory before the next pilot
 
 
 def warm_up(scenario: Scenario) -> None:
@@ -81,25 +77,25 @@ def warm_up(scenario: Scenario) -> None:
 def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
     began, daily = time.process_time(), _daily(scenario)
     ready = made_ready(scenario)
-    check_log(scenario)
+    check_log_size(scenario)
     seen: list[tuple[float, float, float]] = []  # rounds, simulated time, processor time
 
     def look(rounds: int, now_s: float) -> None:
         now = time.process_time()
         if not seen or rounds > seen[-1][0]:
             seen.append((rounds, now_s, now))
-        if rounds <= 1:  # what is worked out when devices are first asked about is no pace
+        if rounds <= 1:  # the first round also sets up devices, so it says nothing about the pace
             return
         first, begun_s, begun = seen[min(1, len(seen) - 1)]
         spent, longest_s = now - begun, max(_WHOLE_DAY * budget_s, begun - began)
         if spent < budget_s or (rounds - first < _FEWEST_ROUNDS and spent < longest_s):
             return
-        if not daily or now_s - begun_s >= _DAY_S or spent >= longest_s:
+        if not daily or now_s - begun_s >= DAY_S or spent >= longest_s:
             raise Enough
 
     log = simulate_log(scenario, ready.population, 0, look, ready.devices)
     simulated = time.process_time() - began
-    whole = len(log.rounds) >= (scenario.stop.rounds or np.inf) or log.ended_s >= (scenario.stop.duration or np.inf)
+    whole = scenario.stop.share(len(log.rounds), log.ended_s) >= 1.0
     fixed, of_a_round = _evaluation(scenario, ready, log, budget_s)
     rounds = len(log.rounds)
     if whole:
@@ -116,31 +112,27 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
 
 
 def _daily(scenario: Scenario) -> bool:
-    """Say whether it may make a difference which hour of the day a round meets."""
+    """Say whether the hour of the day can make a difference to a round."""
     return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
 
 
 def _window(instants: Floats) -> tuple[int, bool]:
-    """Return from which place on the pace is taken, and whether that is one of whole days: the first one is left out.
+    """Return the index from which the pace is measured, and whether whole days follow it; the first day is left out.
 
-    Before there has been a whole day it is the second half of the pilot, in which nobody is new any more.
+    Before a whole day has passed it is the second half of the pilot, when most devices have been set up.
     """
-    days = int((instants[-1] - instants[0]) // _DAY_S)
+    days = int((instants[-1] - instants[0]) // DAY_S)
     if not days:
         return (len(instants) - 1) // 2, False
-    since = instants[-1] - max(1, days - 1) * _DAY_S
+    since = instants[-1] - max(1, days - 1) * DAY_S
     return max(0, int(np.searchsorted(instants, since, side="right")) - 1), True
 
 
 def _rest(since: NDArray[np.float64], last: NDArray[np.float64], stop: Stop) -> tuple[float, float]:
     """Return processor seconds and rounds until the stop, at the pace between two points of a pilot."""
     rounds, simulated_s, seconds = (last - since).tolist()
-    times = [np.inf]
-    if stop.rounds is not None and rounds > 0:
-        times.append(max(0.0, stop.rounds - last[0]) / rounds)
-    if stop.duration is not None and simulated_s > 0:
-        times.append(max(0.0, stop.duration - last[1]) / simulated_s)
-    more = min(times)
+    ends = ((stop.most_rounds or np.inf, last[0], rounds), (stop.most_s, last[1], simulated_s))
+    more = min((max(0.0, end - done) / pace for end, done, pace in ends if pace > 0), default=np.inf)
     return (more * seconds, more * rounds) if np.isfinite(more) else (0.0, 0.0)
 
 

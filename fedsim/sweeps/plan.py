@@ -1,29 +1,38 @@
-"""What a sweep is going to run: its runs by name, and how long they are likely to take."""
+"""The runs of a sweep: their names, how long they are likely to take, and how long they may take."""
 
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+from fedsim.common.errors import FedsimError
+from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
 from fedsim.scenario import Scenario
+from fedsim.sweeps.executors import default_workers
 from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
-from fedsim.sweeps.pilot import Estimate, pilot, warm_up
+from fedsim.sweeps.pilot import Estimate, pilot, total_estimate, warm_up
 from fedsim.sweeps.points import Point, points_of, seeds_of
+from fedsim.sweeps.store import complete_runs
 
 _MOST_PILOTS = 40
 _MOST_S, _ALL_S = 3.0, 15.0
 """Processor seconds for the rounds of a pilot, and of all of them together, before they are stretched to a day."""
 _PATIENCE_S, _LONGEST_S = 100.0, 120.0
-"""Seconds by which another pilot must be likely to have ended to be begun, and that one may take."""
+"""A pilot is begun only if it is likely to end within the former; the latter is the most that one may take."""
 _QUICK = 100_000
-"""Up to so many devices a round more is no matter."""
+"""Most devices of a scenario with which the process is warmed up."""
+LEAST_S, TIMES, OTHERWISE_S = 600.0, 20.0, DAY_S
+"""Limits of a run: at least the first, else so many times its estimate; the last if there is no estimate."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run: a point with a seed."""
+    """A point with a seed."""
 
     run_id: str
     point: int
@@ -32,15 +41,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of a sweep.
-
-    Attributes
-    ----------
-    scenario
-        As it was read, with its sweep.
-    points, seeds, runs
-        Every run is one of the points with one of the seeds; seeds vary fastest.
-    """
+    """All runs of a sweep: every point of the scenario's `sweep` with every seed; seeds vary fastest."""
 
     scenario: Scenario
     points: list[Point]
@@ -48,7 +49,7 @@ class Plan:
     runs: list[PlannedRun]
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
-        """Return what the run simulates."""
+        """Return the scenario of a run."""
         return self.points[run.point].with_seed(run.seed)
 
 
@@ -65,19 +66,12 @@ def plan_sweep(scenario: Scenario) -> Plan:
     return Plan(scenario, points, seeds, runs)
 
 
-def estimates(plan: Plan, report: Report = silent) -> list[Estimate | None]:
+def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None]:
     """Return how long a run of each point is likely to take on this machine, alone on a processor.
 
-    The beginnings of up to 40 runs are tried one after the other, in a process of their own that ends with them, and
-    as far as they end within 100 s; each of the other points is taken to be like the nearest of these.
-    None where a run fails, or has said nothing for two minutes.
-
-    Parameters
-    ----------
-    plan
-        Whose points are tried.
-    report
-        Told how many have been tried.
+    Pilots, the beginnings of up to 40 runs, are tried one after the other in a process of their own, as far as they end
+    within 100 s; every other point is taken to be like the nearest of these. None where a pilot fails, or does not end
+    within two minutes. `report` is called with the share of pilots that were tried.
     """
     waiting = deque(_outside_in(_spread(len(plan.points), _MOST_PILOTS)))
     among, budget_s = len(waiting), min(_MOST_S, _ALL_S / max(1, len(waiting)))
@@ -116,3 +110,48 @@ def _outside_in(indices: list[int]) -> list[int]:
 def _spread(size: int, most: int) -> list[int]:
     """Return at most `most` of the numbers below `size`, evenly spread, both ends among them."""
     return [round(index * (size - 1) / max(1, min(size, most) - 1)) for index in range(min(size, most))]
+
+
+def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report = silent) -> dict[str, Any]:
+    """Return what ``fedsim plan --json`` prints: points and runs with estimated times, and what is done already."""
+    found, there = estimated_times(plan, report), complete_runs(directory)
+    workers = workers or default_workers()
+    to_do = [run for run in plan.runs if run.run_id not in there]
+    total = total_estimate(found[run.point] for run in to_do)
+
+    def times(estimate: Estimate | None, share: float = 1.0) -> dict[str, Any]:
+        if estimate is None:
+            return {"estimated_s": None, "estimated_range_s": None}
+        between = [estimate.low * share, estimate.high * share]
+        return {"estimated_s": estimate.seconds * share, "estimated_range_s": between}
+
+    return {
+        "name": plan.scenario.name,
+        "directory": str(directory),
+        "points": [
+            {"point": point.index, "values": point.values, **times(found[point.index])} for point in plan.points
+        ],
+        "seeds": plan.seeds,
+        "runs": [
+            {**vars(run), **times(found[run.point]), "status": "complete" if run.run_id in there else "missing"}
+            for run in plan.runs
+        ],
+        "workers": workers,
+        "estimated_cpu_s": None if total is None else total.seconds,
+        **times(total, 1.0 / min(workers, max(1, len(to_do)))),
+    }
+
+
+def default_limit(plan: Plan) -> Callable[[PlannedRun], float]:
+    """Return a function from a run to the seconds that it may take, by an estimate made when it is first needed."""
+    known: dict[int, float] = {}
+
+    def limit_s(run: PlannedRun) -> float:
+        if run.point not in known:
+            estimate = None
+            with suppress(FedsimError, OSError, RuntimeError):
+                (estimate,) = estimated_times(replace(plan, points=[plan.points[run.point]]))
+            known[run.point] = OTHERWISE_S if estimate is None else max(LEAST_S, TIMES * estimate.high)
+        return known[run.point]
+
+    return limit_s

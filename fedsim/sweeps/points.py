@@ -16,35 +16,21 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Sweep
 from fedsim.sweeps.inputs import Inputs, inputs_of, origin_of
 
-MAX_RUNS = 1_000_000
+_MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100
 _POINT_BYTES, _VALUE_BYTES = 20_000, 1_000  # of a point, and for each key or value that is written
-# What a run says about itself or is compared with: none of it changes a figure.
+# Keys of a scenario that change no figure of a run.
 _WITHOUT_EFFECT = ("name", "description", "question", "seed", "sweep", "decide", "expect", "drift", "replicates")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One what-if of a sweep.
+    """One setting of a sweep."""
 
-    Attributes
-    ----------
-    index
-        Its number, from 0, in the order of the grid (the last path varies fastest).
-    values
-        What the swept paths are here.
-    scenario
-        The scenario with these values.
-    digest
-        Hash of all that its runs depend on but the seed.
-    inputs
-        What its runs read beside the scenario.
-    """
-
-    index: int
-    values: dict[str, Any]
+    index: int  # from 0, in the order of the grid, whose last path varies fastest
+    values: dict[str, Any]  # of the swept paths
     scenario: Scenario
-    digest: str
+    digest: str  # of everything that its runs depend on, except the seed
     inputs: Inputs = field(default_factory=Inputs)
 
     def run_id(self, seed: int) -> str:
@@ -92,8 +78,8 @@ def points_of(scenario: Scenario) -> list[Point]:
     if not mistakes and not points:
         mistakes[scenario.mistake(("sweep", "exclude"), "leaves no point to run")] = None
     runs = len(points) * len(seeds_of(scenario))
-    if runs > MAX_RUNS:
-        message = f"makes {runs:,} runs with {len(points):,} points; at most {MAX_RUNS:,} are possible"
+    if runs > _MAX_RUNS:
+        message = f"makes {runs:,} runs with {len(points):,} points; at most {_MAX_RUNS:,} are possible"
         mistakes[scenario.mistake(("sweep", "seeds"), message)] = None
     if mistakes:
         raise ScenarioError(list(mistakes))
@@ -117,7 +103,7 @@ def _combinations(scenario: Scenario, sweep: Sweep) -> Iterator[tuple[dict[str, 
 
 
 def _at(mistake: Mistake, values: Mapping[str, Any], places: Mapping[str, str]) -> Mistake:
-    """Say at which point a mistake is made, where its place does not."""
+    """Add the values of the point to a mistake whose place does not show them."""
     if mistake.place in places.values() or not values:
         return mistake
     where = ", ".join(f"{path}: {json.dumps(value, ensure_ascii=False)}" for path, value in values.items())

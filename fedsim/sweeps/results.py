@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import stdtrit
 
 from fedsim.common.errors import RunError
+from fedsim.common.intervals import student_quantile
 from fedsim.log import fingerprint, says
 from fedsim.sweeps import store
 
@@ -41,9 +41,9 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     folder = Path(directory)
     sweep = store.read_sweep(folder)
     parameters = list(sweep["parameters"])
-    plan = planned(sweep)
+    plan = planned_runs(sweep)
     done = plan.join(store.read_runs(folder).drop("seed"), on="run_id", how="inner")
-    crashes = plan.filter(pl.col("run_id").is_in(sorted(store.crashed(folder) - set(done["run_id"].unique()))))
+    crashes = plan.filter(pl.col("run_id").is_in(sorted(store.crashed_runs(folder) - set(done["run_id"].unique()))))
     empty = (pl.lit(None, pl.String).alias("metric"), pl.lit(None, pl.Float64).alias("value"))
     rows = pl.concat(
         [
@@ -65,7 +65,7 @@ def read_results(directory: str | Path) -> pl.DataFrame:
 
 
 def fingerprint_of(results: pl.DataFrame) -> str:
-    """Return the fingerprint of the results of a sweep, as `read_results` gives them, whatever the parameters are."""
+    """Return the fingerprint of the results that `read_results` gives, without the parameters."""
     return fingerprint(results.select(FIXED))
 
 
@@ -74,22 +74,17 @@ def parameters_of(frame: pl.DataFrame) -> list[str]:
     return [column for column in frame.columns if column not in FIXED]
 
 
-def estimates(frame: pl.DataFrame, *, confidence: float = 0.95) -> pl.DataFrame:
-    """Return the mean of each metric at each point over seeds, with its interval.
+def estimates(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the mean of each metric at each point over seeds, with its 95 % interval.
 
     Columns: ``point``, the parameters, ``metric``, ``seeds`` (how many have a value), ``mean``, ``standard_error``,
     ``low``, ``high`` (null with fewer than two).
-
-    Raises
-    ------
-    ValueError
-        If the confidence is not between 0 and 1.
     """
-    values, columns = frame.filter(pl.col("value").is_not_null()), {"mean": pl.col("value")}
-    return _means(values, parameters_of(frame), columns, "mean", confidence)
+    values = frame.filter(pl.col("value").is_not_null())
+    return _means(values, parameters_of(frame), {"mean": pl.col("value")}, "mean")
 
 
-def paired(
+def paired_differences(
     frame: pl.DataFrame,
     *,
     baseline: int | None = None,
@@ -98,22 +93,10 @@ def paired(
 ) -> pl.DataFrame:
     """Return how each metric differs from that at a baseline point, seed by seed.
 
-    Parameters
-    ----------
-    frame
-        From `read_results`.
-    baseline
-        The point to which the others are compared; by default the first.
-    metrics
-        Which ones; by default all.
-    confidence
-        Of the intervals, between 0 and 1.
-
-    Returns
-    -------
-    Columns: ``point``, the parameters, ``metric``, ``seeds`` (pairs in which both have a value), ``baseline_mean`` and
-    ``mean`` over these, ``difference`` (the latter less the former), ``standard_error``, ``low``, ``high`` (null with
-    fewer than two pairs). The baseline itself has no rows.
+    By default the first point is the baseline, and all metrics are compared. Columns: ``point``, the parameters,
+    ``metric``, ``seeds`` (pairs in which both have a value), ``baseline_mean`` and ``mean`` over these, ``difference``
+    (the latter less the former), ``standard_error``, ``low``, ``high`` (null with fewer than two pairs). The baseline
+    itself has no rows.
 
     Raises
     ------
@@ -141,7 +124,7 @@ def differences(pairs: pl.DataFrame, confidence: float = 0.95) -> pl.DataFrame:
 
 
 def _means(
-    values: pl.DataFrame, parameters: list[str], columns: Mapping[str, pl.Expr], centre: str, confidence: float
+    values: pl.DataFrame, parameters: list[str], columns: Mapping[str, pl.Expr], centre: str, confidence: float = 0.95
 ) -> pl.DataFrame:
     """Return the means of columns over seeds, and the interval of one of them."""
     if not 0 < confidence < 1:
@@ -151,13 +134,12 @@ def _means(
         *(column.mean().alias(name) for name, column in columns.items()),
         (columns[centre].std() / pl.len().sqrt()).alias("standard_error"),
     )
-    freedom = np.maximum(found["seeds"].to_numpy() - 1, 1)
-    quantile = pl.Series(stdtrit(freedom, (1 + confidence) / 2), dtype=pl.Float64)
+    quantile = pl.Series(student_quantile(np.maximum(found["seeds"].to_numpy(), 2), confidence), dtype=pl.Float64)
     half = pl.col("standard_error") * quantile
     return found.with_columns((pl.col(centre) - half).alias("low"), (pl.col(centre) + half).alias("high"))
 
 
-def planned(sweep: Mapping[str, Any]) -> pl.DataFrame:
+def planned_runs(sweep: Mapping[str, Any]) -> pl.DataFrame:
     """Return what ``sweep.json`` plans: one row for each run, with its parameters.
 
     Columns: ``run_id``, ``point``, ``seed``, one for each swept parameter, and ``order``, that of the seeds.

@@ -22,7 +22,7 @@ RUN_COLUMNS = {"run_id": pl.String, "seed": pl.Int64, "metric": pl.String, "valu
 
 
 def open_sweep_directory(directory: str | Path) -> Path:
-    """Make a sweep directory ready to be written; what an earlier call has done in it stays.
+    """Make a sweep directory ready to be written; what an earlier call has written stays.
 
     Raises
     ------
@@ -33,16 +33,16 @@ def open_sweep_directory(directory: str | Path) -> Path:
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
         ours = {SWEEP_FILE, MERGED_FILE, RUNS, _LOCK_FILE}
-        strangers = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".partial"]
+        others = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".partial"]
     except OSError as error:
         raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
-    if strangers and not (folder / SWEEP_FILE).exists():
+    if others and not (folder / SWEEP_FILE).exists():
         raise RunError(f"{folder} holds files that are not a sweep's; choose another folder with --out")
     return folder
 
 
 @contextmanager
-def sole_writer(folder: Path) -> Iterator[None]:
+def sole_sweep_writer(folder: Path) -> Iterator[None]:
     """Refuse a second sweep in the same directory while the block runs; files left half-written are removed.
 
     Raises
@@ -77,18 +77,18 @@ def run_file(folder: Path, run_id: str) -> Path:
 
 
 def mark_of(folder: Path, run_id: str) -> Path:
-    """Return the file that is there while a worker is at a run."""
+    """Return the file that exists while a worker does a run."""
     return folder / RUNS / f".{run_id}.begun.partial"
 
 
-def take_mark(folder: Path, run_id: str) -> None:
-    """Take away that file, so that the worker ends; where that cannot be done, it goes on."""
+def remove_mark(folder: Path, run_id: str) -> None:
+    """Remove that file, so that the worker ends its run."""
     with suppress(OSError):
         mark_of(folder, run_id).unlink(missing_ok=True)
 
 
-def write_run(folder: Path, run_id: str, seed: int, metrics: Mapping[str, float]) -> None:
-    """Write the results of a run at once: one row for each metric, null where it is not finite."""
+def write_run_results(folder: Path, run_id: str, seed: int, metrics: Mapping[str, float]) -> None:
+    """Write the results of a run: one row for each metric, null where it is not finite."""
     values = finite(metrics)
     columns = {"run_id": [run_id] * len(values), "seed": [seed] * len(values), "metric": [*values]}
     columns["value"] = [*values.values()]
@@ -102,20 +102,20 @@ def write_crash(folder: Path, run_id: str, attempts: int, error: str) -> None:
 
 
 def forget_crashes(folder: Path, run_ids: Iterable[str]) -> None:
-    """Take back what was noted of crashes."""
-    for run_id in crashed(folder).intersection(run_ids):
+    """Remove the notes of these runs' crashes."""
+    for run_id in crashed_runs(folder).intersection(run_ids):
         remove(folder / RUNS / f"{run_id}{_CRASHED}")
 
 
-def complete(folder: Path) -> set[str]:
+def complete_runs(folder: Path) -> set[str]:
     """Return the runs whose results are there, merged or in files of their own."""
     found = {path.stem for path in (folder / RUNS).glob("[!.]*.parquet")}
     if (folder / MERGED_FILE).exists():
-        found |= set(read_results_of(folder / MERGED_FILE)["run_id"].unique())
+        found |= set(_read_results_of(folder / MERGED_FILE)["run_id"].unique())
     return found
 
 
-def crashed(folder: Path) -> set[str]:
+def crashed_runs(folder: Path) -> set[str]:
     """Return the runs that are noted as crashed."""
     return {path.name.removesuffix(_CRASHED) for path in (folder / RUNS).glob(f"*{_CRASHED}")}
 
@@ -139,29 +139,23 @@ def compact(folder: Path) -> Path:
 def read_runs(folder: Path) -> pl.DataFrame:
     """Return the results of all complete runs: ``run_id``, ``seed``, ``metric``, ``value``; each run once."""
     merged = folder / MERGED_FILE
-    parts = [read_results_of(merged)] if merged.exists() else [pl.DataFrame(schema=RUN_COLUMNS)]
+    parts = [_read_results_of(merged)] if merged.exists() else [pl.DataFrame(schema=RUN_COLUMNS)]
     known = set(parts[0]["run_id"].unique())
     files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in known)
     try:
         own = pl.read_parquet(files, glob=False) if files else pl.DataFrame(schema=RUN_COLUMNS)
         if set(own["run_id"].unique()) != {file.stem for file in files}:
-            wrong = next(file for file in files if set(read_results_of(file)["run_id"]) != {file.stem})
+            wrong = next(file for file in files if set(_read_results_of(file)["run_id"]) != {file.stem})
             raise RunError(f"{wrong} does not hold the results of its run; remove it, and run the sweep again")
         return pl.concat([*parts, own])
     except UNREADABLE as error:
         for file in files:
-            read_results_of(file)  # says which one it is
+            _read_results_of(file)  # says which one it is
         raise RunError(f"{folder / RUNS} cannot be read: {str(error).partition(chr(10))[0]}") from None
 
 
-def read_results_of(path: Path) -> pl.DataFrame:
-    """Read a table of runs.
-
-    Raises
-    ------
-    RunError
-        If it is not one.
-    """
+def _read_results_of(path: Path) -> pl.DataFrame:
+    """Read a table of runs; raise `RunError` if it is not one."""
     table = read_table(path, "remove it, and run the sweep again")
     if dict(table.schema) != RUN_COLUMNS:
         raise RunError(f"{path} does not hold the results of runs; remove it, and run the sweep again")

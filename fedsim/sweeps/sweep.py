@@ -1,4 +1,4 @@
-"""The main job of a sweep: what is missing is run, kept, and accounted for."""
+"""Runs a sweep: does the missing runs and keeps their results."""
 
 import os
 import platform
@@ -20,39 +20,24 @@ from fedsim.experiment.run_directory import Provenance
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario, import_folders
 from fedsim.sweeps import store
-from fedsim.sweeps.dispatch import Settled, Watch, dispatch
+from fedsim.sweeps.dispatch import RunMonitor, Settled, dispatch
 from fedsim.sweeps.executors import Backend, backend_of
-from fedsim.sweeps.patience import LEAST_S, default_limit
-from fedsim.sweeps.plan import Plan, PlannedRun, plan_sweep
-from fedsim.sweeps.results import fingerprint_of, paired, read_results
+from fedsim.sweeps.plan import LEAST_S, Plan, PlannedRun, default_limit, plan_sweep
+from fedsim.sweeps.results import fingerprint_of, paired_differences, read_results
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
-Tell = Callable[[str], None]
+_Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Swept:
-    """What became of a sweep.
-
-    Attributes
-    ----------
-    directory
-        Where the results are.
-    runs
-        How many runs it has.
-    kept
-        How many of them were there already.
-    crashed
-        Those that failed for good, each with its error.
-    seconds
-        Wall time of this call.
-    """
+    """What became of a sweep."""
 
     directory: Path
     runs: int
-    kept: int
-    crashed: dict[PlannedRun, str]
-    seconds: float
+    kept: int  # how many of the runs were there already
+    crashed: dict[PlannedRun, str]  # the runs that failed for good, with their errors
+    seconds: float  # wall time of this call
 
     def results(self) -> pl.DataFrame:
         """Read one row for each run and metric; see `fedsim.sweeps.results.read_results`."""
@@ -61,8 +46,8 @@ class Swept:
     def differences(
         self, metrics: Sequence[str] | None = None, *, baseline: int | None = None, confidence: float = 0.95
     ) -> pl.DataFrame:
-        """Return how metrics differ from those at a baseline point, by `fedsim.sweeps.results.paired`."""
-        return paired(self.results(), baseline=baseline, metrics=metrics, confidence=confidence)
+        """Return how metrics differ from those at a baseline point, by `fedsim.sweeps.results.paired_differences`."""
+        return paired_differences(self.results(), baseline=baseline, metrics=metrics, confidence=confidence)
 
 
 def sweep(
@@ -74,7 +59,7 @@ def sweep(
     retries: int = 2,
     timeout: float | None = None,
     report: Report = silent,
-    tell: Tell = lambda _: None,
+    tell: _Tell = lambda _: None,
 ) -> Swept:
     """Run the points of a scenario's sweep, all with the same seeds; a second call does only what is missing.
 
@@ -95,7 +80,7 @@ def sweep(
         Seconds after which a run is given up and counts as crashed; by default 20 times what the plan estimates at most
         for its point, at least 600, and a day where nothing can be estimated.
     report, tell
-        Told how much is done, and what went wrong with a run.
+        Called with how much is done, and with what went wrong with a run.
 
     Raises
     ------
@@ -110,7 +95,7 @@ def sweep(
     given = None if directory is None else path_of("directory", directory, "the folder to write")
     backend = backend_of(executor, None if workers is None else whole("workers", workers, 1))
     plan = plan_sweep(scenario)
-    folder = default_directory(scenario) if given is None else given
+    folder = default_sweep_directory(scenario) if given is None else given
     again = whole("retries", retries)
     return run_sweep(plan, folder, backend, retries=again, timeout=timeout, report=report, tell=tell)
 
@@ -125,32 +110,26 @@ def run_sweep(
     options: Sequence[str] = (),
     provenance: Provenance | None = None,
     report: Report = silent,
-    tell: Tell = lambda _: None,
+    tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
 ) -> Swept:
     """Do the runs of a plan that are missing in a directory.
 
     Parameters
     ----------
-    plan
-        From `fedsim.sweeps.plan.plan_sweep`.
     directory
-        New, or that of an earlier call, whose runs are kept; one on a file system that all workers share.
-    backend
-        Where runs are done.
+        New, or that of an earlier call, whose runs are kept; on a file system that all workers share.
     options
-        How and where it is done, as on the command line; for the command that does the rest.
-    provenance
-        How the sweep was asked for.
+        Options of the command line, for the command that the directory states.
     job
-        What a worker does with a task; all else is as in `sweep`, as are the errors.
+        What a worker does with a task; everything else, errors included, is as in `sweep`.
     """
     provenance = provenance or Provenance(permissions=plan.scenario.permissions)
     folder = store.open_sweep_directory(directory).absolute()
     began = time.monotonic()
     places = import_folders(provenance.file, provenance.permissions) if provenance.file else ()
-    with store.sole_writer(folder):
-        there = store.complete(folder)
+    with store.sole_sweep_writer(folder):
+        there = store.complete_runs(folder)
         missing = list({run.run_id: run for run in plan.runs if run.run_id not in there}.values())
         kept = sum(run.run_id in there for run in plan.runs)
         about = _about(plan, Path(directory), provenance, options)
@@ -161,15 +140,15 @@ def run_sweep(
         def task_of(run: PlannedRun) -> Task:
             return Task(run.run_id, plan.scenario_of(run), str(folder), places, plan.points[run.point].inputs)
 
-        watch = Watch(
+        monitor = RunMonitor(
             begun=lambda run: store.mark_of(folder, run.run_id).exists(),
-            forget=lambda run: store.take_mark(folder, run.run_id),
+            forget=lambda run: store.remove_mark(folder, run.run_id),
             limit_s=default_limit(plan) if timeout is None else lambda _: timeout,
             soonest_s=LEAST_S if timeout is None else 0.0,
             tell=tell,
         )
         try:
-            with closing(dispatch(missing, backend, task_of, retries, job, watch)) as attempts:
+            with closing(dispatch(missing, backend, task_of, retries, job, monitor)) as attempts:
                 crashed = _follow(attempts, len(missing), plan, folder, report, tell)
             status = "crashed" if crashed else "complete"
             about["fingerprint"] = fingerprint_of(read_results(folder))
@@ -183,9 +162,9 @@ def run_sweep(
 
 
 def _follow(
-    attempts: Iterable[Settled], missing: int, plan: Plan, folder: Path, report: Report, tell: Tell
+    attempts: Iterable[Settled], missing: int, plan: Plan, folder: Path, report: Report, tell: _Tell
 ) -> dict[PlannedRun, str]:
-    """See each attempt through; return the runs that failed for good."""
+    """Report each attempt; return the runs that failed for good."""
     crashed: dict[PlannedRun, str] = {}
     over = len(plan.runs) - missing
     if missing:
@@ -227,6 +206,6 @@ def _about(plan: Plan, directory: Path, provenance: Provenance, options: Sequenc
     }
 
 
-def default_directory(scenario: Scenario) -> Path:
+def default_sweep_directory(scenario: Scenario) -> Path:
     """Return where a sweep is kept unless another folder is asked for: ``sweeps/NAME``."""
     return Path("sweeps") / name_of_file(scenario.name, "sweep")

@@ -1,7 +1,7 @@
 """What a worker does: one run, and the file with its results.
 
-While it is at a run a mark lies beside the results. The driver sees by it that the run has begun, and takes it away to
-end the run: at the next step that tells of progress, the worker notices.
+A mark lies next to the results while a run is under way. It tells the driver that the run has begun; the driver removes
+it to end the run, which the worker notices at its next report of progress.
 """
 
 from contextlib import suppress
@@ -16,40 +16,18 @@ from fedsim.sweeps.inputs import Inputs, check_inputs, import_afresh, this_worke
 
 @dataclass(frozen=True)
 class Task:
-    """A run as it travels to a worker.
+    """A run as it is sent to a worker."""
 
-    Attributes
-    ----------
-    run_id
-        Names the file of its results.
-    scenario
-        What to simulate, with the run's seed, and what it is allowed.
-    folder
-        The sweep directory, an absolute path on a file system that all workers share.
-    import_from
-        Folders in which modules of the user's own are found.
-    inputs
-        What the run must find where it is done.
-    """
-
-    run_id: str
-    scenario: Scenario
-    folder: str
-    import_from: tuple[str, ...] = ()
-    inputs: Inputs = field(default_factory=Inputs)
+    run_id: str  # names the file of its results
+    scenario: Scenario  # with the run's seed and its permissions
+    folder: str  # the sweep directory, an absolute path that all workers share
+    import_from: tuple[str, ...] = ()  # folders in which the user's own modules are found
+    inputs: Inputs = field(default_factory=Inputs)  # what the run must find on the worker
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What became of a run.
-
-    Attributes
-    ----------
-    error
-        What went wrong; empty if nothing did.
-    final
-        Whether another attempt would fail alike.
-    """
+    """What went wrong with a run, empty if nothing did; `final` if another attempt would fail in the same way."""
 
     error: str = ""
     final: bool = False
@@ -60,9 +38,9 @@ class EndedError(FedsimError):
 
 
 def work(task: Task) -> RunOutcome:
-    """Do a run and write its results, unless they are there; never raises, since the answer has to travel back."""
+    """Do a run and write its results, unless they exist; errors are returned, not raised."""
     from fedsim.experiment.run import simulate
-    from fedsim.sweeps.store import mark_of, run_file, write_run
+    from fedsim.sweeps.store import mark_of, run_file, write_run_results
 
     folder = Path(task.folder)
     if run_file(folder, task.run_id).exists():
@@ -83,12 +61,12 @@ def work(task: Task) -> RunOutcome:
         import_afresh(task.inputs.modules)
         result = simulate(task.scenario, report=look)
         check_inputs(task.inputs)  # they may have been changed since
-        write_run(folder, task.run_id, task.scenario.seed, result.metrics)
+        write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
         return RunOutcome(str(error))
     except FedsimError as error:
         return RunOutcome(str(error), final=True)
-    except Exception as error:  # noqa: BLE001  whatever a problem or an optimizer of the user's own may raise
+    except Exception as error:  # noqa: BLE001  a plug-in can raise anything
         return RunOutcome(f"{type(error).__name__}: {error}")
     finally:
         with suppress(OSError):

@@ -1,20 +1,17 @@
 """What theory predicts about participation: who takes part how often, and how wrong that can be."""
 
-from fedsim.theory.closed_form import closed_form, distances
-from fedsim.theory.convergence import Convergence, convergence
-from fedsim.theory.exact import exact
+from fedsim.theory.closed_form import closed_form, distances, smallest_separation
+from fedsim.theory.convergence import Convergence, RunningFrequencies, convergence, running_frequencies
+from fedsim.theory.exact import Mixing, exact, mixing
 from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, rounds_needed
-from fedsim.theory.inverse import smallest_separation
 from fedsim.theory.mean_field import mean_field
-from fedsim.theory.mixing import Mixing, mixing
 from fedsim.theory.monte_carlo import monte_carlo
-from fedsim.theory.question import LAWS, largest_separation
+from fedsim.theory.question import CHAIN_LAWS, largest_separation
 from fedsim.theory.result import Stationary
-from fedsim.theory.running_frequencies import RunningFrequencies, running_frequencies
 from fedsim.theory.stationary import METHODS, answer, stationary
 
 __all__ = [
-    "LAWS",
+    "CHAIN_LAWS",
     "METHODS",
     "Convergence",
     "Fluctuation",

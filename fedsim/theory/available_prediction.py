@@ -1,32 +1,52 @@
-"""What the mean field of devices that come and go says of a scenario: from their availability, not from who took part.
+r"""The mean field of synchronous rounds of devices that come and go: how often each takes part.
 
-It is told when rounds selected, and how many, and reads from the availability models who was there then and stayed for
-a session.
+It is given when rounds selected, and how many, and reads from the availability models who was available then and stayed
+for a session. Device i is eligible in round t with the probability e_i(t) = A_i(t) u_i(t): A_i says whether it is
+available, and it is not cooling down with
+
+    u_i(t) = 1 - sum of q_i(s) over the earlier rounds s after which it still rests,
+
+for it rests after one of these at most. It takes part with q_i(t) = e_i(t) h_i(t), where h_i, the chance of an eligible
+device, is by the law of selection, so that sum_i q_i(t) = B_t:
+
+- uniform: one chance for all.
+- bernoulli: h_i = min(1, theta p_i).
+- midzuno: h_i = a_i + (1 - a_i) phi; the first draw has a_i = min(1, theta p_i), sum_i e_i a_i = 1.
+- successive: h_i = 1 - exp(-theta p_i) (Rosén).
+
+With fewer than B_t to be expected all of them take part. What it leaves out is chance: eligible weight is as large as
+expected. Where all devices are always available and none rests, uniform, bernoulli and midzuno are exact.
+
+References
+----------
+B. Rosén, *Asymptotic theory for successive sampling with varying probabilities without replacement*, Annals of
+Mathematical Statistics 43, 1972.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.availability.cells import cells
+from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.common.instants import FOREVER, each_to_ms, to_ms
+from fedsim.common.instants import DAY_S, FOREVER, each_to_ms, to_ms
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer, SyncServer
+from fedsim.scenario.server import SyncServer
 from fedsim.selection.laws import law_of, theory_of
-from fedsim.theory.available import LAWS, Selections, expected_reports
-from fedsim.theory.buffered_prediction import session_values
-from fedsim.theory.prediction import cap_binds
+from fedsim.theory.prediction import cap_binds, session_values
 
-MOST_BYTES = 1 << 28
-"""One byte for each device and round that is looked at."""
+_MOST_NUMBERS = 1 << 27  # chances that are remembered at once: of every device in the rounds for which one may rest
+_MOST_BYTES = 1 << 28  # one for each device and round that is looked at
+_STEPS, _CLOSE = 100, 1e-9  # of iterations, and how close they have to come
 _AT_ONCE = 1 << 22
 _LENGTHS = 16
 _SURE = 255
-_DAY_S = 86_400.0
 
 
 def available_participation(
@@ -36,12 +56,7 @@ def available_participation(
 
     Of long runs of many devices the first rounds are taken, 2^28 / N of them, but not less than a day's.
 
-    Parameters
-    ----------
-    scenario, population, replicate
-        What was simulated.
-    rounds
-        The table of rounds: ``round``, ``selected_s`` and ``selected`` are read.
+    Of the table of rounds, ``round``, ``selected_s`` and ``selected`` are read.
 
     Raises
     ------
@@ -49,12 +64,12 @@ def available_participation(
         If it does not know of something in the scenario, no report is to be expected, or a day's rounds are too many.
     """
     server, unknown = scenario.server, why_not(scenario, population)
-    if unknown or isinstance(server, BufferedServer):
+    if unknown or not server.selects_once:
         raise ChainError(f"the mean field of devices that come and go does not know of {unknown}")
     began = rounds.filter(pl.col("selected_s").is_not_null() & (pl.col("selected") > 0)).sort("round")
-    most = MOST_BYTES // len(population)
+    most = _MOST_BYTES // len(population)
     if len(began) > most:
-        days = (began["selected_s"].head(most).to_numpy()[[0, -1]] if most else np.zeros(2)) / _DAY_S
+        days = (began["selected_s"].head(most).to_numpy()[[0, -1]] if most else np.zeros(2)) / DAY_S
         if days[1] - days[0] < 1.0:
             raise ChainError(
                 f"the mean field of devices that come and go can look at {most:,} rounds of {len(population):,} "
@@ -83,11 +98,11 @@ def available_participation(
 def why_not(scenario: Scenario, population: Population) -> str | None:
     """Say what in a scenario the mean field does not know of; None where it knows of everything."""
     server = scenario.server
-    if isinstance(server, BufferedServer):
+    if not server.selects_once:
         return "a buffered server; it is for synchronous rounds"
     law, rests = theory_of(server.selection), bool(population.separation.any() or population.cooldown_s.any())
-    if law not in LAWS:
-        return f"the selection law {server.selection.kind!r}; it knows {', '.join(LAWS)}"
+    if law not in _LAWS:
+        return f"the selection law {server.selection.kind!r}; it knows {', '.join(_LAWS)}"
     if server.wanted > server.cohort:
         return "server.over_select above 1, where the slowest reports are not taken"
     if server.cooldown_from == "reported" and rests:
@@ -103,7 +118,7 @@ def _codes(
     codes = np.zeros((rounds, size), dtype=np.uint8)
     lengths = _lengths(scenario)[population.group]
     limit = FOREVER if server.deadline is None else to_ms(server.deadline)
-    place = cells(scenario, population)
+    place = strata(scenario, population)
     step = max(1, _AT_ONCE // (rounds + 1))
     for first in range(0, size if rounds else 0, step):
         clients = np.arange(first, min(first + step, size))
@@ -140,3 +155,119 @@ def _lengths(scenario: Scenario) -> Floats:
         return np.array(values)
     middles = (np.arange(_LENGTHS) + 0.5) / _LENGTHS
     return np.array([np.quantile(each, middles) for each in values])
+
+
+@dataclass(frozen=True)
+class Selections:
+    """When a server selected, and how many clients, in T rounds."""
+
+    rounds: Ints  # numbers, ascending
+    instants: Floats  # seconds, ascending
+    sizes: Ints  # B_t
+
+    def first_within(self, now: int | Ints, separation: Ints, cooldown_s: Floats) -> NDArray[np.intp]:
+        """Return the first selection after which a device with such a cool-down still rests at the selection `now`."""
+        by_round = np.searchsorted(self.rounds, self.rounds[now] - separation, side="left")
+        return np.minimum(by_round, np.searchsorted(self.instants, self.instants[now] - cooldown_s, side="right"))
+
+
+def expected_reports(
+    weights: Floats,
+    separation: Ints,
+    cooldown_s: Floats,
+    law: str,
+    selections: Selections,
+    reporting: Callable[[int], tuple[NDArray[np.intp], Floats]],
+) -> Floats:
+    """Return how many reports of each device are to be expected, (N,).
+
+    `reporting` returns, for the place of a selection, the devices that are available then, and for each of them the
+    chance that it reports if it is selected.
+
+    Raises
+    ------
+    ChainError
+        If the law is another one, or too many chances had to be remembered.
+    """
+    if law not in _LAWS:
+        raise ChainError(
+            f"the mean field of devices that come and go does not know the law {law!r}, only {', '.join(_LAWS)}"
+        )
+    clients = len(weights)
+    rests = np.flatnonzero((separation > 0) | (cooldown_s > 0.0))
+    places = np.arange(len(selections.rounds))
+    since = selections.first_within(places, separation.max(initial=0), cooldown_s.max(initial=0.0))
+    longest = int((places - since).max(initial=0))
+    depth = longest + 1 if longest > 0 else 0  # selections over which a device may rest, that which began it included
+    if depth * len(rests) > _MOST_NUMBERS:
+        raise ChainError(
+            f"the mean field of devices that come and go remembers {depth:,} rounds of {len(rests):,} devices that "
+            f"rest so long; it can remember {_MOST_NUMBERS:,} chances"
+        )
+    past, oldest, resting = np.zeros((depth, len(rests))), np.zeros(len(rests), dtype=np.int64), np.zeros(clients)
+    own, cooling = np.arange(len(rests)), np.zeros(len(rests))
+    expected = np.zeros(clients)
+    for now in places.tolist():
+        since = np.minimum(selections.first_within(now, separation[rests], cooldown_s[rests]), now)
+        while len(over := np.flatnonzero(oldest < since)):
+            cooling[over] -= past[oldest[over] % depth, own[over]]
+            oldest[over] += 1
+        resting[rests] = cooling
+        who, reports = reporting(now)
+        eligible = np.clip(1.0 - resting[who], 0.0, 1.0)
+        chosen = eligible * _LAWS[law](eligible, weights[who], float(selections.sizes[now]))
+        expected[who] += chosen * reports
+        if depth:
+            newest = np.zeros(clients)
+            newest[who] = chosen
+            past[now % depth] = newest[rests]
+            cooling += past[now % depth]
+    return expected
+
+
+def _level(eligible: Floats, weights: Floats, total: float, most: Floats | float = 1.0) -> Floats:
+    """Return h = min(most, B w / (M + (1 - e) w)) with sum of e h = B, or `most` where that is not enough for it.
+
+    M is the eligible weight, in which a device that is eligible sees all of its own weight instead of e times it.
+    """
+    highest = np.broadcast_to(most, len(weights))
+    if float(eligible @ highest) <= total:
+        return highest
+    own, mass = (1.0 - eligible) * weights, float(eligible @ weights)
+    for _ in range(_STEPS if total else 1):
+        chances = np.minimum(highest, total * weights / (mass + own))
+        found = float(eligible @ chances)
+        if abs(found - total) <= _CLOSE * total:
+            break
+        mass *= found / total
+    return np.asarray(chances)
+
+
+def _uniform(eligible: Floats, _weights: Floats, size: float) -> Floats:
+    return _level(eligible, np.ones(len(eligible)), size)
+
+
+def _midzuno(eligible: Floats, weights: Floats, size: float) -> Floats:
+    first = _level(eligible, weights, 1.0)
+    return first + _level(eligible, 1.0 - first, size - 1.0, 1.0 - first)
+
+
+def _successive(eligible: Floats, weights: Floats, size: float) -> Floats:
+    if eligible.sum() <= size:
+        return np.ones(len(weights))
+    theta = size / float(eligible @ weights)  # left of the root of a concave function: Newton comes from there
+    for _ in range(_STEPS):
+        missed = np.exp(-theta * weights)
+        step = (size - float(eligible @ (1.0 - missed))) / float((eligible * weights) @ missed)
+        theta += step
+        if step <= _CLOSE * theta:
+            break
+    return np.asarray(1.0 - np.exp(-theta * weights))
+
+
+_LAWS: dict[str, Callable[[Floats, Floats, float], Floats]] = {
+    "uniform": _uniform,
+    "bernoulli": _level,
+    "midzuno": _midzuno,
+    "successive": _successive,
+}

@@ -11,7 +11,7 @@ u is the share of the running version that is still to come: of its B reports, a
 a moment just after a report, uniformly 1..B, and just after the own report 0..B-1.
 
 All C places are taken as long as somebody waits. Places come free at the rate Phi = sum_i r_i, and each is given by
-weight among those who wait: whoever waits is taken with chance a_i = p_i / M_i, M_i being the mean weight of those who
+weight among those who wait: client i is taken with chance a_i = p_i / M_i, M_i being the mean weight of those who
 wait at such an instant, client i among them. The number of such instants until it is taken is geometric; the first
 comes at once where the wait begins at one, as after a session or with a new version, and after 1 / Phi where a
 cool-down on the clock has ended, the share k_i::
@@ -21,21 +21,22 @@ cool-down on the clock has ended, the share k_i::
     sum_i r_i E[S_i] = C                        Little's law, which gives M
 
 with w_i = r_i / (a_i Phi) the chance that client i is among those who wait at such an instant, and u_i = r_i E[S_i] the
-chance that it is in a session. The second term of M_i is the client's own weight, the third that of the others, of whom
-one more is in a session because it is not: there are always C.
+chance that it is in a session. The second term of M_i is the client's own weight, the third that of the others, one
+more of which is in a session because it is not: there are always C.
 
 Where everyone together cannot keep C places busy, W_i = 0. So at equal weights a client takes part the more often the
 shorter A_i is: fast devices are over-represented, the more so the less everyone waits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.theory.lengths import Lengths
-from fedsim.theory.question import normalised
+from fedsim.theory.question import normalised, separations
 from fedsim.theory.result import Stationary
 from fedsim.theory.stationary import stationary
 
@@ -46,67 +47,101 @@ _TOO_FEW = (
     "with these separations the {buffer} reports of a version cannot come together for ever, for a client makes one in "
     "R + 1 versions at most: lower the separations or the buffer"
 )
+_NO_REPORT = (
+    "no report would be taken, for each comes after the deadline or is staler than max_staleness, so no version is "
+    "ever complete: raise the deadline or max_staleness"
+)
 _FEW = 50  # lengths that are so few come together at one instant
+
+
+@dataclass(frozen=True)
+class LengthDistribution:
+    """Session lengths L_i = Y_g / v_i of clients i in groups g, of which expectations are taken for all at once."""
+
+    group: Ints  # (N,) the index of each client's group
+    speed: Floats  # (N,) v_i
+    values: tuple[Floats, ...]  # for each group the equally likely values of Y_g in ascending order, seconds
+    tails: tuple[Floats, ...]  # for each group the sums of its largest values: of all, of all but the first, ..., none
+    limit_s: float  # sessions end after this time at the latest, without a report
+
+    @classmethod
+    def of(cls, group: Ints, speed: Floats, values: Sequence[Floats], limit_s: float = float("inf")) -> Self:
+        """Return the distribution; the values are put in order."""
+        ordered = tuple(np.sort(each) for each in values)
+        tails = tuple(np.append(np.cumsum(each[::-1])[::-1], 0.0) for each in ordered)
+        return cls(group, speed, ordered, tails, limit_s)
+
+    def mean(self) -> Floats:
+        """Return E[min(L, limit)], (N,)."""
+        return self.excess(np.zeros(len(self.speed)))
+
+    def report_share(self) -> Floats:
+        """Return P(L <= limit), (N,): sessions that are longer do not report."""
+        return self._share_up_to(np.full(len(self.speed), self.limit_s))
+
+    def share_up_to(self, bound_s: Floats) -> Floats:
+        """Return P(min(L, limit) <= bound), (N,)."""
+        return np.where(bound_s >= self.limit_s, 1.0, self._share_up_to(bound_s))
+
+    def excess(self, bound_s: Floats) -> Floats:
+        """Return E[max(min(L, limit) - bound, 0)], (N,)."""
+        excess = self._excess(bound_s)
+        if np.isfinite(self.limit_s):
+            excess = np.maximum(excess - self._excess(np.maximum(bound_s, self.limit_s)), 0.0)
+        return excess
+
+    def distinct(self) -> int | None:
+        """Return how many lengths there are, if each client has one only, else None."""
+        if any(each[0] != each[-1] for each in self.values):
+            return None
+        each = np.array([values[0] for values in self.values])[self.group] / self.speed
+        return len(np.unique(np.minimum(each, self.limit_s)))
+
+    def _share_up_to(self, bound_s: Floats) -> Floats:
+        bound, shares = bound_s * self.speed, np.empty(len(bound_s))
+        for index, values in enumerate(self.values):
+            own = self.group == index
+            # A bound that is a length but for rounding is reached.
+            shares[own] = np.searchsorted(values, bound[own] * (1 + 1e-12), side="right") / len(values)
+        return shares
+
+    def _excess(self, bound_s: Floats) -> Floats:
+        bound, excess = bound_s * self.speed, np.empty(len(bound_s))
+        for index, (values, tails) in enumerate(zip(self.values, self.tails, strict=True)):
+            own = self.group == index
+            first = np.searchsorted(values, bound[own], side="right")
+            above = np.where(first < len(values), bound[own], 0.0) * (len(values) - first)
+            excess[own] = (tails[first] - above) / len(values)
+        return np.maximum(excess, 0.0) / self.speed
 
 
 @dataclass(frozen=True)
 class Asynchronous:
     """A buffered server and its clients.
 
-    Attributes
-    ----------
-    weights
-        (N,) p_i; only their ratios matter.
-    separation
-        (N,) R_i in versions.
-    cooldown_s
-        (N,) c_i, seconds.
-    lengths
-        Of sessions.
-    concurrency, buffer
-        C places; B reports make a version.
-    law
-        ``midzuno`` or ``successive``, which agree where one place is given at a time, ``uniform`` or ``cyclic``.
-    rest_from
-        What starts separation and cool-down: ``selected`` or ``reported``.
-    max_staleness
-        Reports that are staler are not taken.
+    ``midzuno`` and ``successive`` agree where one place is given at a time; other laws are ``uniform`` and ``cyclic``.
     """
 
-    weights: Floats
-    separation: Ints
-    cooldown_s: Floats
-    lengths: Lengths
-    concurrency: int
-    buffer: int
+    weights: Floats  # (N,) p_i, of which only ratios matter
+    separation: Ints  # (N,) R_i in versions
+    cooldown_s: Floats  # (N,) c_i
+    lengths: LengthDistribution  # of sessions
+    concurrency: int  # C places
+    buffer: int  # B reports make a version
     law: str = "midzuno"
-    rest_from: str = "selected"
-    max_staleness: int | None = None
+    rest_from: str = "selected"  # what starts separation and cool-down: "selected" or "reported"
+    max_staleness: int | None = None  # reports that are staler are not taken
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What comes of it in the long run.
+    """Long-run participation under a buffered server; the cohort of `stationary` is the concurrency."""
 
-    Attributes
-    ----------
-    stationary
-        Shares of the participations, pi_i = r_i / sum_j r_j; its cohort is the concurrency.
-    rate
-        (N,) r_i, participations per second.
-    wait_s
-        (N,) W_i.
-    version_s
-        T.
-    utilisation
-        Share of the places that are taken.
-    """
-
-    stationary: Stationary
-    rate: Floats = field(repr=False)
-    wait_s: Floats = field(repr=False)
-    version_s: float
-    utilisation: float
+    stationary: Stationary  # pi_i = r_i / sum_j r_j
+    rate: Floats = field(repr=False)  # (N,) r_i, participations per second
+    wait_s: Floats = field(repr=False)  # (N,) W_i
+    version_s: float  # T
+    utilisation: float  # share of the places that are taken
 
 
 def asynchronous(question: Asynchronous) -> Flow:
@@ -124,20 +159,19 @@ def asynchronous(question: Asynchronous) -> Flow:
     Raises
     ------
     ChainError
-        If the separations let no version be completed in the long run, or the law is one that the mean field does not
-        know.
+        If separations, deadline or staleness let no version be completed in the long run, or the law is one that the
+        mean field does not know.
     """
-    if question.lengths.distinct() == 1 and not question.cooldown_s.any():
-        in_step = _in_step(question)
-        if in_step is not None:
-            return in_step
+    if not question.lengths.report_share().any():
+        raise ChainError(_NO_REPORT)
+    few = question.lengths.distinct()
+    if few == 1 and not question.cooldown_s.any() and (in_step := _in_step(question)) is not None:
+        return in_step
     shares = normalised(question.weights)
     if question.law == "uniform":
         shares = np.full_like(shares, 1.0 / len(shares))
-    idle = _unhindered(question)
-    if idle is not None:
-        return idle
-    few = question.lengths.distinct()
+    if (unhindered := _unhindered(question)) is not None:
+        return unhindered
     if question.law not in {"midzuno", "successive", "uniform"}:
         raise ChainError(
             f"the mean field of a buffered server does not know {question.law!r}: it gives places by weight"
@@ -175,8 +209,7 @@ def _shares_of_version(question: Asynchronous) -> Floats:
     return np.asarray((np.arange(steps) + first) / question.buffer)
 
 
-@dataclass(frozen=True)
-class _Away:
+class _Away(NamedTuple):
     """A_i; the share q_i of sessions whose report is taken; the share k_i of waits that no end of a session begins."""
 
     time_s: Floats
@@ -186,11 +219,11 @@ class _Away:
 
 def _away(question: Asynchronous, version_s: float) -> _Away:
     lengths, cooldown_s = question.lengths, question.cooldown_s
-    taken = lengths.within()
+    taken = lengths.report_share()
     if question.max_staleness is not None:
         # As many versions begin in a session of length L as L / T plus a phase: at most m with chance m + 1 - L / T.
         fresh = [
-            bound - lengths.mean() / version_s + lengths.beyond(np.full(len(taken), bound * version_s)) / version_s
+            bound - lengths.mean() / version_s + lengths.excess(np.full(len(taken), bound * version_s)) / version_s
             for bound in (question.max_staleness + 1.0, float(question.max_staleness))
         ]
         taken = np.minimum(taken, np.clip(fresh[0] - fresh[1], 0.0, 1.0))
@@ -201,7 +234,7 @@ def _away(question: Asynchronous, version_s: float) -> _Away:
         out_s = np.maximum(cooldown_s, versions_s)
         by_cooldown = cooldown_s > versions_s
         if question.rest_from == "selected":
-            time_s += (out_s + lengths.beyond(out_s)) / len(shares)
+            time_s += (out_s + lengths.excess(out_s)) / len(shares)
             by_clock += by_cooldown * lengths.share_up_to(cooldown_s) / len(shares)
         else:
             time_s += (lengths.mean() + taken * out_s) / len(shares)
@@ -228,21 +261,17 @@ def _unhindered(question: Asynchronous) -> Flow | None:
         if high > scale + 60.0:
             raise ChainError(_TOO_FEW.format(buffer=question.buffer))
     version_s = float(np.exp(brentq(too_many, low, high, xtol=1e-12)))
-    away = _away(question, version_s)
-    rate = 1.0 / away.time_s
-    session_s = question.lengths.mean()
-    busy = float(rate @ session_s)
-    if busy > question.concurrency:
+    rate, session_s = 1.0 / _away(question, version_s).time_s, question.lengths.mean()
+    if float(rate @ session_s) > question.concurrency:
         return None
-    error = _idle_places(question, rate * session_s)
-    return _flow(question, rate, np.zeros(len(rate)), version_s, error)
+    return _flow(question, rate, np.zeros(len(rate)), version_s, _idle_places(question, rate * session_s))
 
 
 def _saturated(question: Asynchronous, shares: Floats) -> Flow:
     """Return the answer where places are always taken: sweeps over Phi, T and w, with M solved for in each."""
     session_s, places = question.lengths.mean(), question.concurrency
     ends = places / float(session_s.mean())
-    version_s = question.buffer / (ends * max(float(question.lengths.within().mean()), 1e-12))
+    version_s = question.buffer / (ends * max(float(question.lengths.report_share().mean()), 1e-12))
     waiting, busy = np.zeros(len(shares)), np.full(len(shares), places / len(shares))
     for _ in range(_SWEEPS):
         away = _away(question, version_s)
@@ -253,7 +282,10 @@ def _saturated(question: Asynchronous, shares: Floats) -> Flow:
         rate = 1.0 / (away.time_s + wait_s)
         # 1 / a_i is one more than the instants that are waited for.
         among = np.clip(rate * (wait_s * ends + 1.0 - away.by_clock) / float(rate.sum()), 0.0, 1.0)
-        now = (float(rate.sum()), question.buffer / float(rate @ away.taken))
+        reports = float(rate @ away.taken)
+        if reports == 0.0:
+            raise ChainError(_NO_REPORT)
+        now = (float(rate.sum()), question.buffer / reports)
         change = max(abs(now[0] / ends - 1.0), abs(now[1] / version_s - 1.0), float(np.abs(among - waiting).max()))
         # Half a step at a time: short versions let clients back sooner, and that makes versions shorter still.
         ends, version_s, waiting = np.sqrt(ends * now[0]), np.sqrt(version_s * now[1]), 0.5 * (waiting + among)
@@ -264,15 +296,11 @@ def _saturated(question: Asynchronous, shares: Floats) -> Flow:
         raise ChainError("the mean field of the buffered server did not settle")
     share = waiting * shares / max(float(waiting @ shares), 1e-300)
     error = 2.0 * float((share**2 * (1.0 - waiting)).sum()) + _idle_places(question, session_s / away.time_s)
-    error += _unsteady(busy, session_s) / ends**2
-    return _flow(question, rate, wait_s, version_s, error)
-
-
-def _unsteady(busy: Floats, session_s: Floats) -> float:
-    """Return the variance of the rate at which sessions end, as their clients change and their number does not."""
+    # The variance of the rate at which sessions end, as their clients change and their number does not.
     spread, pace = busy * (1.0 - busy), 1.0 / session_s
     mean = float(spread @ pace) / max(float(spread.sum()), 1e-300)
-    return float(spread @ (pace - mean) ** 2)
+    error += float(spread @ (pace - mean) ** 2) / ends**2
+    return _flow(question, rate, wait_s, version_s, error)
 
 
 def _mass(away: _Away, session_s: Floats, shares: Floats, less: Floats, ends: float, places: int) -> float:
@@ -283,10 +311,9 @@ def _mass(away: _Away, session_s: Floats, shares: Floats, less: Floats, ends: fl
         wait_s = np.maximum(np.exp(log_mass) / shares - less, 0.0) / ends
         return float((session_s / (away.time_s + wait_s)).sum()) - places
 
-    low, high = -50.0, 50.0
-    if spare(low) <= 0.0:
+    if spare(-50.0) <= 0.0:
         return 0.0
-    return float(np.exp(brentq(spare, low, high, xtol=1e-13, rtol=1e-13)))
+    return float(np.exp(brentq(spare, -50.0, 50.0, xtol=1e-13, rtol=1e-13)))
 
 
 def _idle_places(question: Asynchronous, busy: Floats) -> float:
@@ -294,28 +321,20 @@ def _idle_places(question: Asynchronous, busy: Floats) -> float:
 
     `busy`, (N,), is the chance to be in a session if nobody had to wait for a place.
     """
+    from scipy.special import ndtr  # takes long to import
+
     busy = np.minimum(busy, 1.0)
     spread = float(np.sqrt((busy * (1.0 - busy)).sum()))
     if spread == 0.0:
         return 0.0
     far = abs(question.concurrency - float(busy.sum())) / spread
     density = np.exp(-far * far / 2.0) / np.sqrt(2.0 * np.pi)
-    from scipy.special import ndtr  # takes long to import
-
     return float(spread * (density - far * ndtr(-far)) / question.concurrency)
 
 
 def _flow(question: Asynchronous, rate: Floats, wait_s: Floats, version_s: float, error: float) -> Flow:
-    separation = question.separation
-    common = int(separation[0]) if (separation == separation[0]).all() else separation
-    found = Stationary(
-        pi=rate / rate.sum(),
-        weights=normalised(question.weights),
-        separation=common,
-        cohort=question.concurrency,
-        law=question.law,
-        method="mean-field",
-        error_bound=min(1.0, error),
-    )
+    asked = normalised(question.weights), separations(question.separation, len(rate)), question.concurrency
+    pi = rate / rate.sum()
+    found = Stationary(pi, *asked, question.law, method="mean-field", error_bound=min(1.0, error))
     utilisation = min(1.0, float(rate @ question.lengths.mean()) / question.concurrency)
     return Flow(found, rate, wait_s, float(version_s), utilisation)

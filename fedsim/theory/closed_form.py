@@ -1,33 +1,54 @@
-"""The closed form of the stationary law, for one common separation.
+r"""What has a closed form: one common separation under Midzuno selection, and Poisson selection with any separations.
 
-With a common separation R, the stationary law of R + 1 consecutive cohorts under Midzuno selection is
-proportional to the product of their weights, so their *leaders* are a conditional Poisson sample of n = R + 1
-clients and the others fill the cohorts uniformly. With c_i the inclusion probability of that sample,
+With a common separation R, the stationary law of R + 1 consecutive cohorts under Midzuno selection is proportional to
+the product of their weights, so their *leaders* are a conditional Poisson sample of n = R + 1 clients and the others
+fill the cohorts uniformly. With c_i the inclusion probability of that sample,
 
     B pi_i = c_i / n + (1 - c_i) (B - 1) / (N - n),    equivalently
     pi_i - 1/N = (c_i - n/N) (N - n B) / (n (N - n) B).
 
-The proof stands in ``docs/closed-form.md``; the chain is that of Sun et al., *Debiasing Federated Learning
-with Correlated Client Participation*, ICLR 2025 (arXiv:2410.01209), section 3.
+The proof stands in ``docs/closed-form.md``; the chain is that of Sun et al., *Debiasing Federated Learning with
+Correlated Client Participation*, ICLR 2025 (arXiv:2410.01209), section 3.
+
+Under Poisson selection clients are independent renewals: one that is ready takes part with q_i = min(1, B p_i) and then
+waits for R_i rounds, so its gaps have mean R_i + 1 / q_i, and pi_i is proportional to 1 / (R_i + 1 / q_i). jax-privacy
+calls this sampling b-min-sep.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
+from fedsim.selection.poisson import poisson_chances
 from fedsim.theory.poisson import inclusion
-from fedsim.theory.question import Question, ask, ask_common, per_client, reduced
-from fedsim.theory.recurrence import spreads
+from fedsim.theory.question import (
+    Question,
+    ask,
+    ask_common,
+    largest_separation,
+    normalised,
+    per_client,
+    reduced,
+    separations,
+    whole_number,
+)
 from fedsim.theory.result import Stationary
 
+POISSON = "poisson"
 _ROUNDING = 1e-12  # measured against extended precision: see tests/theory/test_closed_form.py
+_MEASURES: dict[str, Callable[[Stationary], float]] = {
+    "L1 distance from uniform": lambda result: result.l1_uniform,
+    "TV distance from uniform": lambda result: result.tv_uniform,
+    "ratio of the largest pi to the smallest": lambda result: result.ratio,
+}
 
 
 def has_closed_form(question: Question) -> bool:
-    """Tell whether the closed form answers this question."""
+    """Tell whether `closed_form` answers this question."""
     if question.law == "cyclic":
         return True
     if not isinstance(question.separation, int):
@@ -38,33 +59,19 @@ def has_closed_form(question: Question) -> bool:
 
 
 def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
-    """Stationary participation under one common separation, in O(N) time and memory.
+    """Stationary participation under one common separation, 0 <= R <= floor(N / B) - 1, in O(N) time and memory.
 
-    Parameters
-    ----------
-    weights, cohort
-        As in `fedsim.theory.stationary`.
-    separation
-        Common separation R in rounds, 0 <= R <= floor(N / B) - 1. Law ``cyclic`` also takes one per client.
-    law
-        ``midzuno`` (any B); ``successive`` with B = 1, which is the same law; ``groups``, in which the N
-        clients are N / B consecutive groups and one whole group takes part, chosen in proportion to its total
-        weight: the chain on groups with B = 1, and pi_i = pi_group / B; ``uniform``, which ignores the
-        weights; ``cyclic``, in which all take their turn in index order. The last two give 1/N.
+    Laws: ``midzuno`` (any B); ``successive`` with B = 1, which is the same law; ``groups``, in which the N clients are
+    N / B consecutive groups and one whole group takes part, chosen in proportion to its total weight: the chain on
+    groups with B = 1, and pi_i = pi_group / B; ``uniform``, which ignores the weights; ``cyclic``, in which all take
+    their turn in index order, and which also takes a separation per client. The last two give 1/N.
 
-    Returns
-    -------
-    Stationary
-        Method ``closed-form``; `error_bound` covers rounding, a relative error per client.
+    `error_bound` of the result covers rounding, a relative error per client.
 
     Raises
     ------
     ChainError
         If the question makes no sense, or has no closed form (see `has_closed_form`).
-
-    Notes
-    -----
-    The formula of this module; inclusion probabilities by `fedsim.theory.poisson.inclusion`.
     """
     question = (ask if law == "cyclic" else ask_common)(weights, separation, cohort, law)
     _require(question)
@@ -72,20 +79,29 @@ def closed_form(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law:
     return Stationary(pi, *question.asked, method="closed-form", error_bound=error)
 
 
+def renewals(weights: ArrayLike, separation: ArrayLike, cohort: int = 1) -> Stationary:
+    """Stationary participation under the law ``poisson``, in O(N).
+
+    No separation is too long, since rounds may be empty.
+
+    Raises
+    ------
+    ChainError
+        If a number makes no sense.
+    """
+    shares = normalised(weights)
+    size = whole_number(cohort, "the cohort", least=1)
+    if size > shares.size:
+        raise ChainError(f"the cohort is {size}, more than the {shares.size} clients there are")
+    rounds = separations(separation, shares.size)
+    with np.errstate(over="ignore"):
+        frequency = 1.0 / (rounds + 1.0 / poisson_chances(shares, size))
+    pi = frequency / frequency.sum()
+    return Stationary(pi, shares, rounds, size, POISSON, method="closed-form", error_bound=_ROUNDING)
+
+
 def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno") -> Floats:
-    """L1 distance of pi_R from uniform, for many common separations R at once.
-
-    Parameters
-    ----------
-    weights, cohort, law
-        As in `closed_form`.
-    separations
-        The values of R, each between 0 and floor(N / B) - 1, in any order.
-
-    Returns
-    -------
-    numpy.ndarray
-        The distances, each between 0 and 2, in the order of `separations`.
+    """L1 distance of pi_R from uniform, between 0 and 2, for each of many common separations R.
 
     Raises
     ------
@@ -94,7 +110,7 @@ def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, l
 
     Notes
     -----
-    Many separations share the O(N^2) recurrences of `fedsim.theory.recurrence`; a few are answered one by one.
+    Many separations share recurrences that cost O(N^2); a few are answered one by one.
     """
     questions = [ask_common(weights, rounds, cohort, law) for rounds in _widest(separations)]
     if not questions:
@@ -109,9 +125,60 @@ def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, l
     if p.size > 16 * chosen.size + 256:
         return np.array([closed_form(weights, int(rounds), cohort, law).l1_uniform for rounds in chosen])
     n = chosen + 1
-    spread = spreads(p)[n - 1]
+    spread = _spreads(p)[n - 1]
     room = p.size - n * size
     return np.asarray(np.where(room > 0, spread * room / (n * np.maximum(p.size - n, 1) * size), 0.0))
+
+
+def smallest_separation(
+    weights: ArrayLike,
+    cohort: int = 1,
+    law: str = "midzuno",
+    *,
+    target_l1: float | None = None,
+    target_tv: float | None = None,
+    target_ratio: float | None = None,
+) -> Stationary:
+    """Find the smallest common separation R whose stationary law meets a target, by bisection on the closed form.
+
+    Exactly one target is given: the largest L1 distance from uniform (0 or more), the largest TV distance (0 or more),
+    or the largest ratio of the most frequent client's pi to the least frequent one's (1 or more). The law must have a
+    closed form. Returned is the stationary law at the smallest such R, its `separation`.
+
+    Raises
+    ------
+    ChainError
+        If not exactly one target is given, the target makes no sense, the law has no closed form, or no separation
+        reaches the target; the message then names the closest that can be had.
+
+    Notes
+    -----
+    Every distance falls as R grows. For B = 1 the ratio c_i / c_j of two inclusion probabilities moves towards 1 with
+    the sample size, since e_{n-2} / e_{n-1} grows with n (Newton's inequality); so do all sums of the largest shares,
+    and with them L1, TV and the largest ratio. Larger cohorts multiply the deviation by a factor that falls too.
+    """
+    targets = zip(_MEASURES, (target_l1, target_tv, target_ratio), (0.0, 0.0, 1.0), strict=True)
+    given = [(name, float(value), least) for name, value, least in targets if value is not None]
+    if len(given) != 1:
+        raise ChainError(f"{len(given)} targets were given: give exactly one of target_l1, target_tv and target_ratio")
+    name, target, least = given[0]
+    if not (np.isfinite(target) and target >= least):
+        raise ChainError(f"the target {name} is {target}: it must be a number of at least {least:g}")
+    measure = _MEASURES[name]
+    if not has_closed_form(ask(weights, 0, cohort, law)):
+        raise ChainError(
+            f"law {law!r} with a cohort of {cohort} has no closed form, so the smallest separation cannot be found "
+            f"by bisection: compare a few separations with fedsim.theory.stationary instead"
+        )
+    most = largest_separation(np.size(weights), cohort)
+    best = closed_form(weights, most, cohort, law)
+    if measure(best) > target:
+        raise ChainError(
+            f"no separation reaches a {name} of {target:g}: the closest is {measure(best):.6g}, at the largest "
+            f"separation that {best.clients} clients in cohorts of {cohort} can keep, {most}; lower the cohort"
+        )
+    smallest = bisect_left(range(most), True, key=lambda R: measure(closed_form(weights, R, cohort, law)) <= target)
+    return closed_form(weights, smallest, cohort, law)
 
 
 def _widest(separations: Sequence[int]) -> Sequence[int]:
@@ -138,15 +205,51 @@ def _participation(question: Question) -> tuple[Floats, float]:
     """Return pi and its error bound."""
     units = reduced(question)
     count, size, rounds = units.clients, units.cohort, units.separation
-    uniform = np.full(question.clients, 1.0 / question.clients)
-    if _is_uniform(units) or not isinstance(rounds, int):
-        return uniform, 0.0
+    # Where n cohorts hold the whole population, everyone takes part in every n rounds.
+    if _is_uniform(units) or not isinstance(rounds, int) or (rounds + 1) * size == count:
+        return np.full(question.clients, 1.0 / question.clients), 0.0
     n = rounds + 1
-    if n * size == count:
-        return uniform, 0.0  # the whole population takes part in every n rounds
     c, defect = inclusion(units.weights, n)
     pi = c / n
     if size > 1:
         pi += (1.0 - c) * ((size - 1) / (count - n))
         pi /= size
     return per_client(question, pi), _ROUNDING + 10.0 * defect
+
+
+def _spreads(weights: Floats) -> Floats:
+    """Return sum_i abs(c_i(n) - n/N) for n = 1..N, in O(N^2) time and O(N) memory.
+
+    The inclusion probabilities of consecutive sample sizes are tied by c_i(n) = a (1 - c_i(n - 1)), a = p_i / rho_n
+    (Chen, Dempster and Liu 1994). Since c_i increases with n, c_i(n - 1) <= 1/2 while a <= 1: going up keeps full
+    precision there. Where a >= 1, 1 - c_i(n) <= 1/2, and going down from c_i(N) = 1 keeps it.
+    """
+    p = np.sort(weights)[::-1]
+    count = p.size
+    rho = _ratios(p)
+    heavy = np.searchsorted(-p, -rho, side="left")  # how many weights are above rho_n: those go down, the rest up
+    total = np.zeros(count)
+    c = np.zeros(count)
+    for n in range(1, count + 1):
+        light = slice(heavy[n - 1], count)
+        c[light] = p[light] / rho[n - 1] * (1.0 - c[light])
+        total[n - 1] = np.abs(c[light] - n / count).sum()
+    rest = np.zeros(count)  # 1 - c_i(n) of the heavy ones
+    for n in range(count - 1, 0, -1):
+        known = slice(0, heavy[n])
+        rest[known] = (1.0 - rest[known]) * (rho[n] / p[known])
+        total[n - 1] += np.abs((1.0 - n / count) - rest[: heavy[n - 1]]).sum()
+    return total
+
+
+def _ratios(weights: Floats) -> Floats:
+    """Return rho_k = e_k / e_{k-1} of elementary symmetric polynomials, k = 1..N, to a few N rounding units.
+
+    Adding a unit of weight p gives rho_k <- (rho_k + p) rho_{k-1} / (rho_{k-1} + p), in which nothing cancels.
+    """
+    rho = np.zeros(weights.size)
+    for count, p in enumerate(weights.tolist()):
+        before = rho[:count]
+        rho[1 : count + 1] = (rho[1 : count + 1] + p) * (before / (before + p))  # in this order nothing underflows
+        rho[0] += p
+    return rho

@@ -1,55 +1,42 @@
-"""From a stated start to stationarity: the law of the participants, round by round."""
+"""From a stated start to stationarity: the law of the participants of each round, and the frequencies counted so far.
+
+The two are different distances: a longer separation makes a cohort remember its predecessors for longer, and for that
+very reason the counts more regular.
+"""
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.theory.cohorts import ChainTooLargeError
-from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
-from fedsim.theory.replicas import rounds_of
+from fedsim.theory.monte_carlo import CELLS, batches, rounds_of
+from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
 from fedsim.theory.result import Stationary
-from fedsim.theory.stationary import stationary
+from fedsim.theory.stationary import EXACT_UP_TO, stationary
 from fedsim.theory.windows import enumerate_windows
 
 _METHODS = ("auto", "exact", "monte-carlo")
-_EXACT_UP_TO = 20_000  # states
-_CELLS = 1 << 19  # replicas x clients advanced at once
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """The law of a participant of round t, and its distance from the stationary one.
+    """The law of a participant of round t, and its distance from the stationary one."""
 
-    Parameters
-    ----------
-    eta
-        (T, N) eta_R(t)[i] = P(i in S_t) / E abs(S_t), rows t = 0..T-1, or its estimate.
-    tv
-        (T,) TV distance between eta_R(t) and `limit`. This is the distance of the law of *participants* from one start,
-        not of the chain's state from the worst start: see `fedsim.theory.mixing` for that.
-    noise_floor
-        (T,) TV distance that sampling noise alone would give at that round, on average; ``None`` when exact. A measured
-        `tv` near it says only that the distance is no larger.
-    start
-        (N,) rounds that each client still had to wait at round 0.
-    limit
-        The stationary law compared with; its `separation`, `cohort` and `law` are those of the question.
-    method
-        ``exact`` or ``monte-carlo``.
-    replicas
-        How many, for Monte Carlo; 0 when exact.
-    """
-
-    eta: Floats
+    eta: Floats  # (T, N) eta_R(t)[i] = P(i in S_t) / E abs(S_t), rows t = 0..T-1, or its estimate
+    # (T,) TV distance between eta_R(t) and `limit`. This is the distance of the law of *participants* from one start,
+    # not of the chain's state from the worst start: see `fedsim.theory.mixing` for that.
     tv: Floats
+    # (T,) TV distance that sampling noise alone would give at that round, on average; ``None`` when exact. A measured
+    # `tv` near it says only that the distance is no larger.
     noise_floor: Floats | None
-    start: Ints
+    start: Ints  # (N,) rounds that each client still had to wait at round 0
+    # The stationary law compared with; its `separation`, `cohort` and `law` are those of the question
     limit: Stationary
-    method: str
-    replicas: int
+    method: str  # ``exact`` or ``monte-carlo``
+    replicas: int  # how many, for Monte Carlo; 0 when exact
 
 
 def convergence(
@@ -67,24 +54,11 @@ def convergence(
 ) -> Convergence:
     """Law of the participants of rounds 0 to `rounds` - 1 from a stated start, and its TV distance from stationarity.
 
-    Parameters
-    ----------
-    weights, separation, cohort, law
-        As in `fedsim.theory.stationary`.
-    method
-        ``exact``: multiply the start by the transition matrix; ``monte-carlo``: average over replicas; ``auto``: exact
-        up to 20,000 states that can be reached from "all ready", else Monte Carlo.
-    rounds
-        Number of rounds, T, at least 1.
-    start
-        (N,) rounds that each client still has to wait at round 0, between 0 and R_i; 0 is ready. All ready by default.
-        For ``groups``, equal inside a group.
-    replicas
-        For Monte Carlo, at least 2.
-    seed
-        Seed of Monte Carlo.
-    limit
-        Stationary law to compare with; by default that of `fedsim.theory.stationary`.
+    The question is as in `stationary`, whose answer is the `limit` that is compared with unless another is given.
+    `start`, (N,), is how many rounds each client still has to wait at round 0, between 0 and R_i and equal inside a
+    group; all are ready by default. The method is ``exact``: multiply the start by the transition matrix;
+    ``monte-carlo``: average over 2 replicas or more; or ``auto``: exact up to 20,000 states that can be reached from
+    "all ready", else Monte Carlo.
 
     Raises
     ------
@@ -103,35 +77,87 @@ def convergence(
     question = ask(weights, separation, cohort, law)
     count = whole_number(rounds, "the number of rounds", least=1)
     waits = _start(question, start)
-    if limit is None:
-        limit = stationary(weights, separation, cohort, law, seed=seed)
+    limit = limit or stationary(weights, separation, cohort, law, seed=seed)
+    _check_limit(question, limit)
+    units = reduced(question)
+    of_units = waits[:: question.cohort] if question.law == "groups" else waits
+    eta, noise, averaged = None, None, 0
+    if method != "monte-carlo":
+        try:
+            eta = _exact(units, count, of_units)
+        except ChainTooLargeError:
+            if method == "exact":
+                raise
+    if eta is None:
+        averaged = whole_number(replicas, "the number of replicas", least=2)
+        eta, noise = _averaged(units, count, of_units, averaged, seed)
+    eta = np.stack([per_client(question, row) for row in eta])
+    tv = np.abs(eta - limit.pi).sum(axis=1) / 2.0
+    return Convergence(eta, tv, noise, waits, limit, "monte-carlo" if averaged else "exact", averaged)
+
+
+@dataclass(frozen=True)
+class RunningFrequencies:
+    """How far the frequencies counted so far are from the stationary law, round by round.
+
+    `l1`, (T,), estimates E sum_i abs(lambda_i(t) - pi_i), rows t = 1..T, where lambda_i(t) is the share of client i in
+    the participations of the first t rounds: what a server that counts has at hand after t rounds. `standard_error`,
+    (T,), is that of the estimate over so many replicas, and `limit` the stationary law compared with.
+    """
+
+    l1: Floats
+    standard_error: Floats
+    limit: Stationary
+    replicas: int
+
+
+def running_frequencies(
+    weights: ArrayLike,
+    separation: ArrayLike,
+    cohort: int = 1,
+    law: str = "midzuno",
+    *,
+    rounds: int = 200,
+    replicas: int = 256,
+    seed: int = 0,
+    limit: Stationary | None = None,
+) -> RunningFrequencies:
+    """Distance of the running frequencies from stationarity after 1 to `rounds` rounds, everyone ready at round 0.
+
+    Parameters are as in `convergence`, always by Monte Carlo; cost O(replicas x rounds x N). Where nobody has taken
+    part yet (law ``bernoulli``), every lambda_i is 0.
+
+    Raises
+    ------
+    ChainError
+        If the question makes no sense, or a replica stalls.
+    """
+    question = ask(weights, separation, cohort, law)
+    count = whole_number(rounds, "the number of rounds", least=1)
+    replicas = whole_number(replicas, "the number of replicas", least=2)
+    limit = limit or stationary(weights, separation, cohort, law, seed=seed)
+    _check_limit(question, limit)
+    units = reduced(question)
+    pi = limit.pi.reshape(units.clients, -1).sum(axis=1)  # of a group, where groups take part as a whole
+    total, squares = np.zeros(count), np.zeros(count)
+    for batch in batches(replicas, units.clients, CELLS):
+        seen: Floats = np.zeros((1, units.clients))
+        for now, played in enumerate(islice(rounds_of(units, batch, seed), count)):
+            seen = seen + played.chosen
+            everyone = seen.sum(axis=1, keepdims=True)
+            away = np.abs(seen / np.maximum(everyone, 1.0) - pi).sum(axis=1)
+            total[now] += away.sum()
+            squares[now] += (away**2).sum()
+    mean, variance = _moments(total, squares, replicas)
+    return RunningFrequencies(mean, np.sqrt(variance / replicas), limit, replicas)
+
+
+def _check_limit(question: Question, limit: Stationary) -> None:
     if limit.clients != question.clients:
         raise ChainError(
             f"the stationary law to compare with is of {limit.clients} clients and there are {question.clients}: "
             f"give the law of the same clients"
         )
-    of_units = waits[:: question.cohort] if question.law == "groups" else waits
-    eta: Floats | None = None
-    noise: Floats | None = None
-    if method != "monte-carlo":
-        try:
-            eta = _exact(reduced(question), count, of_units)
-        except ChainTooLargeError:
-            if method == "exact":
-                raise
-    if eta is None:
-        replicas = whole_number(replicas, "the number of replicas", least=2)
-        eta, noise = _averaged(reduced(question), count, of_units, replicas, seed)
-    eta = np.stack([per_client(question, row) for row in eta])
-    return Convergence(
-        eta=eta,
-        tv=np.abs(eta - limit.pi).sum(axis=1) / 2.0,
-        noise_floor=noise,
-        start=waits,
-        limit=limit,
-        method="exact" if noise is None else "monte-carlo",
-        replicas=0 if noise is None else replicas,
-    )
 
 
 def _start(question: Question, start: ArrayLike | None) -> Ints:
@@ -155,12 +181,12 @@ def _start(question: Question, start: ArrayLike | None) -> Ints:
 
 
 def _exact(units: Question, count: int, waits: Ints) -> Floats:
+    eta = np.zeros((count, units.clients))
     if units.law == "cyclic":
-        eta = np.zeros((count, units.clients))
         turns = np.arange(count)[:, None] * units.cohort + np.arange(units.cohort)
         np.put_along_axis(eta, turns % units.clients, 1.0 / units.cohort, axis=1)
         return eta
-    windows = enumerate_windows(units, _EXACT_UP_TO)
+    windows = enumerate_windows(units, EXACT_UP_TO)
     here = np.flatnonzero((windows.waits == waits).all(axis=1))
     if not here.size:
         raise ChainError(
@@ -169,7 +195,6 @@ def _exact(units: Question, count: int, waits: Ints) -> Floats:
     forward = windows.matrix().T.tocsr()
     law = np.zeros(windows.count)
     law[here[0]] = 1.0
-    eta = np.empty((count, units.clients))
     for now in range(count):
         chances = windows.participation(law[windows.source] * windows.chance)
         eta[now] = chances / chances.sum() if chances.sum() > 0.0 else chances
@@ -179,19 +204,20 @@ def _exact(units: Question, count: int, waits: Ints) -> Floats:
 
 def _averaged(units: Question, count: int, waits: Ints, replicas: int, seed: int) -> tuple[Floats, Floats]:
     """Return the estimate of eta, and the noise floor of its TV distance."""
-    total = np.zeros((count, units.clients))
-    squares = np.zeros_like(total)
-    batch = max(1, _CELLS // units.clients)
-    for first in range(0, replicas, batch):
-        play = rounds_of(units, range(first, min(first + batch, replicas)), seed, waits)
-        for now in range(count):
-            step = next(play)
-            chances = step.chosen.astype(np.float64) if step.chances is None else step.chances
+    total, squares = np.zeros((2, count, units.clients))
+    for batch in batches(replicas, units.clients, CELLS):
+        for now, played in enumerate(islice(rounds_of(units, batch, seed, waits), count)):
+            chances = played.chosen.astype(np.float64) if played.chances is None else played.chances
             total[now] += chances.sum(axis=0)
             squares[now] += (chances**2).sum(axis=0)
-    mean = total / replicas
-    variance = np.maximum(squares / replicas - mean**2, 0.0) * (replicas / (replicas - 1.0))
+    mean, variance = _moments(total, squares, replicas)
     size = mean.sum(axis=1, keepdims=True)
     size = np.where(size > 0.0, size, 1.0)
     floor = np.sqrt(variance / replicas / (2.0 * np.pi)) / size
     return mean / size, np.asarray(floor.sum(axis=1))
+
+
+def _moments(total: Floats, squares: Floats, replicas: int) -> tuple[Floats, Floats]:
+    """Return mean and variance over replicas from the sums of what they have and of its squares."""
+    mean = total / replicas
+    return mean, np.maximum(squares / replicas - mean**2, 0.0) * (replicas / (replicas - 1.0))

@@ -1,5 +1,6 @@
-"""The exact stationary law of small systems, from the sparse chain over every reachable window."""
+"""The exact stationary law and mixing time of small systems, from the sparse chain over every reachable window."""
 
+from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
@@ -8,55 +9,37 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
-from fedsim.theory.question import ask, per_client, reduced
+from fedsim.theory.question import ChainTooLargeError, ask, per_client, reduced
 from fedsim.theory.result import Stationary
 from fedsim.theory.windows import LARGEST, Windows, enumerate_windows
 
 _SAME = 1e-9  # recurrent classes agree when their participation differs by less
+_LARGEST_MIXING = 1_500  # recurrent states
+_LONGEST = 40  # doublings of the time
 
 
 def exact(
-    weights: ArrayLike,
-    separation: ArrayLike,
-    cohort: int = 1,
-    law: str = "midzuno",
-    *,
-    limit: int = LARGEST,
+    weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno", *, limit: int = LARGEST
 ) -> Stationary:
-    """Stationary participation from the transition matrix over all reachable windows.
+    """Stationary participation from the transition matrix over all reachable windows, `limit` at most, for any law.
 
-    Parameters
-    ----------
-    weights, separation, cohort
-        As in `fedsim.theory.stationary`.
-    law
-        Any law. ``bernoulli``: each ready client takes part independently with probability min(1, s p_i), s
-        such that B are expected; all ready clients when there are at most B of them.
-    limit
-        Most states to enumerate.
-
-    Returns
-    -------
-    Stationary
-        Method ``exact``, with `period`, `recurrent_classes` and `states` computed from the graph. A chain of
-        period larger than 1, or with several recurrent classes that share one participation, has `pi` as its
-        average over time. `error_bound` covers rounding, and iteration where the chain is too large to
-        eliminate.
+    `period`, `recurrent_classes` and `states` of the result are those of the graph. A chain of period larger than 1, or
+    with several recurrent classes that share one participation, has `pi` as its average over time. `error_bound` covers
+    rounding, and iteration where the chain is too large to eliminate.
 
     Raises
     ------
     ChainError
         If the question makes no sense, the chain has more than `limit` states or can stall (see
-        `fedsim.theory.windows.enumerate_windows`), or its long-run participation depends on chance because it
-        has recurrent classes that differ.
+        `fedsim.theory.windows.enumerate_windows`), or its long-run participation depends on chance because it has
+        recurrent classes that differ.
     """
     question = ask(weights, separation, cohort, law)
     if question.law == "cyclic":
         turn = question.clients // gcd(question.clients, question.cohort)
         uniform = np.full(question.clients, 1.0 / question.clients)
         return Stationary(uniform, *question.asked, "exact", 0.0, period=turn, recurrent_classes=1, states=turn)
-    units = reduced(question)
-    windows = enumerate_windows(units, limit)
+    windows = enumerate_windows(reduced(question), limit)
     matrix = windows.matrix()
     classes = recurrent.recurrent_classes(matrix)
     shares, periods, error = [], [], 0.0
@@ -75,14 +58,12 @@ def exact(
             f"long-run participation of a client differs between them by up to {spread:.3g}, so there is no one "
             f"stationary law; lower the separations or the cohort"
         )
-    pi = per_client(question, shares[0])
-    cycle = int(np.gcd.reduce(periods))
     return Stationary(
-        pi,
+        per_client(question, shares[0]),
         *question.asked,
         method="exact",
         error_bound=error,
-        period=cycle,
+        period=int(np.gcd.reduce(periods)),
         recurrent_classes=len(classes),
         states=windows.count,
     )
@@ -94,3 +75,90 @@ def _participation(windows: Windows, states: NDArray[np.intp], law: Floats) -> F
     full[states] = law
     chances = windows.participation(full[windows.source] * windows.chance)
     return np.asarray(chances / chances.sum())
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How fast the law of the state Y_t (not of one client's participation) approaches stationarity.
+
+    `mixing_time` is the smallest t at which the TV distance between the law of Y_t and the stationary law is at most
+    `level`, from every recurrent state; None when that never happens (periodic, or several classes). `spectral_gap` is
+    1 - max abs(eigenvalue) over the eigenvalues of the transition matrix other than one 1; 0 when the chain is periodic
+    or has several recurrent classes. `states` are the recurrent ones.
+    """
+
+    mixing_time: int | None
+    level: float
+    spectral_gap: float
+    period: int
+    recurrent_classes: int
+    states: int
+
+
+def mixing(
+    weights: ArrayLike,
+    separation: ArrayLike,
+    cohort: int = 1,
+    law: str = "midzuno",
+    *,
+    level: float = 0.25,
+    limit: int = _LARGEST_MIXING,
+) -> Mixing:
+    """Exact mixing time and spectral gap over the recurrent windows, `limit` at most, in O(states^3) time.
+
+    The question is as in `exact`; law ``cyclic`` never mixes and is refused. `level` is the TV distance to reach,
+    strictly between 0 and 1; 1/4 is the usual definition of tau_mix.
+
+    Raises
+    ------
+    ChainError
+        If the question makes no sense, the chain has too many states, or it can stall.
+
+    Notes
+    -----
+    d(t) = max over starts of TV(P^t(start, .), pi) never grows with t (Levin, Peres and Wilmer, *Markov Chains and
+    Mixing Times*, section 4.4), so repeated squaring and bisection find the first t with d(t) <= level.
+    """
+    if not 0.0 < level < 1.0:
+        raise ChainError(f"the level is {level}: a TV distance to reach lies strictly between 0 and 1")
+    question = reduced(ask(weights, separation, cohort, law))
+    if question.law == "cyclic":
+        raise ChainError("law 'cyclic' follows its order for ever, so it does not mix: ask about another law")
+    matrix = enumerate_windows(question).matrix()
+    classes = recurrent.recurrent_classes(matrix)
+    states = sum(len(part) for part in classes)
+    inside = matrix[classes[0]][:, classes[0]]
+    cycle = recurrent.period(inside)
+    if len(classes) > 1 or cycle > 1:
+        return Mixing(None, level, 0.0, cycle, len(classes), states)
+    if states > limit:
+        raise ChainTooLargeError(
+            f"the chain has {states} recurrent states, more than {limit}: too many for the exact mixing time; look "
+            f"at the law of the participants from one start instead (fedsim.theory.convergence)"
+        )
+    dense = inside.toarray()
+    sizes = np.sort(np.abs(np.linalg.eigvals(dense)))
+    time = _first_below(dense, recurrent.stationary_vector(inside).law, level)
+    return Mixing(time, level, float(max(0.0, 1.0 - sizes[-2])) if states > 1 else 1.0, cycle, 1, states)
+
+
+def _first_below(dense: Floats, law: Floats, level: float) -> int:
+    """Return the smallest power of a transition matrix whose rows are all that close to its stationary law."""
+
+    def distance(power: Floats) -> float:
+        return float(np.abs(power - law).sum(axis=1).max()) / 2.0
+
+    if distance(np.eye(len(dense))) <= level:
+        return 0
+    powers = [dense]
+    while distance(powers[-1]) > level:
+        if len(powers) > _LONGEST:
+            raise ChainError(f"the chain has not mixed after 2^{_LONGEST} rounds: it is as good as periodic")
+        square = powers[-1] @ powers[-1]
+        powers.append(square / square.sum(axis=1, keepdims=True))
+    steps, reached = 0, np.eye(len(dense))
+    for exponent in range(len(powers) - 2, -1, -1):
+        further = reached @ powers[exponent]
+        if distance(further) > level:
+            steps, reached = steps + (1 << exponent), further
+    return steps + 1

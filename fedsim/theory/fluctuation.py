@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory import recurrent
-from fedsim.theory.cohorts import ChainTooLargeError
-from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
-from fedsim.theory.replicas import participations
+from fedsim.theory.monte_carlo import participations
+from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
 from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
 
@@ -25,18 +24,11 @@ _METHODS = ("auto", "exact", "mean-field", "monte-carlo")
 
 @dataclass(frozen=True)
 class Fluctuation:
-    """Asymptotic variance of every client's frequency.
+    """Asymptotic variance of every client's frequency, per round.
 
-    Parameters
-    ----------
-    pi
-        (N,) limits of the frequencies.
-    variance
-        (N,) sigma_i^2, the limit of T Var lambda_i(T); per round.
-    method
-        ``exact``; ``mean-field``: renewal theory, which leaves out how clients depend on one another; ``monte-carlo``.
-    standard_error
-        (N,) standard error of `variance`, for Monte Carlo only.
+    `pi`, (N,), are the limits of the frequencies, and `variance`, (N,), is sigma_i^2, the limit of T Var lambda_i(T).
+    The method is ``exact``; ``mean-field``: renewal theory, which leaves out how clients depend on one another; or
+    ``monte-carlo``, for which alone there is a `standard_error`, (N,), of the variance.
     """
 
     pi: Floats
@@ -58,16 +50,9 @@ def asymptotic_variance(
 ) -> Fluctuation:
     """Asymptotic variance of each client's participation frequency, per round.
 
-    Parameters
-    ----------
-    weights, separation, cohort, law
-        As in `fedsim.theory.stationary`.
-    method
-        ``exact`` (up to 1,500 recurrent states), ``mean-field``, ``monte-carlo``, or ``auto``: exact where it can be,
-        else the mean field.
-    seed, replicas, rounds
-        For Monte Carlo: the variance between `replicas` independent chains of the frequency over `rounds` rounds,
-        after as many rounds of burn-in.
+    The question is as in `stationary`. The method is ``exact`` (up to 1,500 recurrent states), ``mean-field``,
+    ``monte-carlo``, which takes the variance, over the replicas, of the frequency in so many rounds after as many of
+    burn-in, or ``auto``: exact where it can be, else the mean field.
 
     Raises
     ------
@@ -99,23 +84,11 @@ def asymptotic_variance(
 
 
 def rounds_needed(fluctuation: Fluctuation, precision: float = 0.05, confidence: float = 0.95) -> Floats:
-    """Rounds until each client's frequency, and its debiasing weight, is within a relative `precision`.
+    """Return how many rounds it takes until each client's frequency, and its weight, is within a relative `precision`.
 
-    Parameters
-    ----------
-    fluctuation
-        From `asymptotic_variance`.
-    precision
-        Relative error allowed, positive: 0.05 is 5 %.
-    confidence
-        Probability, per client, of being within it; strictly between 0 and 1.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N,) whole numbers of rounds, T_i = (z sigma_i / (precision pi_i))^2 rounded up, at least 1, with z the normal
-        quantile of (1 + confidence) / 2; infinite for a client that was never seen. From the stationary regime: what
-        the start biases comes on top.
+    These are (N,) whole numbers, T_i = (z sigma_i / (precision pi_i))^2 rounded up, at least 1, with z the normal
+    quantile of (1 + confidence) / 2, a probability per client; infinite for a client that was never seen. The bias of
+    the start comes on top.
 
     Raises
     ------
@@ -202,9 +175,5 @@ def _counted(question: Question, seed: int, replicas: int, rounds: int) -> Fluct
     frequency = counts / (rounds * size)
     variance = rounds * frequency.var(axis=0, ddof=1)
     spread = _spread_out(question, variance)
-    return Fluctuation(
-        pi=per_client(question, frequency.mean(axis=0)),
-        variance=spread,
-        method="monte-carlo",
-        standard_error=spread * np.sqrt(2.0 / (replicas - 1)),
-    )
+    error = spread * np.sqrt(2.0 / (replicas - 1))
+    return Fluctuation(per_client(question, frequency.mean(axis=0)), spread, "monte-carlo", error)

@@ -15,61 +15,51 @@ always found.
 """
 
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
+from fedsim.common.errors import ChainError
+from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.question import Question, ask, per_client, reduced
 from fedsim.theory.result import Stationary
-from fedsim.theory.stalls import stall_caveats
 
 _TOLERANCE = 1e-13  # of the logarithm of a mass
 _SWEEPS = 30
 _SETTLED = 1e-12
+_REPLICAS, _ROUNDS, _CELLS = 8, 1000, 2_000_000  # of the trial of stalls
 
 
 def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: str = "midzuno") -> Stationary:
     """Approximate stationary participation for any separations and selection law, in O(N).
 
-    Parameters
-    ----------
-    weights, separation, cohort, law
-        As in `fedsim.theory.stationary`.
-
-    Returns
-    -------
-    Stationary
-        Method ``mean-field``. `error_bound` is an estimate of the largest relative error of a client, see
-        Notes.
-
     Raises
     ------
     ChainError
-        If the question makes no sense. Demand above what the separations allow is refused, with the largest
-        feasible cohort named.
+        If the question makes no sense, or the cohort is more than the separations allow.
 
     Notes
     -----
-    What the mean field leaves out is the fluctuation of the free mass. The estimate of the relative error is twice
-    sum_i s_i^2 (1 - w_i), with s_i the larger of pi_i and i's share w_i p_i / F of the ready weight: that fluctuation,
-    in squared relative terms. For ``successive``, h_i is added to 1 - w_i, because weight also leaves during a round;
-    for ``bernoulli``, whose cohorts vary, (1 - w_i) / w_i stands in its place and 4 B in that of 2. It falls as 1/N,
-    and is at most 1, which says nothing. The form was argued and the constants were set by comparison with exact
-    results, so it is an estimate and no bound: ``docs/chain.md`` tells how often it was exceeded. Without separation it
-    is 0 and the mean field exact for ``midzuno`` and ``bernoulli``. Shortages are not modelled: the answer is for the
-    chain while it does not stall, and where it may, `caveats` of the answer say what a trial showed.
+    What the mean field leaves out is the fluctuation of the free mass. `error_bound` estimates the largest relative
+    error of a client by twice sum_i s_i^2 (1 - w_i), with s_i the larger of pi_i and i's share w_i p_i / F of the ready
+    weight: that fluctuation, in squared relative terms. For ``successive``, h_i is added to 1 - w_i, because weight
+    also leaves during a round; for ``bernoulli``, whose cohorts vary, (1 - w_i) / w_i stands in its place and 4 B in
+    that of 2. It falls as 1/N, and is at most 1, which says nothing. The form was argued and the constants were set by
+    comparison with exact results, so it is an estimate and no bound: ``docs/chain.md`` tells how often it was exceeded.
+    Without separation it is 0 and the mean field exact for ``midzuno`` and ``bernoulli``. Shortages are not modelled:
+    the answer is for the chain while it does not stall, and where it may, `caveats` of the answer say what a trial
+    showed.
     """
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
-    taken = participation(units)
-    pi = per_client(question, taken / taken.sum())
-    return Stationary(
-        pi, *question.asked, method="mean-field", error_bound=_error(units, taken), caveats=stall_caveats(units)
-    )
+    taken = _participation(units)
+    pi, caveats = per_client(question, taken / taken.sum()), _stall_caveats(units)
+    return Stationary(pi, *question.asked, method="mean-field", error_bound=_error(units, taken), caveats=caveats)
 
 
-def participation(units: Question) -> Floats:
+def _participation(units: Question) -> Floats:
     """Return the share of rounds in which each unit takes part, P_i, with sum B."""
     rounds = units.separations.astype(np.float64)
     most = 1.0 / (1.0 + rounds)
@@ -166,3 +156,27 @@ def _error(units: Question, taken: Floats) -> float:
     elif units.law == "bernoulli":
         away, factor = away / ready, 4.0 * units.cohort
     return min(1.0, factor * float((share**2 * away).sum()))
+
+
+def _stall_caveats(units: Question) -> tuple[str, ...]:
+    """Say whether the chain was seen to stall; nothing where it cannot.
+
+    Eight replicas are followed from all ready, for up to 1,000 rounds, fewer beyond 250 clients.
+    """
+    rounds = units.separations
+    if units.law in {"bernoulli", "cyclic"} or (rounds == rounds[0]).all():
+        return ()
+    tried = max(1, min(_ROUNDS, _CELLS // (_REPLICAS * units.clients)))
+    passed = 0
+    try:
+        for _ in islice(rounds_of(units, range(_REPLICAS), 0), tried):
+            passed += 1
+    except ChainError:
+        return (
+            f"this chain stalls: after {passed:,} rounds too few clients were ready in one of {_REPLICAS} replicas, "
+            "and none of those who wait ever comes back; pi is that of a chain that has not stalled",
+        )
+    return (
+        f"separations differ, and such a chain may stall; none of {_REPLICAS} replicas did in {tried:,} rounds, and pi "
+        "is that of a chain that never does",
+    )

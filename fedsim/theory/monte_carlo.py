@@ -1,16 +1,28 @@
-"""Monte Carlo: participation counted over many independent replicas, with standard errors."""
+"""Monte Carlo: independent replicas of the chain, advanced together, and participation counted over them.
+
+Every array has one row per replica. All draws are keyed by (replica, round, client), so the rounds do not depend on how
+many replicas there are or how they are split into batches.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedsim.theory.question import ask, per_client, reduced, whole_number
-from fedsim.theory.replicas import participations
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.errors import ChainError
+from fedsim.common.keyed import Purpose, Stream, stream
+from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
 from fedsim.theory.result import Stationary
 
-REPLICAS = 64
-
+CELLS = 1 << 19
+"""Replicas times clients that are advanced at once, where chances are kept."""
+_REPLICAS = 64
 _STEPS = 50_000_000  # replicas x rounds x clients, by default
-_CELLS = 1 << 21  # replicas x clients advanced at once
+_COUNTED_CELLS = 1 << 21  # replicas x clients advanced at once
 
 
 def monte_carlo(
@@ -20,42 +32,24 @@ def monte_carlo(
     law: str = "midzuno",
     *,
     seed: int = 0,
-    replicas: int = REPLICAS,
+    replicas: int = _REPLICAS,
     rounds: int | None = None,
     burn_in: int | None = None,
 ) -> Stationary:
-    """Estimate stationary participation by simulation, for any question.
+    """Estimate stationary participation by simulation, for any question of `stationary`, in O(replicas x rounds x N).
 
-    Parameters
-    ----------
-    weights, separation, cohort, law
-        As in `fedsim.theory.stationary`.
-    seed
-        Seed of all draws: the same seed gives the same answer.
-    replicas
-        Independent chains, at least 2.
-    rounds
-        Rounds counted in each, at least 1; by default what makes 5e7 steps of one client, within 500 and 20,000.
-    burn_in
-        Rounds played before counting, from "all ready"; by default a quarter of `rounds`, and at least four
-        times the longest separation. What it leaves of the start is not part of the standard error.
+    In each of the `replicas`, 2 or more independent chains, so many `rounds` are counted, 1 or more (by default what
+    makes 5e7 steps of one client, within 500 and 20,000), after the `burn_in`: rounds from "all ready" on, by default a
+    quarter of `rounds`, and at least four times the longest separation.
 
-    Returns
-    -------
-    Stationary
-        Method ``monte-carlo``. `standard_error` is the spread of the replicas' shares over the square root of
-        their number: replicas are independent, so it holds whatever the correlation between rounds. It is
-        never below the share of one single participation, which is all that is known of a client that was
-        never seen.
+    `standard_error` of the result is the spread of the replicas' shares over the square root of their number: replicas
+    are independent, so it holds whatever the correlation between rounds. What the burn-in leaves of the start is not
+    part of it. It is never below the share of one participation, which is all that is known of a client never seen.
 
     Raises
     ------
     ChainError
         If the question makes no sense, or a replica stalls.
-
-    Notes
-    -----
-    Cost O(replicas x rounds x N), memory O(N): replicas are advanced in batches.
     """
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
@@ -63,14 +57,13 @@ def monte_carlo(
     if rounds is None:
         rounds = int(np.clip(_STEPS // (replicas * units.clients), 500, 20_000))
     rounds = whole_number(rounds, "the number of rounds", least=1)
-    longest = int(question.separations.max())
-    skip = max(rounds // 4, 4 * (longest + 1)) if burn_in is None else whole_number(burn_in, "the burn-in")
+    enough = max(rounds // 4, 4 * (int(question.separations.max()) + 1))
+    skip = enough if burn_in is None else whole_number(burn_in, "the burn-in")
 
     # Sums over replicas of each client's count, its square and its product with the total; exact, being integers.
     sums, total, total_square = np.zeros((3, units.clients)), 0.0, 0.0
-    batch = max(1, _CELLS // units.clients)
-    for first in range(0, replicas, batch):
-        counts = participations(units, range(first, min(first + batch, replicas)), seed, skip, rounds)
+    for batch in batches(replicas, units.clients, _COUNTED_CELLS):
+        counts = participations(units, batch, seed, skip, rounds)
         totals = counts.sum(axis=1)
         sums += [counts.sum(axis=0), (counts**2).sum(axis=0), totals @ counts]
         total, total_square = total + float(totals.sum()), total_square + float(totals @ totals)
@@ -80,3 +73,137 @@ def monte_carlo(
     spread = np.sqrt(np.maximum(residual, 0.0) / (replicas - 1.0) * replicas)
     error = per_client(question, np.maximum(spread, 1.0) / total)
     return Stationary(per_client(question, shares), *question.asked, method="monte-carlo", standard_error=error)
+
+
+def batches(replicas: int, clients: int, cells: int) -> Iterator[range]:
+    """Yield the numbers of replicas that are advanced at once, so that memory is bounded."""
+    step = max(1, cells // clients)
+    return (range(first, min(first + step, replicas)) for first in range(0, replicas, step))
+
+
+class ReplicaRound(NamedTuple):
+    """One round of every replica: who takes part, (replicas, N), and with which probability given the past."""
+
+    chances: Floats | None  # None where the law has no simple one (successive draws of several clients)
+    chosen: Bools
+
+
+def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = None) -> Iterator[ReplicaRound]:
+    """Yield the rounds 0, 1, 2, ... of the replicas with these numbers, of a reduced question.
+
+    `start`, (N,), is how many rounds each client still has to wait at round 0; all are ready by default.
+
+    Raises
+    ------
+    ChainError
+        If a replica stalls: fewer than B clients are ready in a round (never with law ``bernoulli``).
+    """
+    draws = stream(seed, 0, Purpose.CHAIN)
+    names = np.asarray(replicas, dtype=np.uint64)[:, None]
+    waits = np.zeros(units.clients, dtype=np.int64) if start is None else start
+    free_from = np.tile(waits, (len(replicas), 1))
+    back = 1 + units.separations
+    for now in count():
+        ready = free_from <= now
+        if units.law != "bernoulli":
+            _refuse_stall(units, ready, now)
+        played = _LAWS[units.law](units, ready, _Draws(draws, names, now, units.clients))
+        yield played
+        free_from = np.where(played.chosen, now + back, free_from)
+
+
+def participations(units: Question, replicas: range, seed: int, skip: int, rounds: int) -> Floats:
+    """Return how often each client takes part in `rounds` rounds after the first `skip`, (replicas, N)."""
+    counts = np.zeros((len(replicas), units.clients))
+    for played in islice(rounds_of(units, replicas, seed), skip, skip + rounds):
+        counts += played.chosen
+    return counts
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The draws of one round, addressed by kind: 0 for the leader, 1 + i for client i."""
+
+    draws: Stream
+    replicas: NDArray[np.uint64]
+    now: int
+    clients: int
+
+    def one(self) -> Floats:
+        return self.draws.uniforms(self.replicas, self.now * (self.clients + 1))
+
+    def each(self) -> Floats:
+        own = 1 + np.arange(self.clients, dtype=np.uint64)
+        return self.draws.uniforms(self.replicas, self.now * (self.clients + 1) + own)
+
+
+def _midzuno(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
+    """One client in proportion to its weight, then B - 1 uniformly among the others that are ready."""
+    mass = np.where(ready, units.weights, 0.0)
+    total = mass.cumsum(axis=1)
+    first = mass / total[:, -1:]
+    leader = (total > draws.one() * total[:, -1:]).argmax(axis=1)
+    chosen = np.zeros_like(ready)
+    rows = np.arange(len(ready))
+    if units.cohort > 1:
+        keys = np.where(ready, draws.each(), 2.0)
+        keys[rows, leader] = 2.0
+        chosen = _smallest(keys, units.cohort - 1)
+        fill = (units.cohort - 1) / (ready.sum(axis=1, keepdims=True) - 1.0)
+        first = np.where(ready, first + (1.0 - first) * fill, 0.0)
+    chosen[rows, leader] = True
+    return ReplicaRound(first, chosen)
+
+
+def _successive(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
+    """Take the B first of independent exponential clocks of rates p_i: Plackett-Luce (Efraimidis-Spirakis 2006)."""
+    clocks = np.where(ready, -np.log(draws.each()) / units.weights, np.inf)
+    return ReplicaRound(None, _smallest(clocks, units.cohort))
+
+
+def _bernoulli(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
+    """Each with probability min(1, s p_i): in order of weight, client j is certain when s p_j would reach 1."""
+    order = np.argsort(-units.weights, kind="stable")
+    here = ready[:, order]
+    mass = np.where(here, units.weights[order], 0.0)
+    tail = mass[:, ::-1].cumsum(axis=1)[:, ::-1]
+    left = units.cohort - (here.cumsum(axis=1) - here)
+    certain = here & (mass * left >= tail)
+    spare = units.cohort - certain.sum(axis=1, keepdims=True)
+    rest = np.where(certain, 0.0, mass)
+    free = rest.sum(axis=1, keepdims=True)
+    chances = np.where(certain, 1.0, rest * (np.maximum(spare, 0) / np.where(free > 0.0, free, 1.0)))
+    few = here.sum(axis=1, keepdims=True) <= units.cohort
+    chances = np.where(few, here.astype(np.float64), np.minimum(chances, 1.0))
+    in_order = np.empty_like(chances)
+    in_order[:, order] = chances
+    return ReplicaRound(in_order, draws.each() < in_order)
+
+
+def _cyclic(units: Question, ready: Bools, draws: _Draws) -> ReplicaRound:
+    chosen = np.zeros_like(ready)
+    chosen[:, (draws.now * units.cohort + np.arange(units.cohort)) % units.clients] = True
+    return ReplicaRound(chosen.astype(np.float64), chosen)
+
+
+_LAWS = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli, "cyclic": _cyclic}
+
+
+def _smallest(keys: Floats, count: int) -> Bools:
+    """Mark the `count` smallest keys of each row."""
+    places = np.argpartition(keys, count - 1, axis=1)[:, :count]
+    marked = np.zeros(keys.shape, dtype=np.bool_)
+    np.put_along_axis(marked, places, values=True, axis=1)
+    return marked
+
+
+def _refuse_stall(units: Question, ready: Bools, now: int) -> None:
+    enough = ready.sum(axis=1)
+    if enough.min() < units.cohort:
+        replica = int(enough.argmin())
+        waiting = np.flatnonzero(~ready[replica])[:8].tolist()
+        raise ChainError(
+            f"the chain stalls: by round {now} of replica {replica}, {enough[replica]} of {units.clients} are ready "
+            f"and a cohort takes {units.cohort} (among those waiting: {waiting}). No round can start, so none of "
+            f"them ever comes back: lower the cohort or the longest separations"
+        )

@@ -21,7 +21,6 @@ References: Chen, Dempster and Liu, *Weighted finite population sampling to maxi
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,47 +33,28 @@ _SERIES = 0.1  # a factor is expanded when it differs from 1 by at most this
 _CONCENTRATED = 1e-2  # variance of K below which K = n is almost certain, and expanded around that
 
 
-@dataclass(frozen=True)
-class Tilt:
-    """Independent draws with odds x p_i: the scale x, and the variance of the number of successes."""
-
-    scale: float
-    variance: float
-
-
 def inclusion(weights: Floats, size: int) -> tuple[Floats, float]:
-    """Inclusion probabilities of conditional Poisson sampling.
+    """Return the inclusion probabilities of conditional Poisson sampling of n = `size` units, from 1 to N.
 
-    Parameters
-    ----------
-    weights
-        (N,) positive, between 1e-300 and 1.
-    size
-        Units in the sample, n, between 1 and N.
-
-    Returns
-    -------
-    c
-        (N,) probabilities in (0, 1], with sum n.
-    defect
-        Relative deviation of their sum from n before it was scaled away: a measure of the rounding error.
+    Weights, (N,), lie between 1e-300 and 1. The probabilities, (N,), lie in (0, 1] and have the sum n. Returned with
+    them is the relative deviation of their sum from n before it was scaled away, which measures the rounding error.
     """
     if size == weights.size:
         return np.ones_like(weights), 0.0
-    tilted = tilt(weights, size)
-    solve = _near_certain if tilted.variance < _CONCENTRATED else _inverted
-    c = solve(weights, size, tilted)
+    scale, variance = tilt(weights, size)
+    certain = variance < _CONCENTRATED
+    c = _near_certain(weights, size, scale) if certain else _inverted(weights, size, scale, variance)
     total = float(c.sum()) / size
     c /= total
     np.minimum(c, 1.0, out=c)
     return c, abs(total - 1.0)
 
 
-def tilt(weights: Floats, size: int) -> Tilt:
-    """Find the scale x at which the expected number of successes is n, by Newton's method inside a bracket.
+def tilt(weights: Floats, size: int) -> tuple[float, float]:
+    """Find the scale x of the odds x p_i at which n successes are expected, by Newton's method inside a bracket.
 
-    The law of the sample does not depend on x, so nothing is lost by stopping at a fraction of a standard
-    deviation.
+    Returned with it is the variance of the number of successes. The law of the sample does not depend on x, so nothing
+    is lost by stopping at a fraction of a standard deviation.
     """
     count = weights.size
     low = float(np.log(size / weights.sum()))  # q_i <= x p_i
@@ -83,7 +63,7 @@ def tilt(weights: Floats, size: int) -> Tilt:
     while True:
         excess, variance = _moments(weights, size, float(np.exp(point)))
         if abs(excess) <= 1e-6 * min(variance, 1.0) or high - low <= 1e-15 * max(1.0, abs(low), abs(high)):
-            return Tilt(scale=float(np.exp(point)), variance=variance)
+            return float(np.exp(point)), variance
         low, high = (point, high) if excess < 0.0 else (low, point)
         step = point - excess / variance if variance > 0.0 else high
         point = step if low < step < high else (low + high) / 2.0
@@ -108,14 +88,14 @@ def _blocks(values: Floats) -> Iterator[Floats]:
     return (values[start : start + _BLOCK] for start in range(0, values.size, _BLOCK))
 
 
-def _near_certain(weights: Floats, size: int, tilted: Tilt) -> Floats:
+def _near_certain(weights: Floats, size: int, scale: float) -> Floats:
     """Expand around the one sample that is almost certain: exchange up to 3 of its members for outsiders.
 
     With o the odds of the outsiders, u the inverse odds of the members and e_k, E_k their elementary
     symmetric polynomials, P(K = n) ~ sum_k e_k E_k, and outsider i is in with probability ~ o_i sum_k
     e_k(without i) E_{k+1}. Every sum is dominated by its first term, so nothing cancels.
     """
-    odds = weights * tilted.scale
+    odds = weights * scale
     members = odds > 1.0
     if np.count_nonzero(members) != size:  # pragma: no cover - the variance rules it out
         raise AssertionError("the almost certain sample has the wrong size")
@@ -147,9 +127,9 @@ def _without_one(own: Floats, e: list[float], other: list[float]) -> Floats:
     return total
 
 
-def _inverted(weights: Floats, size: int, tilted: Tilt) -> Floats:
+def _inverted(weights: Floats, size: int, scale: float, variance: float) -> Floats:
     """Invert the characteristic function of K, and of K without each unit in turn."""
-    theta, share = _nodes(weights.size, tilted.variance)
+    theta, share = _nodes(weights.size, variance)
     w = -2.0 * np.sin(theta / 2.0) ** 2 + 1j * np.sin(theta)  # exp(i theta) - 1
     reach = float(np.abs(w).max())
     terms = _terms(min(_SERIES, reach / 2.0))
@@ -158,7 +138,7 @@ def _inverted(weights: Floats, size: int, tilted: Tilt) -> Floats:
     product = np.ones_like(w)
     certain = -size
     for block in _blocks(weights):
-        q, out, rare, frequent, other = _sorted_by_size(block, tilted.scale, reach)
+        q, out, rare, frequent, other = _sorted_by_size(block, scale, reach)
         phase += _log_factors(q[rare], w, terms) + _log_factors(out[frequent], w.conj(), terms)
         certain += int(np.count_nonzero(frequent))
         if other.any():
@@ -172,7 +152,7 @@ def _inverted(weights: Floats, size: int, tilted: Tilt) -> Floats:
     c = np.empty_like(weights)
     for start in range(0, weights.size, _BLOCK):
         part = slice(start, start + _BLOCK)
-        q, out, rare, frequent, other = _sorted_by_size(weights[part], tilted.scale, reach)
+        q, out, rare, frequent, other = _sorted_by_size(weights[part], scale, reach)
         chance = np.empty_like(q)
         chance[rare] = np.polynomial.polynomial.polyval(q[rare], for_rare)
         chance[frequent] = np.polynomial.polynomial.polyval(out[frequent], for_frequent)

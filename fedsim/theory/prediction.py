@@ -1,20 +1,26 @@
 """What theory has to say about a scenario's participation, where it applies."""
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import polars as pl
 
-from fedsim.common.arrays import Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
+from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.population import Population
+from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import ConvergenceStudy
+from fedsim.scenario.models import ConvergenceStudy, Session
 from fedsim.scenario.server import BufferedServer
 from fedsim.selection.laws import law_of
-from fedsim.theory import Stationary, convergence, stationary
-from fedsim.theory.buffered_prediction import flow_of
+from fedsim.theory import METHODS, Stationary, convergence, stationary
+from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
 
 _MOST = 100_000
+_NODES = {0: 1, 1: 4096, 2: 256, 3: 40}
+"""Values of each random phase of a session, by how many phases are random."""
 
 
 def predicted(
@@ -26,23 +32,14 @@ def predicted(
 ) -> Stationary:
     """Return the long-run participation of always-available clients under the scenario's selection law.
 
-    Parameters
-    ----------
-    scenario, population
-        Whose weights, cohort and law are taken.
-    separation
-        Instead of the population's own.
-    method
-        As in `fedsim.theory.stationary`.
-    law
-        Instead of the scenario's own selection law.
+    A separation or law that is given replaces the population's or the scenario's; methods are those of `stationary`.
 
     Raises
     ------
     ChainError
         If the chain has no answer, for instance because the separation cannot be kept, or no theory covers the law.
     """
-    if isinstance(scenario.server, BufferedServer):
+    if not scenario.server.selects_once:
         return flow_of(scenario, scenario.server, population, separation, method, law).stationary
     if separation is None:
         common = population.common_separation
@@ -68,11 +65,11 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
 
 
 def covers(scenario: Scenario, population: Population) -> bool:
-    """Say whether the assumptions of `applicable` hold, as far as can be told without working anything out."""
+    """Say whether the assumptions of `applicable` hold, as far as is known without computing anything."""
     server = scenario.server
     if cap_binds(scenario, population) or not scenario.always_available:
         return False
-    if isinstance(server, BufferedServer):
+    if not server.selects_once:
         return len(population) <= _MOST
     counted = server.cooldown_from == "selected" or (server.wanted == server.cohort and server.deadline is None)
     return counted and not population.cooldown_s.any()
@@ -82,7 +79,7 @@ def cap_binds(scenario: Scenario, population: Population) -> bool:
     """Say whether a client can reach its cap on participations: by its separation, and the rounds that there may be."""
     if population.most is None:
         return False
-    rounds = scenario.stop.rounds
+    rounds = scenario.stop.most_rounds
     return rounds is None or bool((population.most < replace(population, most=None).at_most(rounds)).any())
 
 
@@ -98,24 +95,87 @@ def convergence_table(scenario: Scenario, population: Population, study: Converg
     ChainError
         If a separation cannot be kept.
     """
-    parts = []
+    server, parts = scenario.server, []
+    options: dict[str, Any] = {"rounds": study.rounds, "replicas": study.replicas, "seed": scenario.seed}
     for separation in study.separations:
-        found = convergence(
-            population.weight,
-            separation,
-            scenario.server.wanted,
-            law_of(scenario.server),
-            rounds=study.rounds,
-            replicas=study.replicas,
-            seed=scenario.seed,
-        )
-        floor = [None] * study.rounds if found.noise_floor is None else found.noise_floor.tolist()
+        found = convergence(population.weight, separation, server.wanted, law_of(server), **options)
+        floor = pl.Series("noise_floor", found.noise_floor, dtype=pl.Float64)
         columns = {
-            "separation": [separation] * study.rounds,
-            "round": list(range(study.rounds)),
-            "tv": found.tv.tolist(),
-            "noise_floor": pl.Series(floor, dtype=pl.Float64),
-            "method": [found.method] * study.rounds,
+            "separation": separation,
+            "round": range(study.rounds),
+            "tv": found.tv,
+            "noise_floor": floor if len(floor) else None,
+            "method": found.method,
         }
-        parts.append(pl.DataFrame(columns))
+        parts.append(pl.DataFrame(columns, schema_overrides={"separation": pl.Int64, "noise_floor": pl.Float64}))
     return pl.concat(parts)
+
+
+def flow_of(
+    scenario: Scenario,
+    server: BufferedServer,
+    population: Population,
+    separation: int | Ints | None = None,
+    method: str = "auto",
+    law: str | None = None,
+) -> Flow:
+    """Return what the mean field says of always-available clients under a scenario's buffered server.
+
+    As `predicted`, with separations in versions and the method ``auto`` or ``mean-field``. Sessions in step are
+    answered as synchronous rounds are.
+    """
+    if method not in {"auto", "mean-field"}:
+        known = "there is no such method" if method not in METHODS else "it is for synchronous rounds"
+        raise ChainError(f"a buffered server's participation is not found by {method!r} ({known}): use mean-field")
+    wanted = population.separation if separation is None else separation
+    values = [session_values(group.session) for group in scenario.population]
+    limit_s = np.inf if server.deadline is None else server.deadline
+    question = Asynchronous(
+        weights=population.weight,
+        separation=np.broadcast_to(np.asarray(wanted, dtype=np.int64), population.weight.shape),
+        cooldown_s=population.cooldown_s,
+        lengths=LengthDistribution.of(population.group, population.speed, values, limit_s),
+        concurrency=server.concurrency,
+        buffer=server.buffer,
+        law=law or law_of(server),
+        rest_from=server.cooldown_from,
+        max_staleness=server.max_staleness,
+    )
+    return asynchronous(question)
+
+
+def flow_summary(flow: Flow, server: BufferedServer, population: Population) -> dict[str, Any]:
+    """Return what ``fedsim chain`` says of a scenario's buffered server beside the shares: strict JSON."""
+    groups = {}
+    for index, name in enumerate(population.group_names):
+        own = population.group == index
+        groups[name] = {
+            "devices": int(own.sum()),
+            "share": float(flow.stationary.pi[own].sum()),
+            "participations_per_day": float(DAY_S * flow.rate[own].mean()),
+            "wait_s": float(np.average(flow.wait_s[own], weights=flow.rate[own])),
+        }
+    return {
+        "concurrency": server.concurrency,
+        "buffer": server.buffer,
+        "version_s": flow.version_s,
+        "versions_per_hour": HOUR_S / flow.version_s,
+        "utilisation": flow.utilisation,
+        "groups": groups,
+    }
+
+
+def session_values(session: Session) -> Floats:
+    """Return equally likely lengths of a session at speed 1: quantiles of each phase, in all combinations."""
+    phases = (session.download, session.train, session.upload)
+    drawn = [phase for phase in phases if phase.kind != "constant"]
+    total = np.array([sum(phase.value for phase in phases if phase.kind == "constant")])
+    for phase in drawn:
+        nodes, law = _NODES[len(drawn)], distribution(phase)
+        quantiles = law.draw((np.arange(nodes) + 0.5) / nodes)
+        mean = phase.median * np.exp(phase.sigma**2 / 2) if phase.kind == "lognormal" else law.mean
+        # The outermost quantiles stand for tails; with their mean put right, so is that of the session.
+        if quantiles.any():
+            quantiles = quantiles * (mean / quantiles.mean())
+        total = np.add.outer(total, quantiles).ravel()
+    return total

@@ -8,14 +8,18 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 
-LAWS = ("midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli")
+CHAIN_LAWS = ("midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli")
 
 _SMALLEST_WEIGHT = 1e-300
 
 
+class ChainTooLargeError(ChainError):
+    """The chain is too large to enumerate: see the message for what to use instead."""
+
+
 @dataclass(frozen=True)
 class Question:
-    """A chain whose numbers make sense: see `ask`."""
+    """A chain whose numbers were checked by `ask`."""
 
     weights: Floats
     separation: int | Ints
@@ -41,28 +45,20 @@ class Question:
 def ask(weights: ArrayLike, separation: ArrayLike, cohort: object = 1, law: str = "midzuno") -> Question:
     """Check a question, and put it in normal form.
 
-    Parameters
-    ----------
-    weights
-        (N,) positive finite numbers, normalised here to sum 1.
-    separation
-        One non-negative integer, or (N,) of them. All equal counts as one common separation.
-    cohort
-        Clients wanted per round, an integer between 1 and N.
-    law
-        One of `LAWS`.
+    Weights, (N,) positive finite numbers, are normalised to sum 1, and separations that are all equal are one common
+    separation.
 
     Raises
     ------
     ChainError
-        If a number makes no sense, or the clients cannot fill a cohort every round: a common R must be at
-        most floor(N / B) - 1, and always-available clients of separations R_i can supply at most sum_i 1 / (1
-        + R_i) participations a round.
+        If a number makes no sense, or the clients cannot fill a cohort every round: a common R must be at most
+        floor(N / B) - 1, and always-available clients of separations R_i can supply at most sum_i 1 / (1 + R_i)
+        participations a round.
     """
     if law == "poisson":
         raise ChainError("law 'poisson' is answered exactly for any separations, by the method 'closed-form' alone")
-    if law not in LAWS:
-        raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(LAWS)}")
+    if law not in CHAIN_LAWS:
+        raise ChainError(f"there is no selection law {law!r}: choose one of {', '.join(CHAIN_LAWS)}")
     shares = normalised(weights)
     size = whole_number(cohort, "the cohort", least=1)
     if size > shares.size:
@@ -130,9 +126,8 @@ def normalised(weights: ArrayLike) -> Floats:
 def reduced(question: Question) -> Question:
     """Return the same chain on what is chosen.
 
-    Its law is ``midzuno``, ``successive``, ``bernoulli`` or ``cyclic``: groups become single units,
-    ``uniform`` becomes ``midzuno`` at equal weights, and successive draws of one client are Midzuno draws
-    too.
+    Its law is ``midzuno``, ``successive``, ``bernoulli`` or ``cyclic``: groups become single units, ``uniform`` becomes
+    ``midzuno`` at equal weights, and successive draws of one client are Midzuno draws too.
     """
     weights, rounds, cohort, law = question.asked
     if law == "groups":

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
-from fedsim.theory.cohorts import ChainTooLargeError
+from fedsim.theory.question import ChainTooLargeError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -60,9 +60,9 @@ def period(matrix: "csr_array[np.float64, tuple[int, int]]") -> int:
 def stationary_vector(matrix: "csr_array[np.float64, tuple[int, int]]") -> Vector:
     """Return the stationary vector of an irreducible chain.
 
-    Small chains are eliminated state by state (Grassmann, Taksar and Heyman 1985), which subtracts nothing
-    and so keeps full relative precision whatever the gap. Larger ones are iterated with (I + P) / 2, which
-    has the same stationary vector and no period.
+    Small chains are eliminated state by state (Grassmann, Taksar and Heyman 1985), which subtracts nothing and so keeps
+    full relative precision whatever the gap. Larger ones are iterated with (I + P) / 2, which has the same stationary
+    vector and no period.
 
     Raises
     ------

@@ -19,26 +19,16 @@ class Stationary:
         (N,) the clients' weights p_i, normalised to sum 1.
     separation
         The common separation R, or the (N,) separations R_i, in rounds.
-    cohort
-        Clients wanted per round, B.
-    law
-        ``midzuno``, ``uniform``, ``successive``, ``groups``, ``cyclic`` or ``bernoulli``.
-    method
-        ``closed-form``, ``exact``, ``mean-field`` or ``monte-carlo``.
+    cohort, law, method
+        Clients wanted per round, B; the law of selection; how `pi` was found.
     error_bound
-        How large the largest relative error of an entry of `pi` can be. For ``closed-form`` and ``exact`` it
-        covers rounding and truncation, which is all that is wrong with them; for ``mean-field`` it is an
-        *estimate* of the modelling error, not a guarantee; ``None`` for ``monte-carlo``, whose error is
-        `standard_error`.
+        Largest relative error of an entry of `pi`: for ``closed-form`` and ``exact`` from rounding and truncation; for
+        ``mean-field`` an *estimate* of the modelling error, not a guarantee; ``None`` for ``monte-carlo``.
     standard_error
         (N,) standard error of each entry of `pi`; ``None`` unless the method is ``monte-carlo``.
-    period
-        Period of the chain, where the method computes it (``exact``); 1 is aperiodic. With a larger period,
-        and with several recurrent classes, `pi` is the long-run average over time.
-    recurrent_classes
-        How many sets of states the chain can end up in, where the method computes it (``exact``).
-    states
-        Number of states that were visited, where the method enumerates them (``exact``).
+    period, recurrent_classes, states
+        Of ``exact``: the period of the chain, 1 if it is aperiodic; how many sets of states it can end up in; how many
+        states were visited. With a larger period, or several classes, `pi` is the long-run average over time.
     caveats
         What the answer leaves out, in sentences: ``mean-field`` with separations that differ does not see stalls.
     """

@@ -5,18 +5,17 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fedsim.common.errors import ChainError
-from fedsim.theory.closed_form import closed_form, has_closed_form
-from fedsim.theory.cohorts import ChainTooLargeError
+from fedsim.theory.closed_form import POISSON, closed_form, has_closed_form, renewals
 from fedsim.theory.exact import exact
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
-from fedsim.theory.question import ask
-from fedsim.theory.renewals import LAW, renewals
+from fedsim.theory.question import ChainTooLargeError, ask
 from fedsim.theory.result import Stationary
 
 METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
 
-_EXACT_UP_TO = 20_000  # states that `auto` enumerates
+EXACT_UP_TO = 20_000
+"""States that the method ``auto`` enumerates."""
 _GOOD_ENOUGH = 0.02  # relative error that `auto` accepts of the mean field
 
 
@@ -29,7 +28,7 @@ def stationary(
     *,
     seed: int = 0,
 ) -> Stationary:
-    """Stationary participation of every client, by the best method or by the one that is named.
+    """Stationary participation of every client, by the best method or by the one that is named, and its error.
 
     Parameters
     ----------
@@ -40,19 +39,10 @@ def stationary(
     cohort
         Clients per round, B.
     law
-        ``midzuno``, ``uniform``, ``successive``, ``groups``, ``cyclic``, ``bernoulli`` or
-        ``poisson``, whose closed form takes any separations.
+        One of `CHAIN_LAWS`, or ``poisson``, whose closed form takes any separations.
     method
-        ``closed-form``, ``exact``, ``mean-field``, ``monte-carlo``, or ``auto``: the closed form where there
-        is one; else exact up to 20,000 states; else the mean field if it expects a relative error of at most
-        2 %; else Monte Carlo.
-    seed
-        Seed of Monte Carlo.
-
-    Returns
-    -------
-    Stationary
-        With the method that was used and how wrong it can be.
+        One of `METHODS`; ``auto`` takes the closed form where there is one; else exact up to 20,000 states; else the
+        mean field if it expects a relative error of at most 2 %; else Monte Carlo, which alone has a `seed`.
 
     Raises
     ------
@@ -61,7 +51,7 @@ def stationary(
     """
     if method not in METHODS:
         raise ChainError(f"there is no method {method!r}: choose one of {', '.join(METHODS)}")
-    if law == LAW and method in {"auto", "closed-form"}:
+    if law == POISSON and method in {"auto", "closed-form"}:
         return renewals(weights, separation, cohort)
     if method == "closed-form" or (method == "auto" and has_closed_form(ask(weights, separation, cohort, law))):
         return closed_form(weights, separation, cohort, law)
@@ -69,7 +59,7 @@ def stationary(
         return exact(weights, separation, cohort, law)
     if method == "auto":
         try:
-            return exact(weights, separation, cohort, law, limit=_EXACT_UP_TO)
+            return exact(weights, separation, cohort, law, limit=EXACT_UP_TO)
         except ChainTooLargeError:
             pass
     if method in {"auto", "mean-field"}:
@@ -82,13 +72,9 @@ def stationary(
 def answer(result: Stationary) -> dict[str, Any]:
     """Return any result of this package as the object that ``fedsim chain`` prints: strict JSON, no NaN or infinity.
 
-    Returns
-    -------
-    dict
-        ``separation`` (an integer, or one per client), ``method``, ``clients``, ``cohort``, ``law``, ``pi``
-        (sums to 1), ``l1_uniform``, ``tv_uniform``, ``ratio`` (largest over smallest pi, null when that is
-        infinite), ``error_bound`` (null for Monte Carlo), ``standard_error`` (null but for Monte Carlo),
-        ``period`` (null unless computed), ``caveats`` (sentences).
+    ``separation`` is an integer, or one per client; ``ratio``, of the largest pi to the smallest, is null when that is
+    infinite; ``error_bound`` is null for Monte Carlo and ``standard_error`` for all others; ``period`` is null unless
+    computed; ``caveats`` are sentences.
     """
     rounds = result.separation
     return {

@@ -1,14 +1,14 @@
-"""Every state that the chain can reach, and its transitions.
+"""Every state that the chain can reach, its transitions, and the law of one round.
 
-The order of past cohorts matters only through the rounds that each client still has to wait, so a state is
-that (N,) vector. It starts at zero, all ready, and a round takes it to R_i for the chosen clients and one
-less for the others.
+The order of past cohorts matters only through the rounds that each client still has to wait, so a state is that (N,)
+vector. It starts at zero, all ready, and a round takes it to R_i for the chosen clients and one less for the others.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from math import log, log10
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,60 +16,40 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.theory.cohorts import ChainTooLargeError, cohorts
-from fedsim.theory.question import Question
+from fedsim.selection.bernoulli import bernoulli_chances
+from fedsim.theory.question import ChainTooLargeError, Question
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 LARGEST = 100_000  # states
+_LARGEST_ORDERED = 12  # successive draws: 2^B partial cohorts
+_LARGEST_FREE = 16  # bernoulli: 2^n cohorts
 _TRANSITIONS_PER_STATE = 20  # on average
 _INSTEAD = (
     "use the method 'mean-field' (many clients) or 'monte-carlo' (any), or 'closed-form' where the separation is common"
 )
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """What a round can do when the same clients are ready: the cohorts, and the waits that they begin."""
+class _Choice(NamedTuple):
+    """What a round can do when the same clients are ready: the cohorts, their numbers, and the waits that follow."""
 
     members: Bools
     chances: Floats
     waits: NDArray[np.int32]
-    offset: int
-
-    @property
-    def count(self) -> int:
-        return len(self.members)
-
-
-_Transitions: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.intp]]
+    numbers: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Windows:
-    """The reachable states, numbered from 0 (all ready), and one entry per transition.
+    """The reachable states, numbered from 0 (all ready), and one entry per transition."""
 
-    Parameters
-    ----------
-    waits
-        (states, N) rounds that each client still has to wait.
-    source, target
-        (transitions,) numbers of the states.
-    chance
-        (transitions,) probabilities.
-    cohort
-        (transitions,) rows of `members`.
-    members
-        (cohorts, N) who takes part.
-    """
-
-    waits: NDArray[np.int32]
-    source: NDArray[np.intp]
+    waits: NDArray[np.int32]  # (states, N) rounds that each client still has to wait
+    source: NDArray[np.intp]  # (transitions,) numbers of the states
     target: NDArray[np.intp]
-    chance: Floats
-    cohort: NDArray[np.intp]
-    members: Bools
+    chance: Floats  # (transitions,)
+    cohort: NDArray[np.intp]  # (transitions,) rows of `members`
+    members: Bools  # (cohorts, N) who takes part
 
     @property
     def count(self) -> int:
@@ -87,6 +67,83 @@ class Windows:
         """Sum over transitions of `flow` times who takes part, (N,)."""
         weight = np.bincount(self.cohort, weights=flow, minlength=len(self.members))
         return np.asarray(weight @ self.members)
+
+
+def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
+    """Visit every state that can follow from "all ready", under law ``midzuno``, ``successive`` or ``bernoulli``.
+
+    Raises
+    ------
+    ChainError
+        If there are more states than `limit` (or more than 20 times as many transitions), or the chain can stall: a
+        state can be reached in which fewer than B clients are ready. Law ``bernoulli`` takes all that are ready, and
+        never stalls.
+    """
+    _refuse_above(limit, "states", _log_windows(question, limit))
+    keys = stream(0, 0, Purpose.CHAIN).bits(np.arange(question.clients), 0)
+    number = {0: 0}
+    fresh = np.zeros((1, question.clients), dtype=np.int32)
+    waits = [fresh]
+    choices: dict[bytes, _Choice] = {}
+    pieces: list[tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.intp]]] = []
+    first = transitions = 0
+    while len(fresh):
+        found: list[NDArray[np.int32]] = []
+        for here, name in _alike(fresh == 0):
+            if name not in choices:
+                choices[name] = _choice(question, fresh[here[0]], choices, limit)
+            choice = choices[name]
+            transitions += here.size * len(choice.members)
+            _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", log10(transitions))
+            after = np.maximum(fresh[here] - 1, 0)[:, None, :] + choice.waits
+            target = _numbered(after.reshape(-1, question.clients), keys, number, found)
+            _refuse_above(limit, "states", log10(len(number)))
+            source = np.repeat(first + here, len(choice.members))
+            pieces.append((source, target, np.tile(choice.chances, here.size), np.tile(choice.numbers, here.size)))
+        first += len(fresh)
+        fresh = np.concatenate(found) if found else fresh[:0]
+        waits.append(fresh)
+    source, target, chance, cohort = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    members = np.concatenate([choice.members for choice in choices.values()])
+    return Windows(np.concatenate(waits), source, target, chance, cohort, members)
+
+
+def _alike(ready: Bools) -> Iterator[tuple[NDArray[np.intp], bytes]]:
+    """Group states by who is ready: the rows of each group, and a name for it."""
+    patterns, of = np.unique(np.packbits(ready, axis=1), axis=0, return_inverse=True)
+    order = np.argsort(of.ravel(), kind="stable")
+    bounds = np.searchsorted(of.ravel()[order], np.arange(len(patterns) + 1))
+    for k, pattern in enumerate(patterns):
+        yield order[bounds[k] : bounds[k + 1]], pattern.tobytes()
+
+
+def _choice(question: Question, waits: NDArray[np.int32], known: dict[bytes, _Choice], limit: int) -> _Choice:
+    ready = np.flatnonzero(waits == 0)
+    _refuse_stall(question, ready, waits)
+    if question.law != "bernoulli":
+        _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", _log_cohorts(ready.size, question.cohort))
+    among, chances = cohorts(question.law, question.weights[ready], question.cohort)
+    members = np.zeros((len(among), question.clients), dtype=np.bool_)
+    members[:, ready] = among
+    waits_after = np.where(members, question.separations, 0).astype(np.int32)
+    first = sum(len(each.members) for each in known.values())
+    return _Choice(members, chances, waits_after, np.arange(first, first + len(among)))
+
+
+def _numbered(
+    states: NDArray[np.int32], keys: NDArray[np.uint64], number: dict[int, int], found: list[NDArray[np.int32]]
+) -> NDArray[np.intp]:
+    """Number states by their random 64-bit fingerprint, appending those not seen before to `found`."""
+    prints = (states.astype(np.uint64) * keys).sum(axis=1, dtype=np.uint64)
+    distinct, where, of = np.unique(prints, return_index=True, return_inverse=True)
+    if not np.array_equal(states[where][of], states):  # pragma: no cover - chance 1e-9
+        raise AssertionError("two states have the same fingerprint")
+    known = len(number)
+    numbers = [number.setdefault(value, len(number)) for value in distinct.tolist()]
+    new = np.array(numbers) >= known
+    if new.any():
+        found.append(states[where[new]])
+    return np.array(numbers, dtype=np.intp)[of]
 
 
 def _log_cohorts(clients: int, size: int) -> float:
@@ -110,110 +167,6 @@ def _log_windows(question: Question, limit: int) -> float:
     return total
 
 
-def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
-    """Visit every state that can follow from "all ready".
-
-    Parameters
-    ----------
-    question
-        Law ``midzuno``, ``successive`` or ``bernoulli``.
-    limit
-        Most states to visit.
-
-    Raises
-    ------
-    ChainError
-        If there are more states than `limit` (or more than 20 times as many transitions), or if a state can
-        be reached in which fewer than B clients are ready. Waiting is counted in rounds, so that round would
-        wait for ever: the chain stalls. Law ``bernoulli`` never does, because it takes whoever is ready.
-    """
-    _refuse_above(limit, "states", _log_windows(question, limit))
-    keys = stream(0, 0, Purpose.CHAIN).bits(np.arange(question.clients), 0)
-    number = {0: 0}
-    fresh = np.zeros((1, question.clients), dtype=np.int32)
-    waits = [fresh]
-    choices: dict[bytes, _Choice] = {}
-    pieces: list[_Transitions] = []
-    first = transitions = 0
-    while len(fresh):
-        found: list[NDArray[np.int32]] = []
-        for here, name in _alike(fresh == 0):
-            choice = choices.get(name)
-            if choice is None:
-                choice = _choice(question, fresh[here[0]], choices, limit)
-                choices[name] = choice
-            transitions += here.size * choice.count
-            _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", log10(transitions))
-            after = np.maximum(fresh[here] - 1, 0)[:, None, :] + choice.waits
-            target = _numbered(after.reshape(-1, question.clients), keys, number, found)
-            _refuse_above(limit, "states", log10(len(number)))
-            cohort = np.arange(choice.offset, choice.offset + choice.count)
-            pieces.append(
-                (
-                    np.repeat(first + here, choice.count),
-                    target,
-                    np.tile(choice.chances, here.size),
-                    np.tile(cohort, here.size),
-                )
-            )
-        first += len(fresh)
-        fresh = np.concatenate(found) if found else fresh[:0]
-        waits.append(fresh)
-    source, target, chance, cohort = (np.concatenate(part) for part in zip(*pieces, strict=True))
-    return Windows(
-        waits=np.concatenate(waits),
-        source=source,
-        target=target,
-        chance=chance,
-        cohort=cohort,
-        members=np.concatenate([choice.members for choice in choices.values()]),
-    )
-
-
-def _alike(ready: Bools) -> Iterator[tuple[NDArray[np.intp], bytes]]:
-    """Group states by who is ready: the rows of each group, and a name for it."""
-    patterns, of = np.unique(np.packbits(ready, axis=1), axis=0, return_inverse=True)
-    order = np.argsort(of.ravel(), kind="stable")
-    bounds = np.searchsorted(of.ravel()[order], np.arange(len(patterns) + 1))
-    for k, pattern in enumerate(patterns):
-        yield order[bounds[k] : bounds[k + 1]], pattern.tobytes()
-
-
-def _choice(question: Question, waits: NDArray[np.int32], known: dict[bytes, _Choice], limit: int) -> _Choice:
-    ready = np.flatnonzero(waits == 0)
-    _refuse_stall(question, ready, waits)
-    if question.law != "bernoulli":
-        _refuse_above(limit * _TRANSITIONS_PER_STATE, "transitions", _log_cohorts(ready.size, question.cohort))
-    among, chances = cohorts(question.law, question.weights[ready], question.cohort)
-    members = np.zeros((len(among), question.clients), dtype=np.bool_)
-    members[:, ready] = among
-    return _Choice(
-        members=members,
-        chances=chances,
-        waits=np.where(members, question.separations, 0).astype(np.int32),
-        offset=sum(choice.count for choice in known.values()),
-    )
-
-
-def _numbered(
-    states: NDArray[np.int32],
-    keys: NDArray[np.uint64],
-    number: dict[int, int],
-    found: list[NDArray[np.int32]],
-) -> NDArray[np.intp]:
-    """Number states by their random 64-bit fingerprint, appending those not seen before to `found`."""
-    prints = (states.astype(np.uint64) * keys).sum(axis=1, dtype=np.uint64)
-    distinct, where, of = np.unique(prints, return_index=True, return_inverse=True)
-    if not np.array_equal(states[where][of], states):  # pragma: no cover - chance 1e-9
-        raise AssertionError("two states have the same fingerprint")
-    known = len(number)
-    numbers = [number.setdefault(value, len(number)) for value in distinct.tolist()]
-    new = np.array(numbers) >= known
-    if new.any():
-        found.append(states[where[new]])
-    return np.array(numbers, dtype=np.intp)[of]
-
-
 def _refuse_above(most: int, what: str, log_count: float) -> None:
     if log_count > log10(most) + 1e-9:
         count = f"{10.0**log_count:.6g}" if log_count < 300.0 else f"10^{log_count:.0f}"
@@ -232,3 +185,65 @@ def _refuse_stall(question: Question, ready: NDArray[np.intp], waits: NDArray[np
         f"ready and a cohort takes {question.cohort} (still waiting, in rounds: {listed}). No round can start, "
         f"so none of them ever comes back: lower the cohort or the longest separations"
     )
+
+
+def cohorts(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
+    """Return which ready clients each cohort of a round holds, (cohorts, n), and the cohorts' probabilities, of sum 1.
+
+    Midzuno: P(S) proportional to the sum of its weights, abs(S) = B (Sun et al. 2025, section 3). Successive
+    (Plackett-Luce): B draws without replacement, each proportional to weight among those left. Bernoulli: each ready
+    client independently, client i with probability min(1, s p_i), s such that B are expected; all of them when at most
+    B are ready.
+
+    Weights, (n,), are those of the ready clients; n is at least B, the `size`, unless the law is ``bernoulli``.
+
+    Raises
+    ------
+    ChainTooLargeError
+        If there are too many cohorts to enumerate.
+    """
+    members, chances = _bernoulli(weights, size) if law == "bernoulli" else _of_size(law, weights, size)
+    possible = chances > 0.0  # a product of tiny weights can underflow
+    return members[possible], chances[possible] / chances.sum()
+
+
+def _of_size(law: str, weights: Floats, size: int) -> tuple[Bools, Floats]:
+    chosen = np.array(list(combinations(range(weights.size), size)), dtype=np.intp).reshape(-1, size)
+    members = np.zeros((len(chosen), weights.size), dtype=np.bool_)
+    np.put_along_axis(members, chosen, values=True, axis=1)
+    chances = weights[chosen].sum(axis=1) if law == "midzuno" else _plackett_luce(weights[chosen], members, weights)
+    return members, chances
+
+
+def _plackett_luce(own: Floats, members: Bools, weights: Floats) -> Floats:
+    """P(S) by recursion over the sets of members drawn first; the mass left is summed, never subtracted."""
+    size = own.shape[1]
+    if size > _LARGEST_ORDERED:
+        raise ChainTooLargeError(
+            f"a cohort of {size} can be drawn in too many orders: the exact law of successive draws goes up "
+            f"to {_LARGEST_ORDERED}; use the method 'mean-field' or 'monte-carlo'"
+        )
+    outside = np.where(members, 0.0, weights).sum(axis=1)
+    drawn = [np.ones(len(own))]
+    for first in range(1, 1 << size):
+        total = np.zeros(len(own))
+        for last in range(size):
+            if first >> last & 1:
+                before = first ^ 1 << last
+                left = outside + sum(own[:, k] for k in range(size) if not before >> k & 1)
+                total += drawn[before] * own[:, last] / left
+        drawn.append(total)
+    return drawn[-1]
+
+
+def _bernoulli(weights: Floats, size: int) -> tuple[Bools, Floats]:
+    chances = bernoulli_chances(weights, size)
+    free = np.flatnonzero(chances < 1.0)
+    if free.size > _LARGEST_FREE:
+        raise ChainTooLargeError(
+            f"with {free.size} clients that may or may not take part there are 2^{free.size} cohorts a round: "
+            f"the exact method goes up to 2^{_LARGEST_FREE}; use the method 'mean-field' or 'monte-carlo'"
+        )
+    members = np.ones((1 << free.size, weights.size), dtype=np.bool_)
+    members[:, free] = (np.arange(1 << free.size)[:, None] >> np.arange(free.size)) & 1
+    return members, np.where(members, chances, 1.0 - chances).prod(axis=1)

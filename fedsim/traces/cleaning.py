@@ -1,27 +1,23 @@
-"""What people do to a trace before they use it: take a part, close short gaps, drop short intervals."""
+"""From an imported trace to the one that is used: take a part, close short gaps, drop short intervals, write it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 
-from fedsim.availability.trace.faults import RESOLUTION_S, TraceError
-from fedsim.availability.trace.rows import Trace
-from fedsim.availability.trace.unions import Spans, clip, union
+from fedsim.availability.trace.rows import CleanTrace, TraceError
+from fedsim.availability.trace.unions import RESOLUTION_S, Spans, clip, union
+from fedsim.common.files import write_bytes, write_table
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What to do with a trace, in this order; condition by condition.
+    """What to do with a trace, in this order, for each condition; all in seconds.
 
-    Attributes
-    ----------
-    since, until
-        The part that is kept, in seconds from the base; what reaches beyond it is cut.
-    join_gaps
-        Gaps shorter than this many seconds are closed.
-    min_length
-        Intervals shorter than this many seconds are dropped after that.
+    Keep the part from `since` to `until` from the base and cut what reaches beyond it; close gaps shorter than
+    `join_gaps`; then drop intervals shorter than `min_length`.
     """
 
     since: float | None = None
@@ -29,8 +25,8 @@ class Cleaning:
     join_gaps: float = 0.0
     min_length: float = 0.0
 
-    def apply(self, trace: Trace) -> Trace:
-        """Return what is left, with all devices, and with what was done added to its report.
+    def apply(self, trace: CleanTrace) -> CleanTrace:
+        """Return the cleaned trace with all devices, its report extended by what was done.
 
         Raises
         ------
@@ -60,7 +56,7 @@ class Cleaning:
             gaps=inside - whole,
             short=whole - _count(left.values()),
         )
-        return Trace(trace.names, left, report)
+        return CleanTrace(trace.names, left, report)
 
 
 def _count(parts: Iterable[Spans]) -> int:
@@ -74,3 +70,28 @@ def _joined(spans: Spans, shortest: float) -> Spans:
 def _at_least(spans: Spans, shortest: float) -> Spans:
     keep = spans.ends - spans.starts >= shortest
     return union(spans.devices[keep], spans.starts[keep], spans.ends[keep], len(spans))[0]
+
+
+def write_trace(path: Path, trace: CleanTrace) -> None:
+    """Write a trace as CSV, where the name ends so, else as Parquet; devices without intervals get an empty row.
+
+    Raises
+    ------
+    RunError
+        If it cannot be written.
+    """
+    names = pl.Series("device", trace.names, dtype=pl.String)
+    parts = []
+    for condition, spans in trace.spans.items():
+        part = {"device": names.gather(spans.devices), "start_s": spans.starts, "end_s": spans.ends}
+        parts.append(pl.DataFrame(part).with_columns(condition=pl.lit(condition)))
+    table = pl.concat(parts)
+    without = names.filter(~names.is_in(table["device"].unique().to_list()))
+    bare = pl.DataFrame({"device": without}).with_columns(condition=pl.lit(next(iter(trace.spans))))
+    table = pl.concat([table, bare], how="diagonal")
+    if set(trace.spans) == {"available"}:
+        table = table.drop("condition")
+    if path.suffix.lower() == ".csv":
+        write_bytes(path, table.write_csv().encode())
+    else:
+        write_table(path, table)

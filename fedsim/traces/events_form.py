@@ -13,33 +13,24 @@ from typing import NoReturn
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.extent import bulk
-from fedsim.availability.trace.faults import LONGEST_S, MOST_DEVICES, TraceError
-from fedsim.availability.trace.rows import CONDITIONS, Rows
+from fedsim.availability.trace.rows import CONDITIONS, LONGEST_S, MOST_DEVICES, TraceError, TraceRows
+from fedsim.availability.trace.unions import bulk
 
-_CHARGING, _NOT_CHARGING = {"charging": True}, {"charging": False}
-_NETWORK, _NO_NETWORK = {"network": True}, {"network": False}
-_IDLE, _IN_USE = {"idle": True}, {"idle": False}
-_NOTHING: dict[str, bool] = {}
 EVENTS: dict[str, dict[str, bool]] = {
-    "battery_charged_on": _CHARGING,
-    "battery_charged_off": _NOT_CHARGING,
-    "wifi": _NETWORK,
-    "unknown": _NO_NETWORK,
-    "2g": _NO_NETWORK,
-    "3g": _NO_NETWORK,
-    "4g": _NO_NETWORK,
-    "5g": _NO_NETWORK,
-    "screen_off": _IDLE,
-    "screen_lock": _IDLE,
-    "screen_on": _IN_USE,
-    "screen_unlock": _IN_USE,
-    "phone_off": _NOT_CHARGING | _NO_NETWORK | _IN_USE,
-    "phone_on": _NOTHING,
-    "battery_low": _NOTHING,
-    "battery_okay": _NOTHING,
+    event: states
+    for events, states in (
+        ("battery_charged_on", {"charging": True}),
+        ("battery_charged_off", {"charging": False}),
+        ("wifi", {"network": True}),
+        ("unknown 2g 3g 4g 5g", {"network": False}),
+        ("screen_off screen_lock", {"idle": True}),
+        ("screen_on screen_unlock", {"idle": False}),
+        ("phone_off", {"charging": False, "network": False, "idle": False}),
+        ("phone_on battery_low battery_okay", {}),
+    )
+    for event in events.split()
 }
-"""What each event means. Battery levels such as ``85.0%`` mean nothing here either."""
+"""The conditions that each event sets. Battery levels such as ``85.0%`` set none either."""
 _CODES = {event: code for code, event in enumerate(EVENTS)}
 _LEVEL = _CODES["battery_okay"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,14 +40,9 @@ _KINDS = {"number": "a number", "civil": "a date without a zone", "zoned": "a da
 
 @dataclass
 class Events:
-    """The events of all devices, gathered line by line.
+    """The events of all devices, added line by line.
 
-    Attributes
-    ----------
-    source
-        The file, for messages.
-    kind
-        How the instants are written: ``number``, ``civil`` (no zone) or ``zoned``; empty before the first.
+    `kind` is how the instants are written: ``number``, ``civil`` (no zone) or ``zoned``; empty before the first.
     """
 
     source: str
@@ -74,33 +60,26 @@ class Events:
         return len(self.names)
 
     def add(self, text: str, device: str | None = None, inside: int = 0) -> None:
-        """Take some lines.
+        """Add some lines: ``timestamp<TAB>event``, or ``device<TAB>timestamp<TAB>event`` where no device is given.
 
-        Parameters
-        ----------
-        text
-            ``timestamp<TAB>event`` in each line, or ``device<TAB>timestamp<TAB>event`` where no device is given.
-        device
-            Whose lines they are.
-        inside
-            The line of a file in which all of the text is one value; else its first line is line 1.
+        `inside` is the line of a file in which all of the text is one value; else the first line of the text is line 1.
 
         Raises
         ------
         TraceError
             With the place of what is wrong.
         """
-        name, place, skipped = device or "", 0, 0
+        name, line_number, skipped = device or "", 0, 0
         if device is not None:
             self.names.setdefault(device, len(self.names))
 
         def refuse(message: str) -> NoReturn:
-            raise TraceError(message, self.source, place, skipped + 1)
+            raise TraceError(message, self.source, line_number, skipped + 1)
 
         for number, written in enumerate(text.split("\n"), 1):
             if not written.strip():
                 continue
-            place, line = inside or number, written
+            line_number, line = inside or number, written
             if device is None:
                 skipped = 0
                 name, tab, line = written.partition("\t")
@@ -135,21 +114,15 @@ class Events:
                 )
 
     def base(self) -> datetime | None:
-        """Return the base where none is given: midnight before the first event; None where times are bare numbers.
-
-        Events far from all others do not count.
-        """
+        """Return midnight before the first event, wild ones aside; None where times are bare numbers."""
         if self.kind == "number" or not self.times:
             return None
         return _EPOCH + timedelta(days=bulk(np.asarray(self.times))[0] // 86_400)
 
-    def rows(self, base: datetime | None) -> tuple[Rows, int]:
+    def rows(self, base: datetime | None) -> tuple[TraceRows, int]:
         """Return the intervals in which each condition holds, and how many events were out of order.
 
-        Parameters
-        ----------
-        base
-            The instant of second 0. Times without a zone are read in the base's own offset from UTC.
+        `base` is the instant of second 0; times without a zone are read in its own offset from UTC.
         """
         second_0 = 0.0
         if base is not None and self.kind != "number":
@@ -161,7 +134,7 @@ class Events:
         events = events.sort("device", "time", maintain_order=True)
         held = pl.concat([_holding(events, code) for code in range(1, len(CONDITIONS))])
         devices, starts, ends, conditions = (held[name].to_numpy() for name in ("device", "time", "end", "condition"))
-        return Rows(tuple(self.names), devices, starts, ends, conditions, self.source), int(unordered.sum())
+        return TraceRows(tuple(self.names), devices, starts, ends, conditions, self.source), int(unordered.sum())
 
 
 def _holding(events: pl.DataFrame, condition: int) -> pl.DataFrame:

@@ -8,17 +8,26 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fedsim.availability import Place, available_at, build_model
-from fedsim.availability.trace.faults import TraceError
-from fedsim.availability.trace.pattern import DAY_S, Pattern
+from fedsim.availability.trace.pattern import Pattern
+from fedsim.availability.trace.rows import TraceError
 from fedsim.availability.trace.unions import Spans, select
 from fedsim.common.arrays import Floats
+from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.common.keyed import Purpose, stream
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.units import format_duration
-from fedsim.traces.fit_habits import charging_habits
-from fedsim.traces.fit_idle import idle_habits
-from fedsim.traces.fit_intervals import Intervals, renewal_intervals
-from fedsim.traces.fit_renewal import FittedLaw, Lengths, check_lengths, cut_share, fit_laws, lengths_on_and_off
+from fedsim.traces.fit_habits import charging_habits, idle_habits
+from fedsim.traces.fit_renewal import (
+    FittedLaw,
+    ParameterIntervals,
+    available_share,
+    check_lengths,
+    fit_laws,
+    lengths_on_and_off,
+    mean_ratio,
+    open_side,
+    renewal_intervals,
+)
 
 FitKind: TypeAlias = Literal["renewal", "habits"]
 _PERSONS, _DAYS = 400, 14
@@ -27,14 +36,9 @@ _MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Misfit:
-    """How far a model's curve of 24 hours is from the trace's.
+    """How far a model's shares of the 24 hours are from the trace's: the `mean` and `largest` absolute difference.
 
-    Attributes
-    ----------
-    mean, largest
-        Mean and largest absolute difference of the shares.
-    share, of_trace
-        Share of all time available, in the model and in the trace.
+    `share` and `of_trace` are the shares of all time available, in the model and in the trace.
     """
 
     mean: float
@@ -45,41 +49,24 @@ class Misfit:
 
 @dataclass(frozen=True)
 class Fit:
-    """A model fitted to a trace.
+    """A model fitted to a trace."""
 
-    Attributes
-    ----------
-    availability
-        What to write in a scenario.
-    hours
-        How far its curve of the day is from the trace's.
-    conditions
-        The same for each condition on its own, for habits.
-    laws
-        For renewal: for `on` and `off` every law that was tried, the best first.
-    notes
-        What the model cannot say.
-    out_of_sample
-        How far the curve of a model fitted to every other device is from that of the other half; None where a half is
-        too little to fit.
-    by_hour
-        That difference in each of the 24 hours, model less trace; NaN for hours never seen.
-    intervals
-        For renewal, where they were asked for: 95 % intervals of the parameters of `on` and `off`.
-    """
-
-    availability: dict[str, Any]
+    availability: dict[str, Any]  # what to write in a scenario
+    # How far its shares of the 24 hours are from the trace's, in all and, for habits, for each condition
     hours: Misfit
     conditions: dict[str, Misfit]
-    laws: dict[str, list[FittedLaw]]
-    notes: list[str]
+    laws: dict[str, list[FittedLaw]]  # for renewal: for `on` and `off` every law that was tried, the best first
+    notes: list[str]  # what the model cannot represent
+    # The same for a model fitted to every other device, judged by the other half, None where a half is too little to
+    # fit; and the difference in each of the 24 hours, model less trace, NaN for hours never seen
     out_of_sample: Misfit | None = None
     by_hour: list[float] = field(default_factory=list)
-    intervals: Intervals = field(default_factory=dict)
+    # For renewal, where they were asked for: 95 % intervals of the parameters of `on` and `off`
+    intervals: ParameterIntervals = field(default_factory=dict)
 
 
 class _Fitted(NamedTuple):
-    """What `Fit` has, the curve of 24 hours, and, for habits, what each condition is to be compared with."""
+    """The fields of `Fit`, the model's shares of the 24 hours, and the recorded ones of each condition of habits."""
 
     availability: dict[str, Any]
     curve: Floats
@@ -91,14 +78,8 @@ class _Fitted(NamedTuple):
 def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     """Fit a model, and judge it by devices that another fit did not see.
 
-    Parameters
-    ----------
-    pattern
-        The trace laid out by days without repeating, with the devices that are never available.
-    kind
-        renewal or habits.
-    intervals
-        Also state intervals of the parameters of a renewal model, which takes twenty more fits.
+    The pattern is laid out without repeating, and has the devices that are never available. `intervals` also states
+    intervals of the parameters of a renewal model, which takes twenty more fits.
 
     Raises
     ------
@@ -120,10 +101,12 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
         out_of_sample, by_hour = misfit(curve, judged), curve - judged
     except ValueError as error:
         found.notes.append(f"not judged out of sample: half of the devices cannot be fitted ({error})")
-    stated: Intervals = {}
+    stated: ParameterIntervals = {}
     if intervals and kind == "renewal":
         try:
-            stated = renewal_intervals(pattern, *_chosen(pattern, found.laws))
+            kinds = {name: laws[0].source["kind"] for name, laws in found.laws.items()}
+            lengths = lengths_on_and_off(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
+            stated = renewal_intervals(pattern, kinds, open_side(lengths))
         except ValueError as error:
             found.notes.append(f"no intervals: {error}")
     return Fit(
@@ -146,26 +129,22 @@ def _every_other(pattern: Pattern, first: int) -> Pattern:
     keep = np.arange(len(pattern.spans)) % 2 == first
     if not keep.any():
         raise ValueError("there is one device")
-    spans = select(pattern.spans, keep)
     parts = {name: select(part, keep) for name, part in pattern.conditions.items()}
-    never = int((np.diff(spans.offsets) == 0).sum())
-    return replace(pattern, spans=spans, conditions=parts, names=pattern.names[first::2], never=never)
+    return replace(pattern, spans=select(pattern.spans, keep), conditions=parts, names=pattern.names[first::2])
 
 
 def _fit_renewal(pattern: Pattern) -> _Fitted:
-    begin, end = pattern.begin, pattern.begin + pattern.covered
-    lengths = dict(zip(("on", "off"), lengths_on_and_off(pattern.spans, begin, end), strict=True))
+    lengths = lengths_on_and_off(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
     for name, each in lengths.items():
         try:
             check_lengths(each)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-    share = float((pattern.spans.ends - pattern.spans.starts).sum()) / (len(pattern.spans) * pattern.covered)
     # The mean that the end of the recording leaves open follows from the other one and the share of time available.
-    open_ = _open(lengths)
+    open_ = open_side(lengths)
     known = "on" if open_ == "off" else "off"
     laws = {known: fit_laws(lengths[known])}
-    ratio = (1 - share) / share if open_ == "off" else share / (1 - share) if share < 1 else 0.0
+    ratio = mean_ratio(available_share(pattern.spans, pattern.covered), open_)
     laws[open_] = fit_laws(lengths[open_], laws[known][0].mean * ratio or None)
     share = laws["on"][0].mean / (laws["on"][0].mean + laws["off"][0].mean)
     notes = [
@@ -177,18 +156,6 @@ def _fit_renewal(pattern: Pattern) -> _Fitted:
     written = {name: _written(laws[name][0].source) for name in ("on", "off")}
     tried = {name: laws[name] for name in ("on", "off")}
     return _Fitted({"kind": "renewal", **written}, np.full(24, share), tried, {}, notes)
-
-
-def _open(lengths: dict[str, Lengths]) -> str:
-    """Return which of the lengths on and off has more of its time in lengths that were cut short."""
-    return max(lengths, key=lambda name: cut_share(lengths[name]))
-
-
-def _chosen(pattern: Pattern, laws: dict[str, list[FittedLaw]]) -> tuple[dict[str, str], str]:
-    """Return the kinds of the laws that were chosen, and which of them has its mean from the share of time."""
-    lengths = lengths_on_and_off(pattern.spans, pattern.begin, pattern.begin + pattern.covered)
-    kinds = {name: laws[name][0].source["kind"] for name in ("on", "off")}
-    return kinds, _open(dict(zip(("on", "off"), lengths, strict=True)))
 
 
 def _fit_habits(pattern: Pattern) -> _Fitted:
@@ -207,15 +174,14 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
     else:
         model["require"] = required
         curves = {name: pattern.conditions[name] for name in required}
-    # What can be fitted is, where something else cannot.
+    # One condition is fitted even where the other cannot be.
     problems: dict[str, str] = {}
     for name in sorted(curves.keys() & {"charging", "idle"}):
         try:
-            model[name] = (
-                charging_habits(curves[name], begin, end, weekday)
-                if name == "charging"
-                else idle_habits(curves[name], begin, end)
-            )
+            if name == "charging":
+                model[name] = charging_habits(curves[name], begin, end, weekday)
+            else:
+                model[name] = idle_habits(curves[name], begin, end)
         except ValueError as error:
             problems[name] = str(error)
     if problems and not model.keys() & {"charging", "idle"}:
@@ -232,19 +198,11 @@ def _fit_habits(pattern: Pattern) -> _Fitted:
 def hourly_shares(spans: Spans, begin: float, end: float) -> Floats:
     """Return the share of device time that is available in each of the 24 hours; NaN for hours never seen.
 
-    Parameters
-    ----------
-    spans
-        Positions in civil time, 0 being midnight.
-    begin, end
-        What was observed.
-
-    Notes
-    -----
-    The time available up to an instant, over all devices, is linear between the starts and ends: it is looked up at
-    every full hour, which is exact, and O((n + hours) log n).
+    Positions are civil time from midnight; `begin` and `end` limit what was observed. The time available up to an
+    instant, over all devices, is linear between the starts and ends: it is looked up at every full hour, which is
+    exact, and O((n + hours) log n).
     """
-    edges = np.arange(np.floor(begin / 3600), np.ceil(end / 3600) + 1) * 3600.0
+    edges = np.arange(np.floor(begin / HOUR_S), np.ceil(end / HOUR_S) + 1) * HOUR_S
     inside = np.clip(edges, begin, end)
     seen = np.diff(inside) * len(spans)
     instants = np.concatenate([[begin], spans.starts, spans.ends])
@@ -252,14 +210,14 @@ def hourly_shares(spans: Spans, begin: float, end: float) -> Floats:
     available = np.cumsum(np.repeat([0, 1, -1], [1, len(spans.starts), len(spans.ends)])[order])
     passed = np.append(0.0, np.cumsum(available[:-1] * np.diff(instants[order])))
     held = np.diff(np.interp(inside, instants[order], passed))
-    hours = ((edges[:-1] // 3600) % 24).astype(np.int64)
+    hours = ((edges[:-1] // HOUR_S) % 24).astype(np.int64)
     with np.errstate(invalid="ignore"):
         shares: Floats = np.bincount(hours, held, 24) / np.bincount(hours, seen, 24)
     return shares
 
 
 def habits_shares(habits: Habits) -> Floats:
-    """Return the same for a model of habits: 400 persons, looked at every half hour for two weeks."""
+    """Return the shares of the 24 hours for a model of habits, from 400 persons every half hour for two weeks."""
     model = build_model(habits)
     draws, place = stream(0, 0, Purpose.AVAILABILITY), Place(_MONDAY, ZoneInfo("UTC"))
     counts = np.zeros(24)

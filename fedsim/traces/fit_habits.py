@@ -1,38 +1,39 @@
-"""Habits of charging estimated from a trace: night sessions and top-ups.
+"""Habits of charging and of using the screen, estimated from a trace.
 
-Only what the trace shows is estimated; everything else keeps its default. A night session is the longest one that is
-plugged in between 18:00 and 06:00 and lasts at least three hours; all other sessions are top-ups.
+Only what the trace shows is estimated; everything else keeps its default.
+
+*Charging*: a night session is the longest one that is plugged in between 18:00 and 06:00 and lasts at least three
+hours; all other sessions are top-ups.
+
+*Use of the screen*: a use can only be seen to begin while the device is idle; one that begins during another, or before
+the device has settled, only makes the pause longer. So the rate of a person's uses in an hour of the day is the number
+of idle times that end there, divided by the idle time there. Uses that begin by a Poisson process of rate r and keep a
+device busy for a time S leave it idle with probability exp(-r E S) (the infinite server queue M/G/oo, whatever the law
+of S): E S is the number for which these probabilities give the idle time that was seen.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.availability.trace.pattern import DAY_S
 from fedsim.availability.trace.unions import Spans
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.scenario.civil import format_clock
-from fedsim.scenario.units import format_duration
-from fedsim.traces.fit_lengths import short_lengths
-from fedsim.traces.hours import pieces
+from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.scenario.units import format_clock, format_duration
 
-_HOUR = 3600.0
-_SHORTEST_NIGHT, _MOST_DEVIATION = 3 * _HOUR, 3 * _HOUR
+_SHORTEST_NIGHT, _MOST_DEVIATION = 3 * HOUR_S, 3 * HOUR_S
 _FEWEST = 10
-_LEAST_OFF = 0.1  # of an hour in which nearly all are on the charger nothing can be told
+_LEAST_OFF = 0.1  # an hour in which nearly all are on the charger says nothing
+_LONGEST_SETTLE, _MINUTE, _LONGEST_USE = 2 * HOUR_S, 60.0, HOUR_S
+_QUIET = 0.05  # share of the uses whose pauses are read as single uses: those at the lowest rates
+_LARGEST_SIGMA = 10.0
 
 
 def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dict[str, Any]:
     """Estimate the habits of charging, as they are written in a scenario.
 
-    Parameters
-    ----------
-    spans
-        When each device is on a charger, in civil time from midnight of day 0.
-    begin, end
-        What was observed.
-    weekday
-        Of day 0, Monday being 0.
+    `spans` are the times on a charger in civil time from midnight of day 0, whose weekday is given (Monday is 0);
+    `begin` and `end` limit what was observed.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
     # A night belongs to the day in which it begins, up to noon of the next.
     day = np.floor((starts - DAY_S / 2) / DAY_S).astype(np.int64)
     evening = starts - day * DAY_S
-    candidate = np.flatnonzero((lengths >= _SHORTEST_NIGHT) & (evening >= 18 * _HOUR) & (evening < 30 * _HOUR))
+    candidate = np.flatnonzero((lengths >= _SHORTEST_NIGHT) & (evening >= 18 * HOUR_S) & (evening < 30 * HOUR_S))
     longest = candidate[np.argsort(-lengths[candidate], kind="stable")]
     night = longest[np.unique(np.stack([devices[longest], day[longest]]), axis=1, return_index=True)[1]]
     if len(night) < _FEWEST:
@@ -64,8 +65,8 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
             "chance": round(min(1.0, float(inside.sum()) / ((len(days) - 1) * len(spans))), 3),
             "plug_in": format_clock(_to_minutes(plugged[0]) % DAY_S),
             "plug_in_weekend": format_clock(_to_minutes(plugged[1]) % DAY_S),
-            "length": format_duration(_to_minutes(min(length[0], 16 * _HOUR))),
-            "length_weekend": format_duration(_to_minutes(min(length[1], 16 * _HOUR))),
+            "length": format_duration(_to_minutes(min(length[0], 16 * HOUR_S))),
+            "length_weekend": format_duration(_to_minutes(min(length[1], 16 * HOUR_S))),
             "between_persons": format_duration(_to_minutes(plugged[2])),
             "between_days": format_duration(_to_minutes(plugged[3])),
             "length_between_persons": format_duration(_to_minutes(length[2])),
@@ -77,15 +78,15 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
 
 def _top_ups(starts: Floats, lengths: Floats, days: Ints, spans: Spans, weekday: int) -> dict[str, Any]:
     """Estimate the short sessions: what begins while a device is on the charger already cannot be seen to begin."""
-    held = pieces(spans)
+    held = _hour_pieces(spans)
     free_days = (weekday + days) % 7 >= 5
     expected = np.zeros((2, 24))  # sessions of all devices, those that cannot be seen included
     for side in (0, 1):
         own = days[free_days == side]
         seen = starts[np.isin(np.floor(starts / DAY_S).astype(np.int64), own)]
         inside = np.isin(held.hours // 24, own)
-        on = np.bincount(held.hours[inside] % 24, held.seconds[inside], 24) / (max(len(own), 1) * len(spans) * _HOUR)
-        counts = np.bincount((seen // _HOUR % 24).astype(np.int64), minlength=24)
+        on = np.bincount(held.hours[inside] % 24, held.seconds[inside], 24) / (max(len(own), 1) * len(spans) * HOUR_S)
+        counts = np.bincount((seen // HOUR_S % 24).astype(np.int64), minlength=24)
         expected[side] = counts / np.maximum(1 - on, _LEAST_OFF)
     days_of = np.array([(~free_days).sum(), free_days.sum()]) * len(spans)
     rates = [float(own.sum() / count) if count else np.nan for own, count in zip(expected, days_of, strict=True)]
@@ -121,3 +122,151 @@ def _weights(counts: Floats) -> list[float]:
 
 def _to_minutes(seconds: float) -> float:
     return 60.0 * round(seconds / 60)
+
+
+def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
+    """Estimate the use of the screen, as it is written in a scenario.
+
+    `spans` are the idle times in civil time from midnight of day 0; `begin` and `end` limit what was observed.
+
+    Raises
+    ------
+    ValueError
+        If too few uses were observed.
+    """
+    devices = spans.devices
+    same = devices[1:] == devices[:-1]
+    starts, lengths, users = spans.ends[:-1][same], (spans.starts[1:] - spans.ends[:-1])[same], devices[1:][same]
+    if len(starts) < _FEWEST:
+        raise ValueError(
+            f"{len(starts)} uses of the screen are too few to tell habits from; at least {_FEWEST} are needed"
+        )
+    hours = (starts // HOUR_S % 24).astype(np.int64)
+    ended = spans.ends < end
+    counts = np.zeros((len(spans), 24))
+    np.add.at(counts, (devices[ended], (spans.ends[ended] // HOUR_S % 24).astype(np.int64)), 1.0)
+    rates = _rates(counts, time_by_hour(spans))
+    settle = _settled(lengths)
+    seen = time_by_hour(Spans(np.arange(len(spans) + 1), np.full(len(spans), begin), np.full(len(spans), end)))
+    busy = _busy(rates, seen, float((spans.ends - spans.starts).sum()))
+    # At low rates a pause is one use and the time to settle after it.
+    rate = rates[users, hours]
+    single = lengths[rate <= np.quantile(rate, _QUIET)] - settle
+    median = float(np.median(np.maximum(single, 1.0)))
+    sigma = _sigma(median, max(busy - settle, median))
+    per_day = rates.sum(axis=1) * HOUR_S
+    some = counts.sum(axis=1) > 0
+    # Chance makes the logarithms of counts differ too, by about one over the count.
+    spread = np.log(per_day[some]).var() - (1 / counts.sum(axis=1)[some]).mean()
+    weights = (counts.sum(axis=0) + 0.5) / np.maximum((time_by_hour(spans) * per_day[:, np.newaxis]).sum(axis=0), 1.0)
+    return {
+        "uses_per_day": round(min(float(per_day.mean()), 250.0), 2),
+        "use": _lognormal(median, sigma),
+        "by_hour": [round(float(weight), 2) for weight in 100 * weights / weights.sum()],
+        "settle": format_duration(settle),
+        "spread": round(min(float(np.sqrt(max(spread, 0.0))), 5.0), 3),
+    }
+
+
+def _rates(counts: Floats, idle: Floats) -> Floats:
+    """Return each person's rate in each hour, in 1/s: a person's level times the hour's, fitted by turns."""
+    level, hour = np.ones(len(counts)), np.ones(24)
+    for _ in range(20):
+        hour = counts.sum(axis=0) / np.maximum(level @ idle, 1e-9)
+        level = counts.sum(axis=1) / np.maximum(idle @ hour, 1e-9)
+    return np.outer(level, hour)
+
+
+def _settled(lengths: Floats) -> float:
+    """Return the time to settle: no pause is shorter. Whole minutes; 0 where pauses are as short as uses are."""
+    shortest = float(np.quantile(lengths, min(0.001, 1 / len(lengths))))
+    return float(min(_MINUTE * np.floor(shortest / _MINUTE), _LONGEST_SETTLE))
+
+
+def _busy(rates: Floats, seen: Floats, idle: float) -> float:
+    """Return the mean time for which a use keeps a device busy: the idle time expected by it is the one seen."""
+    from scipy import optimize  # takes long to import
+
+    def excess(mean: float) -> float:
+        return float((seen * np.exp(-rates * mean)).sum()) - idle
+
+    most = _LONGEST_SETTLE + _LONGEST_USE
+    return most if excess(most) > 0 else float(optimize.brentq(excess, 0.0, most))
+
+
+def _sigma(median: float, mean: float) -> float:
+    """Return sigma of the lognormal law with this median whose mean, of values cut at an hour, is as given."""
+    from scipy import optimize
+    from scipy.stats import norm
+
+    def excess(sigma: float) -> float:
+        cut = np.log(_LONGEST_USE / median) / sigma
+        below = median * np.exp(sigma**2 / 2) * norm.cdf(cut - sigma)
+        return float(below + _LONGEST_USE * norm.sf(cut)) - mean
+
+    if excess(0.01) >= 0:
+        return 0.01
+    return 5.0 if excess(5.0) <= 0 else float(optimize.brentq(excess, 0.01, 5.0))
+
+
+def short_lengths(lengths: Floats) -> dict[str, Any]:
+    """Return the law of some lengths, exponential or lognormal, as it is written in a scenario.
+
+    Each law is fitted by maximum likelihood to every other length and judged by its likelihood of the rest, and the
+    other way round; the lognormal law, which has one parameter more, must gain more than one unit by it. The one that
+    is chosen is fitted to all.
+
+    `lengths` (n,) are positive seconds, in an order that is independent of them.
+    """
+    halves = (lengths[::2], lengths[1::2])
+    gain = sum(
+        _lognormal_likelihood(judged, fitted) - _exponential_likelihood(judged, fitted)
+        for fitted, judged in (halves, halves[::-1])
+    )
+    if gain <= 1.0:
+        return {"kind": "exponential", "mean": format_duration(max(float(round(lengths.mean())), 1.0))}
+    logs = np.log(lengths)
+    return _lognormal(float(np.exp(logs.mean())), float(logs.std()))
+
+
+def _lognormal(median: float, sigma: float) -> dict[str, Any]:
+    """Write a lognormal law, to the second."""
+    written = format_duration(max(float(round(median)), 1.0))
+    return {"kind": "lognormal", "median": written, "sigma": round(min(sigma, _LARGEST_SIGMA), 3)}
+
+
+def _exponential_likelihood(judged: Floats, fitted: Floats) -> float:
+    mean = float(fitted.mean())
+    return -len(judged) * float(np.log(mean)) - float(judged.sum()) / mean
+
+
+def _lognormal_likelihood(judged: Floats, fitted: Floats) -> float:
+    logs, own = np.log(judged), np.log(fitted)
+    sigma = max(float(own.std()), 1e-3)
+    scores = (logs - own.mean()) / sigma
+    return -float((logs + scores**2 / 2).sum()) - len(judged) * float(np.log(sigma * np.sqrt(2 * np.pi)))
+
+
+class _HourPieces(NamedTuple):
+    """Parts of intervals within one hour each: device, number of the hour since position 0, seconds."""
+
+    devices: Ints
+    hours: Ints
+    seconds: Floats
+
+
+def _hour_pieces(spans: Spans) -> _HourPieces:
+    """Cut intervals at the full hours."""
+    first, last = np.floor(spans.starts / HOUR_S), np.ceil(spans.ends / HOUR_S)
+    counts = (last - first).astype(np.int64)
+    row = np.repeat(np.arange(len(counts)), counts)
+    hour = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    seconds = np.minimum(spans.ends[row], (hour + 1) * HOUR_S) - np.maximum(spans.starts[row], hour * HOUR_S)
+    return _HourPieces(spans.devices[row], hour.astype(np.int64), seconds)
+
+
+def time_by_hour(spans: Spans) -> Floats:
+    """Return how many seconds of each device's intervals lie in each of the 24 hours, shape (devices, 24)."""
+    cut = _hour_pieces(spans)
+    held = np.bincount(cut.devices * 24 + cut.hours % 24, cut.seconds, 24 * len(spans))
+    return np.asarray(held, dtype=np.float64).reshape(-1, 24)

@@ -1,4 +1,4 @@
-"""Import of traces that others have published: tables, JSON of intervals, timed events, FedScale's pickle."""
+"""Import of traces that others have published: tables, JSON of intervals, timed events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,37 +8,27 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedsim.availability.trace.extent import extent
-from fedsim.availability.trace.faults import Policy, TraceError, TraceReport
-from fedsim.availability.trace.rows import Rows, Trace, clean
+from fedsim.availability.trace.rows import CleanTrace, Policy, TraceError, TraceReport, TraceRows, clean
 from fedsim.availability.trace.table import LARGEST_FILE, check_file
+from fedsim.availability.trace.unions import extent
 from fedsim.traces.cleaning import Cleaning
 from fedsim.traces.events_form import Events
 from fedsim.traces.json_form import position, read_json
-from fedsim.traces.pickle_form import read_pickle
-from fedsim.traces.table_form import SUFFIXES, Table, read_table, since_base
+from fedsim.traces.table_form import SUFFIXES, ForeignTable, read_foreign_table, since_base
 
-Form: TypeAlias = Literal["auto", "json", "tsv", "table", "pickle"]
+Form: TypeAlias = Literal["auto", "json", "tsv", "table"]
 _MOST_FILES = 100_000
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A trace in fedsim's own form.
+    """A trace in fedsim's own form, without faults.
 
-    Attributes
-    ----------
-    trace
-        Without faults; its report says what they were.
-    base
-        The instant of second 0, as far as it is known.
-    plain
-        Whether it was read from a single file that scenarios can name as it is.
-    stray
-        How many of its intervals have a time far from all others.
+    `base` is the instant of second 0 as far as it is known, `stray` the number of intervals with a time far from all
+    others; `plain` says that it was read from a single file that scenarios can name as it is.
     """
 
-    trace: Trace
+    trace: CleanTrace
     base: datetime | None
     plain: bool = False
     stray: int = 0
@@ -58,18 +48,12 @@ def import_trace(
     Parameters
     ----------
     path
-        A CSV, Parquet, JSON or text file, a folder of text files, one for each device, or several of the same form;
-        a device that is in several files has the intervals of all.
-    form
-        What it is; auto looks.
+        A CSV, Parquet, JSON or text file, a folder of text files, one for each device, or several of the same form; a
+        device that is in several files has the intervals of all.
     base
         The instant of second 0. For dates it is midnight before the first one by default.
-    policy
-        What to do about faults.
     columns
-        For tables, as in `read_table`.
-    cleaning
-        What else is done to it.
+        For tables, as in `read_foreign_table`.
 
     Raises
     ------
@@ -80,8 +64,8 @@ def import_trace(
     found = [
         _read_folder(each, form, policy) if each.is_dir() else _read_file(each, form, policy, columns) for each in paths
     ]
-    tables = [each for each in found if isinstance(each, Table)]
-    written = [each for each in found if isinstance(each, Rows)]
+    tables = [each for each in found if isinstance(each, ForeignTable)]
+    written = [each for each in found if isinstance(each, TraceRows)]
     events = [each for each in found if isinstance(each, Events)]
     if max(len(tables), len(written), len(events)) < len(found):
         raise TraceError("are of different forms; import them one by one", ", ".join(map(str, paths[:2])))
@@ -101,7 +85,7 @@ def import_trace(
             written.append(rows)
             unordered, unknown, impossible = unordered + disorder, unknown + each.unknown, impossible + each.impossible
     known = TraceReport(0, 0, 0, unordered_events=unordered, unknown_events=unknown)
-    trace = clean(_together(written), policy, keep_empty=True, report=known)
+    trace = clean(_joined_rows(written), policy, keep_empty=True, report=known)
     trace = replace(trace, report=replace(trace.report, impossible=trace.report.impossible + impossible))
     if cleaning is not None:
         trace = cleaning.apply(trace)
@@ -109,7 +93,7 @@ def import_trace(
     return Imported(trace, base, plain, extent(list(trace.spans.values())).stray)
 
 
-def _together(parts: Sequence[Rows]) -> Rows:
+def _joined_rows(parts: Sequence[TraceRows]) -> TraceRows:
     """Put the rows of several files together; devices of the same name are one."""
     if len(parts) == 1:
         return parts[0]
@@ -121,19 +105,21 @@ def _together(parts: Sequence[Rows]) -> Rows:
     starts, ends, conditions = (
         np.concatenate([getattr(part, column) for part in parts]) for column in ("starts", "ends", "conditions")
     )
-    return Rows(
+    return TraceRows(
         tuple(number), np.concatenate(owners), starts, ends, conditions, ", ".join(part.source for part in parts[:3])
     )
 
 
-def _read_file(path: Path, form: Form, policy: Policy, columns: Mapping[str, str] | None) -> Rows | Events | Table:
+def _read_file(
+    path: Path, form: Form, policy: Policy, columns: Mapping[str, str] | None
+) -> TraceRows | Events | ForeignTable:
     if form == "table" or (form == "auto" and path.suffix.lower() in SUFFIXES):
-        return read_table(path, columns, lenient=policy == "lenient")
+        return read_foreign_table(path, columns, lenient=policy == "lenient")
     if columns:
         raise TraceError("is no table, so that it has no columns to be named", str(path))
-    data = read_bytes(path)
-    if form == "pickle" or (form == "auto" and data[:1] == b"\x80"):
-        return read_pickle(str(path), data)
+    data = _bytes(path)
+    if data[:1] == b"\x80":
+        raise TraceError("is not text, but perhaps a pickle; see examples/converters", str(path), 1, 1)
     begin = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if form == "json" or (form == "auto" and begin in {b"{", b"["}):
         return read_json(path, data, lenient=policy == "lenient")
@@ -159,7 +145,7 @@ def _read_folder(path: Path, form: Form, policy: Policy) -> Events:
         raise TraceError(message, str(path))
     events, size = Events(str(path), policy == "lenient"), 0
     for file in files:
-        data = read_bytes(file)
+        data = _bytes(file)
         size += len(data)
         if size > LARGEST_FILE:
             raise TraceError(f"holds more than {LARGEST_FILE // 2**20} MiB", str(path))
@@ -171,8 +157,8 @@ def _read_folder(path: Path, form: Form, policy: Policy) -> Events:
     return events
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return what a file holds; what keeps it from being read is told as a `TraceError`."""
+def _bytes(path: Path) -> bytes:
+    """Return the content of a file; a `TraceError` says why it cannot be read."""
     check_file(path)
     try:
         return path.read_bytes()

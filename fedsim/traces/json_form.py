@@ -2,7 +2,7 @@
 
 The grammar is matched by regular expressions over the bytes: nothing is nested beyond what a trace needs, no number is
 longer than a number of seconds can be, and what is read is kept as arrays. ``{device: {"messages": "..."}}``, where the
-text holds lines of ``timestamp<TAB>event``, is handed to the reader of events.
+text has lines of ``timestamp<TAB>event``, goes to the reader of events.
 """
 
 import json
@@ -13,13 +13,12 @@ from typing import NoReturn
 
 import numpy as np
 
-from fedsim.availability.trace.faults import LONGEST_S, MOST_DEVICES, TraceError
-from fedsim.availability.trace.rows import Rows
+from fedsim.availability.trace.rows import LONGEST_S, MOST_DEVICES, TraceError, TraceRows
 from fedsim.common.arrays import Floats
 from fedsim.traces.events_form import Events
 
 _SPACE = rb"[ \t\r\n]*+"
-# JSON numbers, and what programs that know no better write for numbers that are none.
+# JSON numbers, and what some programs write for missing or infinite ones.
 _NUMBER = rb"(?:-?(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{1,39})?(?:[eE][+-]?[0-9]{1,6})?|NaN|-?Infinity|null)"
 _PAIR = rb"\[" + _SPACE + _NUMBER + _SPACE + rb"," + _SPACE + _NUMBER + _SPACE + rb"\]"
 _PAIRS = _PAIR + rb"(?:" + _SPACE + rb"," + _SPACE + _PAIR + rb"){0,4095}+"
@@ -28,17 +27,10 @@ _SCALAR = rb'"(?:[^"\\\x00-\x1f]|\\[^\n])*+"|true|false|' + _NUMBER
 _SHAPE = 'a trace is {"device": [[start, end], ...], ...} with times in seconds'
 
 
-def read_json(path: Path, data: bytes, *, lenient: bool = False) -> Rows | Events:
-    """Read a trace from JSON.
+def read_json(path: Path, data: bytes, *, lenient: bool = False) -> TraceRows | Events:
+    """Read a trace from JSON; `path` is for messages.
 
-    Parameters
-    ----------
-    path
-        How the file is called in messages.
-    data
-        Its bytes.
-    lenient
-        Leave impossible times in, to be dropped and counted; else they are refused where they stand.
+    Impossible times are refused where they stand or, if `lenient`, left in to be dropped and counted.
 
     Raises
     ------
@@ -59,7 +51,7 @@ class _Reader:
         self.blocks: list[Floats] = []
         self.events = Events(source, lenient)
 
-    def read(self) -> Rows | Events:
+    def read(self) -> TraceRows | Events:
         self.expect(rb"\{", _SHAPE)
         more = self.take(rb"\}") is None
         while more:
@@ -75,7 +67,7 @@ class _Reader:
         times = np.concatenate([*self.blocks, np.empty(0)]).reshape(-1, 2)
         devices = np.repeat(np.array(self.owners, dtype=np.int64), [len(block) // 2 for block in self.blocks])
         codes = np.zeros(len(devices), dtype=np.int8)
-        return Rows(tuple(self.names), devices, times[:, 0], times[:, 1], codes, self.source)
+        return TraceRows(tuple(self.names), devices, times[:, 0], times[:, 1], codes, self.source)
 
     def device(self) -> None:
         name = self.text(_NAME, f"expected the name of a device in double quotes; {_SHAPE}")

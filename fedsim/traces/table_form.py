@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.extent import bulk
-from fedsim.availability.trace.faults import MOST_INTERVALS, TraceError
-from fedsim.availability.trace.rows import CONDITIONS, Rows
-from fedsim.availability.trace.table import check_file
+from fedsim.availability.trace.rows import MOST_INTERVALS, TraceError, TraceRows
+from fedsim.availability.trace.table import check_file, refuse_row, rows_of
+from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.files import UNREADABLE
-from fedsim.scenario.model import did_you_mean
+from fedsim.common.hints import did_you_mean
 from fedsim.traces.events_form import read_instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,36 +23,28 @@ _USUAL = {"device": "device", "start": "start_s", "end": "end_s", "condition": "
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table as it is written.
+class ForeignTable:
+    """A table as it is written, with times in seconds since the base, or since 1970 where they are dates.
 
-    Attributes
-    ----------
-    rows
-        Its times in seconds since the base, or since 1970 where they are dates.
-    kind
-        How times are written: ``numeric``, ``civil`` (dates without a zone) or ``zoned``.
-    plain
-        Whether scenarios can name the file as it is.
+    `kind` is how times are written: ``numeric``, ``civil`` (dates without a zone) or ``zoned``; `plain` says that
+    scenarios can name the file as it is.
     """
 
-    rows: Rows
+    rows: TraceRows
     kind: str
     plain: bool
 
 
-def read_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient: bool = False) -> Table:
-    """Read a table.
+def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient: bool = False) -> ForeignTable:
+    """Read a CSV or Parquet file.
 
     Parameters
     ----------
-    path
-        ``*.csv``, or a Parquet file.
     columns
-        The name of the column for each of ``device``, ``start``, ``end`` and ``condition``; other columns are left
-        alone. By default, and where one is not given: device, start_s, end_s and, if there is one, condition.
+        The name of the column for each of ``device``, ``start``, ``end`` and ``condition``; other columns are ignored.
+        By default, and where one is not given: device, start_s, end_s and, if there is one, condition.
     lenient
-        Read a time that is none as a missing one.
+        Read a time that cannot be read as a missing one.
 
     Raises
     ------
@@ -73,28 +64,19 @@ def read_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient:
     except UNREADABLE as error:
         message = str(error).strip().partition("\n")[0]
         raise TraceError(f"is not a readable {'CSV' if csv else 'Parquet'} file: {message}", source) from None
-    devices = table["device"].cast(pl.String)
     first = 2 if csv else 0
-    if devices.null_count():
-        _refuse(source, names["device"], int(devices.is_null().arg_max() or 0), first, "must not be empty")
+    table = table.with_columns(pl.col("device").cast(pl.String))
     kinds, times = zip(
-        *(_times(table[role], source, names[role], first, lenient) for role in ("start", "end")), strict=True
+        *(_times(table[role], path, names[role], first, lenient) for role in ("start", "end")), strict=True
     )
     known = {kind for kind in kinds if kind}
     if len(known) > 1:
         raise TraceError(f"writes its starts as {kinds[0]} times and its ends as {kinds[1]} times", source)
-    codes = np.zeros(len(table), dtype=np.int8)
     if "condition" in names:
-        conditions = table["condition"].cast(pl.String).cast(pl.Enum(CONDITIONS), strict=False)
-        if conditions.null_count():
-            row = int(conditions.is_null().arg_max() or 0)
-            _refuse(source, names["condition"], row, first, f"must be one of {', '.join(CONDITIONS)}")
-        codes = conditions.to_physical().cast(pl.Int8).to_numpy()
-    unique = devices.unique(maintain_order=True)
-    owners = devices.cast(pl.Enum(unique)).to_physical().cast(pl.Int64).to_numpy()
-    rows = Rows(tuple(unique.to_list()), owners, times[0], times[1], codes, source, first)
+        table = table.with_columns(pl.col("condition").cast(pl.String))
+    rows = rows_of(table.with_columns(start_s=times[0], end_s=times[1]), path, first, names)
     kind = next(iter(known), "numeric")
-    return Table(rows, kind, kind == "numeric" and set(schema.names()) <= set(_USUAL.values()) and not columns)
+    return ForeignTable(rows, kind, kind == "numeric" and set(schema.names()) <= set(_USUAL.values()) and not columns)
 
 
 def _names(found: list[str], columns: Mapping[str, str] | None, source: str) -> dict[str, str]:
@@ -104,19 +86,14 @@ def _names(found: list[str], columns: Mapping[str, str] | None, source: str) -> 
     for role, name in names.items():
         if name not in found:
             message = (
-                f"has no column {name!r}{_closest(name, found)}; it has {', '.join(found)[:200]}. "
+                f"has no column {name!r}{did_you_mean(name, found)}; it has {', '.join(found)[:200]}. "
                 f"--columns {role}=NAME says which one it is"
             )
             raise TraceError(message, source)
     return names
 
 
-def _closest(name: str, found: list[str]) -> str:
-    near = did_you_mean(name, found)
-    return near if "did you mean" in near else ""
-
-
-def _times(written: pl.Series, source: str, name: str, first: int, lenient: bool) -> tuple[str, Floats]:
+def _times(written: pl.Series, path: Path, name: str, first: int, lenient: bool) -> tuple[str, Floats]:
     """Return how the times of a column are written (empty where there are none), and their seconds."""
     dtype = written.dtype
     if dtype == pl.Date or isinstance(dtype, pl.Datetime):
@@ -126,7 +103,7 @@ def _times(written: pl.Series, source: str, name: str, first: int, lenient: bool
     if dtype.is_numeric():
         return "numeric", written.cast(pl.Float64).fill_null(np.nan).to_numpy()
     if dtype != pl.String:
-        raise TraceError(f"column {name!r} holds {dtype}, not numbers of seconds or dates", source)
+        raise TraceError(f"column {name!r} holds {dtype}, not numbers of seconds or dates", str(path))
     texts = written.str.strip_chars().replace("", None)
     numbers = texts.cast(pl.Float64, strict=False)
     if numbers.null_count() == texts.null_count():
@@ -138,26 +115,16 @@ def _times(written: pl.Series, source: str, name: str, first: int, lenient: bool
             seconds[row] = np.nan
             continue
         if not kind:
-            _refuse(
-                source,
-                name,
-                row,
-                first,
-                f"must be a number of seconds or a date such as 2020-01-31 08:15:00, not {text[:40]!r}",
-            )
+            message = f"must be a number of seconds or a date such as 2020-01-31 08:15:00, not {text[:40]!r}"
+            refuse_row(row, text, path, first, f"{name} {message}")
         if known and kind != known:
-            _refuse(source, name, row, first, f"is a {kind} time, {text[:40]!r}, and those before are {known} ones")
+            message = f"{name} is a {kind} time, {text[:40]!r}, and those before are {known} ones"
+            refuse_row(row, text, path, first, message)
         known = kind
     return known.replace("number", "numeric"), seconds
 
 
-def _refuse(source: str, name: str, row: int, first: int, message: str) -> None:
-    if first:
-        raise TraceError(f"{name} {message}", source, first + row, 1)
-    raise TraceError(f"row {row}: {name} {message}", source)
-
-
-def since_base(tables: Sequence[Table], base: datetime | None) -> tuple[list[Rows], datetime | None]:
+def since_base(tables: Sequence[ForeignTable], base: datetime | None) -> tuple[list[TraceRows], datetime | None]:
     """Return rows with times in seconds since the base, and the base: by default midnight before the first date.
 
     Dates without a zone are read at the base's own offset and keep their time of day. Dates far from all others do not

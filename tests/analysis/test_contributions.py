@@ -29,6 +29,7 @@ def test_nobody_contributed() -> None:
     assert contributions(table([(0, 0, "dropped", None)]), 2) == Contributions(0, 0, None, -1, -1, -1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 2, 1000])
 def test_the_same_in_slices_of_any_size(small: Load, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     log = simulate(small("population.0.separation={kind: uniform, low: 1, high: 3}"))

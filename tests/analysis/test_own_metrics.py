@@ -99,6 +99,7 @@ def test_they_are_measured_in_both_engines(own: Write, engine: str) -> None:
     assert plain.participations.equals(result.participations)
 
 
+@pytest.mark.long
 def test_from_the_command_line_with_permission(own: Write, tmp_path: Path) -> None:
     """Judged by expect, written to the run directory, locked by drift, compared, listed; refused without permission."""
     limits = "expect: [night.share <= 100%, tail.length < 3h]\ndrift: {figures: [night.share]}\n"

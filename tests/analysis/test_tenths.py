@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics.tenths import tenths
-from fedsim.availability.cells import cells
+from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.instants import DAY
 from fedsim.experiment.run import simulate
-from fedsim.limits.names import UnknownMetricError, find_metric
+from fedsim.limits.expectations import UnknownMetricError, find_metric
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 
@@ -43,13 +43,14 @@ def test_tenths_share_what_lies_in_several_of_them(key: list[int], seed: int) ->
     assert tenths(keys, values).mean() == pytest.approx(values.mean())
 
 
+@pytest.mark.long
 def test_available_time_is_what_a_fine_grid_of_instants_sees() -> None:
     scenario = Scenario.model_validate({**HABITS, "shocks": [{"every": "1d", "length": "4h", "share": 0.5}]})
     population = build_population(scenario)
     found = available_time(scenario, population, 9 * 86_400.0)
     assert found is not None
     assert found.clients.tolist() == list(range(300))
-    asked = availability_of(scenario, cells(scenario, population), 0)
+    asked = availability_of(scenario, strata(scenario, population), 0)
     grid = range(150_000, 9 * DAY, 300_000)
     seen = np.mean([asked.at(found.clients, instant) for instant in grid], axis=0)
     assert np.abs(seen - found.share).max() < 0.01
@@ -68,6 +69,7 @@ def test_of_many_devices_some_are_followed_and_of_long_runs_the_first_days() -> 
     assert available_time(always, build_population(always), 100.0) is None
 
 
+@pytest.mark.long
 def test_metrics_tell_who_takes_part() -> None:
     result = simulate(Scenario.model_validate(HABITS))
     counts, metrics = result.clients["participations"].to_numpy(), result.metrics

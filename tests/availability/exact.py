@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedsim.availability import Place
-from fedsim.availability.habits.laws import tabulated
-from fedsim.availability.habits.persons import Draw, chance, index
+from fedsim.availability.habits.laws import quantile_table
+from fedsim.availability.habits.persons import Draw, draw_index, individual_chance
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution
-from fedsim.population.members import propensity
+from fedsim.population.sources import propensity
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.model import Model
 
@@ -50,11 +50,11 @@ class Law:
 
 
 def _normal(deviation_s: float) -> Law:
-    return Law(tabulated(lambda p: deviation_s * np.clip(ndtri(p), -3, 3), np.inf))
+    return Law(quantile_table(lambda p: deviation_s * np.clip(ndtri(p), -3, 3), np.inf))
 
 
 def _length(source: Model, most_s: float) -> Law:
-    return Law(tabulated(distribution(source).quantile, most_s))
+    return Law(quantile_table(distribution(source).quantile, most_s))
 
 
 class Life:
@@ -66,11 +66,11 @@ class Life:
         self.days = [date.fromordinal(each) for each in range(first.toordinal() - 5, last.toordinal() + 5)]
 
     def _bits(self, what: Draw, count: int = 0, number: int = 0) -> tuple[int, int]:
-        (bits,) = self.draws.bits(self.client, int(index(what, count, number))).tolist()
+        (bits,) = self.draws.bits(self.client, int(draw_index(what, count, number))).tolist()
         return bits >> 32, bits & 0xFFFFFFFF
 
     def _own(self, what: Draw, standard_s: float) -> int:
-        (own,) = np.clip(self.draws.normals(self.client, int(index(what))), -3, 3)
+        (own,) = np.clip(self.draws.normals(self.client, int(draw_index(what))), -3, 3)
         return round(float(np.rint(1000 * standard_s * own)))
 
     def _happens(self, bits: int, likely: float) -> bool:
@@ -88,13 +88,13 @@ class Life:
         longer = self._own(Draw.NIGHT_LENGTH_OF_PERSON, night.length_between_persons)
         start_law, length_law = _normal(night.between_days), _normal(night.length_between_days)
         hours = np.concatenate([[0.0], np.cumsum(top_up.by_hour)]) / sum(top_up.by_hour)
-        of_hours = Law(tabulated(lambda p: np.interp(p, hours, np.arange(25) * 3600.0), 86_400.0))
+        of_hours = Law(quantile_table(lambda p: np.interp(p, hours, np.arange(25) * 3600.0), 86_400.0))
         lengths = _length(top_up.length, 8 * 3600.0)
         for day in self.days:
             number = day.toordinal()
             free = (number + 1) % 7 in {6, 0}  # whether the next day is a Saturday or Sunday
             takes, upper = self._bits(Draw.NIGHT, number)
-            if self._happens(takes, chance(night.chance, spread, self.score)[0]):
+            if self._happens(takes, individual_chance(night.chance, spread, self.score)[0]):
                 usual = night.plug_in_weekend if free else night.plug_in
                 after = round(1000 * usual) + (DAY if usual < 43_200 else 0) + later + start_law.of(upper)
                 lasts = round(1000 * (night.length_weekend if free else night.length)) + longer
@@ -102,7 +102,7 @@ class Life:
                 start = self._instant(day, after)
                 spans.append((start, start + min(max(lasts, 0), 16 * HOUR)))
             per_day = top_up.per_day_weekend if day.weekday() >= 5 else top_up.per_day
-            likely = chance(per_day / 4, spread, self.score)[0]
+            likely = individual_chance(per_day / 4, spread, self.score)[0]
             for each in range(4):
                 if self._happens(self._bits(Draw.TOP_UP, number, each // 2)[each % 2], likely):
                     at, lasting = self._bits(Draw.TOP_UP_TIME, number, each)
@@ -114,7 +114,8 @@ class Life:
         """Whether there is one at home, when the person is away from home, and when on one at work."""
         network, away, work = self.habits.network, Spans(), Spans()
         has_home, has_work = (
-            self.draws.uniforms(self.client, int(index(what)))[0] < chance(share, network.spread, self.score)[0]
+            self.draws.uniforms(self.client, int(draw_index(what)))[0]
+            < individual_chance(share, network.spread, self.score)[0]
             for what, share in ((Draw.HOME, network.home), (Draw.WORK, network.work))
         )
         leaves = self._own(Draw.LEAVE_OF_PERSON, network.between_persons)

@@ -61,7 +61,7 @@ def _charging(
         for _ in range(rng.binomial(4, _tilted(mean / 4, spread, z))):
             weights = np.array(top_up.by_hour)
             begin = day * DAY + HOUR * (rng.choice(24, p=weights / weights.sum()) + rng.random())
-            length = top_up.length.median * np.exp(top_up.length.sigma * rng.normal())  # type: ignore[union-attr]
+            length = top_up.length.median * np.exp(top_up.length.sigma * rng.normal())
             holds |= (begin <= moments) & (moments < begin + min(8 * HOUR, length))
     return holds
 
@@ -82,7 +82,7 @@ def _network(
     failed = np.zeros(24, dtype=np.bool_)
     for begin in np.flatnonzero(rng.random(300) < -np.expm1(-network.drop_outs.per_hour / 12)):
         start = (begin - 12 + rng.random()) * 300
-        length = rng.exponential(network.drop_outs.length.mean)  # type: ignore[union-attr]
+        length = rng.exponential(network.drop_outs.length.mean)
         failed |= (start <= moments) & (moments < start + min(HOUR, length))
     return ((home & ~away) | (work & working)) & ~failed
 
@@ -94,7 +94,7 @@ def _idle(habits: Habits, z: float, moments: NDArray[np.float64], rng: np.random
     chances = 1 - np.exp(-per_hour * np.array(idle.by_hour)[slots // 12 % 24] / 12)
     begins = 300 * (slots[rng.random(len(slots)) < chances])
     starts = begins + 300 * rng.random(len(begins))
-    lengths = idle.use.median * np.exp(idle.use.sigma * rng.normal(size=len(begins)))  # type: ignore[union-attr]
+    lengths = idle.use.median * np.exp(idle.use.sigma * rng.normal(size=len(begins)))
     ends = starts + np.minimum(HOUR, lengths) + idle.settle
     used: NDArray[np.bool_] = ((starts <= moments[:, None]) & (moments[:, None] < ends)).any(axis=1)
     return ~used

@@ -105,6 +105,7 @@ def told(kind: AvailabilityModel, where: Place, instants: list[int]) -> None:
         assert (reasons == 0).tolist() == devices.at(everyone, now).tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*KINDS])
 @pytest.mark.parametrize("where", [*PLACES])
 def test_a_batch_agrees_with_each_device(name: str, where: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsim.availability import available_at
-from fedsim.availability.cells import cells
+from fedsim.availability.population import strata
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
@@ -61,7 +61,7 @@ def test_the_gauges_count_what_the_models_say(days: int) -> None:
     population = build_population(scenario)
     log = simulate_log(scenario, population)
     draws = stream(3, 0, Purpose.AVAILABILITY)
-    found = cells(scenario, population)
+    found = strata(scenario, population)
     assert len(found.names) == len(GROUPS) + 1
     for cell, (kind, place, (group, zone)) in enumerate(zip(found.models, found.places, found.names, strict=True)):
         members = np.flatnonzero(found.of_client == cell)

@@ -15,7 +15,7 @@ from fedsim.availability import AvailabilityModel, Place, available_at, between,
 from fedsim.availability.habits.model import HabitsAvailability
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.keyed import Purpose, stream
-from fedsim.population.members import propensity
+from fedsim.population.sources import propensity
 from fedsim.scenario.habits import Habits
 from tests.availability.cases import DAY, DRAWS, HOUR, habits, pieces, place, share, whole
 from tests.availability.reference import shares
@@ -83,6 +83,7 @@ def test_one_lookup_for_many_devices_agrees_with_their_intervals(
         assert last == 30 * DAY or not available_at(kind, some[1:2], last, where, DRAWS).any()
 
 
+@pytest.mark.long
 @given(places, clients)
 def test_intervals_are_where_all_conditions_hold(where: Place, client: int) -> None:
     parts = conditions(habits(), client, where, DRAWS)
@@ -207,6 +208,7 @@ def test_plug_in_times_are_clock_times(zone: str, start: str, clock: str, gaps: 
     assert hours == gaps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("zone", "day", "hours"),
     [

@@ -5,6 +5,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def habits(draw: st.DrawFn) -> Any:
     }
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(
     kind=habits(),

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from fedsim.availability.habits.laws import SIZE, drawn, tabulated
+from fedsim.availability.habits.laws import TABLE_SIZE, law_value, quantile_table
 from fedsim.common.compiled import compiled
 from fedsim.population.distributions import Distribution, distribution
-from fedsim.population.distributions.lengths import Exponential, Lognormal, Pareto, Weibull
+from fedsim.population.distributions.lengths import Exponential, Lognormal, MeanPareto, Weibull
 from fedsim.population.distributions.numbers import Constant, Uniform, WholeUniform
 from fedsim.scenario.habits import Habits
 from tests.availability.exact import Law
@@ -23,9 +23,9 @@ LAWS: dict[str, tuple[Distribution, float]] = {
     "constant": (Constant(60.0), 3600.0),
     "uniform": (Uniform(10.0, 900.0), 3600.0),
     "exponential": (Exponential(180.0), 1e6),
-    "lognormal of sigma 2": (Lognormal(2.0, 40.0), 28_800.0),
+    "lognormal of sigma 2": (Lognormal(40.0, sigma=2.0), 28_800.0),
     "Weibull of shape 0.5": (Weibull(600.0, 0.5), 28_800.0),
-    "Pareto of shape 1.5": (Pareto(1.5, mean=300.0), 28_800.0),
+    "Pareto of shape 1.5": (MeanPareto(300.0, 1.5), 28_800.0),
 }
 
 
@@ -33,7 +33,7 @@ LAWS: dict[str, tuple[Distribution, float]] = {
 def every(tables: Any, law: int, bits: Any) -> Any:
     values = np.empty(len(bits), np.int64)
     for place in range(len(bits)):
-        values[place] = drawn(tables, law, bits[place])
+        values[place] = law_value(tables, law, bits[place])
     return values
 
 
@@ -58,7 +58,7 @@ def check(table: Any, quantile: Any, longest_s: float, scale_s: float) -> None:
 @pytest.mark.parametrize("name", LAWS)
 def test_a_table_is_within_a_thousandth_of_its_law(name: str) -> None:
     law, longest_s = LAWS[name]
-    check(tabulated(law.quantile, longest_s), law.quantile, longest_s, 0.0)
+    check(quantile_table(law.quantile, longest_s), law.quantile, longest_s, 0.0)
 
 
 @pytest.mark.parametrize("deviation_s", [0.0, 60.0, 2400.0, 10_800.0])
@@ -66,7 +66,7 @@ def test_deviations_are_normal_within_three_standard_deviations(deviation_s: flo
     def quantile(p: Any) -> Any:
         return deviation_s * np.clip(ndtri(p), -3, 3)
 
-    table = tabulated(quantile, np.inf)
+    table = quantile_table(quantile, np.inf)
     check(table, quantile, np.inf, deviation_s)
     values = every(table, 0, draws(1 << 20))
     expected = deviation_s * 1000.0 * np.sqrt(norm.expect(lambda x: np.clip(x, -3, 3) ** 2))
@@ -76,7 +76,7 @@ def test_deviations_are_normal_within_three_standard_deviations(deviation_s: flo
 def test_hours_of_top_ups_are_those_of_the_weights() -> None:
     weights = np.array(HABITS.charging.top_up.by_hour)
     until = np.concatenate([[0.0], np.cumsum(weights)]) / weights.sum()
-    table = tabulated(lambda p: np.interp(p, until, np.arange(25) * 3600.0), 86_400.0)
+    table = quantile_table(lambda p: np.interp(p, until, np.arange(25) * 3600.0), 86_400.0)
     hours = np.bincount(every(table, 0, draws(1 << 20)) // 3_600_000, minlength=24)[:24] / (1 << 20)
     assert np.abs(np.cumsum(hours) - until[1:]).max() < 1e-3
 
@@ -84,11 +84,11 @@ def test_hours_of_top_ups_are_those_of_the_weights() -> None:
 def test_a_look_up_is_exact_at_every_place_of_a_table() -> None:
     """Several tables one after the other, against bisection over the ends of all bins."""
     laws = [distribution(HABITS.idle.use), WholeUniform(3.0, 9.0)]
-    tables = np.concatenate([tabulated(law.quantile, 3600.0) for law in laws])
+    tables = np.concatenate([quantile_table(law.quantile, 3600.0) for law in laws])
     rng = np.random.default_rng(1)
     tail, end = np.arange(0, 2**26, 2**16), np.arange(0, 2**20, 2**10)
     begins = np.concatenate([np.arange(0, 2**32, 2**22), tail, end, 2**32 - 2**16 - tail, 2**32 - 2**10 - end])
     bits = np.concatenate([begins, begins[begins > 0] - 1, rng.integers(0, 2**32, 10_000), [2**32 - 1]])
     for number in range(2):
-        law = Law(tables[number * SIZE : (number + 1) * SIZE])
-        assert every(tables, number * SIZE, bits).tolist() == [law.of(each) for each in bits.tolist()]
+        law = Law(tables[number * TABLE_SIZE : (number + 1) * TABLE_SIZE])
+        assert every(tables, number * TABLE_SIZE, bits).tolist() == [law.of(each) for each in bits.tolist()]

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability import MODELS, Intervals, Place, available_at, between, conditions, intervals
-from fedsim.availability.cells import cells
 from fedsim.availability.model import pieces
-from fedsim.availability.population import population_availability
+from fedsim.availability.population import population_availability, strata
 from fedsim.common.errors import PluginError, ScenarioError
 from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Stream
@@ -23,7 +22,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
 from fedsim.population.distributions import DISTRIBUTIONS
 from fedsim.scenario import Scenario
-from fedsim.scenario.models import Stop
+from fedsim.scenario.stop import Stop
 from fedsim.simulation import simulate_log, transitions_table
 from fedsim.theory.prediction import applicable
 from tests.availability.cases import DAY, DRAWS, model_of, place
@@ -138,6 +137,7 @@ OWN: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", [None, BUFFERED], ids=["rounds", "buffer"])
 @pytest.mark.parametrize("own", OWN, ids=range(len(OWN)))
 def test_both_engines_give_the_same_tables(own: dict[str, Any], server: dict[str, Any] | None) -> None:
@@ -167,6 +167,7 @@ def test_even_days_are_even_days() -> None:
     assert not one.always_available
 
 
+@pytest.mark.long
 @given(st.datetimes(datetime(1971, 1, 1), datetime(2037, 1, 1)), st.sampled_from(["Europe/Berlin", "Pacific/Apia"]))
 def test_days_are_those_of_the_calendar(start: datetime, zone: str) -> None:
     """Against the standard library, day by day over two years, whatever the clocks do."""
@@ -334,7 +335,7 @@ def test_registered_names_do_as_well() -> None:
 
     one = scenario(availability="mornings_of_mine", weight={"kind": "halves_of_mine"})
     population = preflight(one)
-    assert isinstance(cells(one, population).models[0], Mornings)
+    assert isinstance(strata(one, population).models[0], Mornings)
     assert len(np.unique(population.weight[:60])) == 2
     assert len(simulate_log(one, population).rounds) > 1
     assert {*MODELS} >= {"always", "habits", "renewal", "trace", "mornings_of_mine"}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.availability import Place
-from fedsim.availability.habits import possible as possible_days
+from fedsim.availability.habits import batch as habits_batch
 from fedsim.availability.habits.batch import HabitsBatch
 from fedsim.availability.habits.model import HabitsAvailability
 from fedsim.availability.population import PopulationAvailability, population_availability
@@ -27,7 +27,7 @@ def possible(devices: PopulationAvailability, instant: int) -> Bools | None:
     bits = devices.possible(instant)
     if bits is None:
         return None
-    return np.unpackbits(bits.view(np.uint8), bitorder="little")[: len(devices.cell)].astype(bool)
+    return np.unpackbits(bits.view(np.uint8), bitorder="little")[: len(devices.stratum)].astype(bool)
 
 
 def demand(devices: PopulationAvailability) -> None:
@@ -58,13 +58,13 @@ def test_nobody_who_is_available_is_missing(kind: Any, where: tuple[str, str], s
         now += int(rng.choice([1, 30_000, 1_350_000, 9_000_000, 40_000_000, 190_000_000]))
 
 
-@pytest.mark.parametrize("chunk", [64, possible_days._AT_ONCE])
+@pytest.mark.parametrize("chunk", [64, habits_batch._CHUNK])
 def test_most_who_are_not_available_are_missing(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that few are left to be looked up: at most 1.5 times as many as are on a charger with a network.
 
     In several zones; threads may work out a day in parts.
     """
-    monkeypatch.setattr(possible_days, "_AT_ONCE", chunk)
+    monkeypatch.setattr(habits_batch, "_CHUNK", chunk)
     model = model_of({"kind": "habits", "require": ["charging", "network"]})
     assert isinstance(model, HabitsAvailability)
     places = [Place(datetime.fromisoformat("2026-01-05T00:00:00+00:00"), ZoneInfo(name)) for _, name in PLACES[:3]]

@@ -19,7 +19,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.instants import FOREVER, to_seconds
 from fedsim.common.registry import OptionError
 from fedsim.population.distributions import DISTRIBUTIONS, Distribution, distribution
-from fedsim.scenario.availability import Length
+from fedsim.scenario.sources import Length
 from tests.availability.cases import DRAWS, model_of, pieces, place, renewal, whole
 
 seconds = st.floats(1e-3, 1e6).map(lambda value: f"{value:.3f}s")
@@ -64,6 +64,7 @@ def test_exponential_intervals_are_those_that_were_drawn() -> None:
     assert first[40][1] == pytest.approx(6_980_184.449526648, abs=41)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("on", "off"),
     [

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from fedsim.availability import between
 from fedsim.availability.batch import Spells
-from fedsim.availability.cells import cells
 from fedsim.availability.model import condition_pieces
-from fedsim.availability.population import PopulationAvailability
+from fedsim.availability.population import PopulationAvailability, strata
 from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_outages
-from fedsim.availability.shocks.outages import without
+from fedsim.availability.shocks.outages import subtract
 from fedsim.common.errors import ScenarioError, StalledError
-from fedsim.common.instants import DAY, FOREVER, HOUR, to_seconds
+from fedsim.common.instants import DAY, DAY_S, FOREVER, HOUR, HOUR_S, to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
 from fedsim.experiment.preflight import notes_of, preflight
@@ -36,7 +35,6 @@ from tests.simulation.test_engines_agree import shocks
 ALARM = 4.9
 """Standard errors that are allowed: normal draws exceed them once in 10^6 (two-sided), so these tests do not alarm
 falsely more than once in 10^5 of their seeds."""
-HOUR_S, DAY_S = 3_600.0, 86_400.0
 
 
 def scenario(befall: list[dict[str, Any]], **changes: Any) -> Scenario:
@@ -52,7 +50,7 @@ def scenario(befall: list[dict[str, Any]], **changes: Any) -> Scenario:
 
 
 def of(case: Scenario, replicate: int = 0) -> ShockedAvailability:
-    found = availability_of(case, cells(case, build_population(case)), replicate)
+    found = availability_of(case, strata(case, build_population(case)), replicate)
     assert isinstance(found, ShockedAvailability)
     return found
 
@@ -103,6 +101,7 @@ def test_rates_give_what_was_asked_for(down: float, correlation: float) -> None:
     assert found.correlation == pytest.approx(correlation)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(befall=shocks(), seed=st.integers(0, 10**6), since=st.integers(0, 3 * HOUR), length=st.integers(1, HOUR))
 def test_all_that_is_asked_has_one_answer(befall: list[dict[str, Any]], seed: int, since: int, length: int) -> None:
@@ -112,7 +111,7 @@ def test_all_that_is_asked_has_one_answer(befall: list[dict[str, Any]], seed: in
         {"name": "second", "devices": 7, "time_zone": ["Asia/Kolkata", "UTC", "UTC", "UTC", "UTC", "UTC", "UTC"]},
     ]
     case = scenario(befall, seed=seed, population=population, start="2026-01-05T00:00:00Z")
-    devices = cells(case, build_population(case))
+    devices = strata(case, build_population(case))
     if not any(case.shocks):
         assert isinstance(availability_of(case, devices, 0), PopulationAvailability)
         return
@@ -147,7 +146,7 @@ def test_when_no_shock_has_a_client_out(befall: list[dict[str, Any]], seed: int,
     zones = ["Asia/Kolkata", *["UTC"] * 5]
     population = [{"name": "first", "devices": 6}, {"name": "second", "devices": 6, "time_zone": zones}]
     case = scenario(befall, seed=seed, population=population, start="2026-01-05T00:00:00Z")
-    outages = outages_of(case, cells(case, build_population(case)), 0)
+    outages = outages_of(case, strata(case, build_population(case)), 0)
     if outages is None:
         return
     found = list(islice(outages.reachable(client, since), 50))
@@ -168,7 +167,7 @@ def test_when_no_shock_has_a_client_out(befall: list[dict[str, Any]], seed: int,
 @pytest.mark.parametrize("end", [None, "2026-03-05T00:00:00Z"])
 def test_a_long_shock_is_known_from_its_middle_on(begin: str, end: str | None) -> None:
     case = scenario([{"windows": [{"begin": begin, "end": end}]}])
-    outages = outages_of(case, cells(case, build_population(case)), 0)
+    outages = outages_of(case, strata(case, build_population(case)), 0)
     assert outages is not None
     over = [] if end is None else [(59 * DAY, FOREVER)]
     assert list(outages.reachable(0, 45 * DAY)) == over
@@ -179,7 +178,7 @@ def test_a_long_shock_is_known_from_its_middle_on(begin: str, end: str | None) -
 
 def test_who_is_always_out_is_searched_for_no_further_than_some_days() -> None:
     case = scenario([{"every": "1m", "length": "90m"}])
-    outages = outages_of(case, cells(case, build_population(case)), 0)
+    outages = outages_of(case, strata(case, build_population(case)), 0)
     assert outages is not None
     reached = list(islice(outages.reachable(3, 0), 4))
     assert all(before[1] <= start == end for before, (start, end) in pairwise(reached))
@@ -205,7 +204,7 @@ def test_all_reasons_that_are_held_at_once_are_told(tmp_path: Path) -> None:
         {"days": ["2026-01-07"], "groups": ["b"]},
     ]
     case = scenario(befall, population=population)
-    devices, draws, asked = cells(case, build_population(case)), stream(5, 0, Purpose.AVAILABILITY), of(case)
+    devices, draws, asked = strata(case, build_population(case)), stream(5, 0, Purpose.AVAILABILITY), of(case)
     seen = set[int]()
     for instant in np.sort(rng.integers(0, 9 * DAY, 25)).tolist():
         reasons = asked.reasons(np.arange(32), instant).tolist()
@@ -234,7 +233,7 @@ def test_outages_are_taken_out_of_spells(out: list[tuple[int, int, int]], there:
     for client, start, length in out:
         grid[client, start : start + length] = False
     found = np.zeros_like(grid)
-    for client, start, end in zip(*without(spells, outages, 3), strict=True):
+    for client, start, end in zip(*subtract(spells, outages, 3), strict=True):
         assert start < end
         assert not found[client, start:end].any()
         found[client, start:end] = True
@@ -333,7 +332,7 @@ def test_shocks_are_drawn_by_their_name_and_place_alone() -> None:
     alone = of(scenario([cut])).outages.spells(np.arange(20), 0, 90 * DAY)
     case = scenario([more, cut], population=[{"name": "a", "devices": 20}])
     outages = of(case).outages
-    beside = type(outages)(outages.layers[1:], outages.cell, outages.hits, outages.recoveries)
+    beside = type(outages)(outages.layers[1:], outages.stratum, outages.hits, outages.recoveries)
     found = beside.spells(np.arange(20), 0, 90 * DAY)
     assert all((one == other).all() for one, other in zip(alone, found, strict=True))
     other = of(scenario([cut]), replicate=1).outages.spells(np.arange(20), 0, 90 * DAY)
@@ -376,7 +375,7 @@ def test_what_is_to_be_known_is_said_before_the_run_and_by_theory(write: Write) 
     case = Scenario.load(file)
     notes = notes_of(case, preflight(case))
     assert (
-        "power cut: about every 10d00h in each time zone for 2h00m on average, 0.5 of its devices are out: 0.42% of a "
+        "power cut: about every 10 d in each time zone for 2 h on average, 0.5 of its devices are out: 0.42% of a "
         "device's time, with a correlation of 0.499 between two of them" in notes
     )
     assert any("no theory covers this" in note for note in notes)

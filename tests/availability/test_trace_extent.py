@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.availability.trace import Rows, TraceError, build_pattern, clean
-from fedsim.availability.trace.extent import bulk
+from fedsim.availability.trace import TraceError, TraceRows, build_pattern, clean
+from fedsim.availability.trace.unions import bulk
 from tests.command import fedsim
 from tests.conftest import Write
 
@@ -26,11 +26,11 @@ def csv(folder: Path, intervals: list[tuple[str, float, float]]) -> Path:
     return path
 
 
-def rows(intervals: list[tuple[str, float, float]]) -> Rows:
+def rows(intervals: list[tuple[str, float, float]]) -> TraceRows:
     names = tuple(dict.fromkeys(name for name, _, _ in intervals))
     owners = np.array([names.index(name) for name, _, _ in intervals])
     times = np.array([pair[1:] for pair in intervals])
-    return Rows(names, owners, times[:, 0], times[:, 1], np.zeros(len(times), np.int8))
+    return TraceRows(names, owners, times[:, 0], times[:, 1], np.zeros(len(times), np.int8))
 
 
 def test_wild_times_are_left_out() -> None:

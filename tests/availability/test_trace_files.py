@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.availability.trace import Policy, Rows, Trace, TraceError, clean, read_rows
+from fedsim.availability.trace import CleanTrace, Policy, TraceError, TraceRows, clean, read_rows
 from fedsim.availability.trace.unions import union
-from fedsim.traces.writing import write_trace
+from fedsim.traces.cleaning import write_trace
 
 
-def read(path: Path, policy: Policy = "repair") -> Trace:
+def read(path: Path, policy: Policy = "repair") -> CleanTrace:
     return clean(read_rows(path), policy)
 
 
@@ -161,6 +161,6 @@ def test_union_equals_a_scan(written: list[tuple[int, float, float]]) -> None:
 def test_a_million_intervals_of_one_device() -> None:
     count = 1_000_000
     starts = np.linspace(0.0, 10.0 * count, count, endpoint=False)
-    rows = Rows(("a",), np.zeros(count, np.int64), starts, starts + 5, np.zeros(count, np.int8))
+    rows = TraceRows(("a",), np.zeros(count, np.int64), starts, starts + 5, np.zeros(count, np.int8))
     trace = clean(rows)
     assert trace.report.intervals == count

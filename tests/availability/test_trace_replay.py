@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from fedsim.availability import Place, available_at, between, conditions, intervals
 from fedsim.availability.model import in_seconds
-from fedsim.availability.trace import CONDITIONS, Pattern, RecordedAvailability, Rows, TraceError, build_pattern, clean
+from fedsim.availability.trace import (
+    CONDITIONS,
+    Pattern,
+    RecordedAvailability,
+    TraceError,
+    TraceRows,
+    build_pattern,
+    clean,
+)
 from fedsim.availability.trace.pattern import Repeat
 from fedsim.common.instants import FOREVER
 from fedsim.common.keyed import Purpose, stream
@@ -26,9 +34,9 @@ DRAWS = stream(5, 0, Purpose.AVAILABILITY)
 Row = tuple[int, float, float]
 
 
-def rows(written: Sequence[Row], devices: int, codes: Sequence[int] | None = None) -> Rows:
+def rows(written: Sequence[Row], devices: int, codes: Sequence[int] | None = None) -> TraceRows:
     columns = np.array(written, dtype=np.float64).reshape(-1, 3)
-    return Rows(
+    return TraceRows(
         names=tuple(f"d{number}" for number in range(devices)),
         devices=columns[:, 0].astype(np.int64),
         starts=columns[:, 1],
@@ -264,6 +272,7 @@ def test_a_trace_recorded_across_daylight_saving(base: datetime, written: list[R
     assert found == expected
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 1), near, near), min_size=2, max_size=24), st.data())
 def test_required_conditions_hold_together(written: list[Row], data: st.DataObject) -> None:
     """Available is where every required condition is, and each condition can be asked on its own."""

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fedsim.availability import availability_models, available_at
-from fedsim.availability.cells import cells
+from fedsim.availability.population import strata
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
@@ -157,7 +157,7 @@ def test_the_study_replays_its_trace() -> None:
     population = build_population(scenario)
     gauges = simulate_log(scenario, population).gauges
     draws = stream(scenario.seed, 0, Purpose.AVAILABILITY)
-    found = cells(scenario, population)
+    found = strata(scenario, population)
     for index, (model, place, (name, zone)) in enumerate(zip(found.models, found.places, found.names, strict=True)):
         clients, own = np.flatnonzero(found.of_client == index), gauges.filter(group=name, time_zone=zone)
         expected = [int(available_at(model, clients, t, place, draws).sum()) for t in own["time_s"]]
@@ -174,6 +174,7 @@ def test_the_studys_trace_is_what_its_script_makes() -> None:
     assert STUDY.with_name("phones.parquet").stat().st_size < 300_000
 
 
+@pytest.mark.long
 def test_import_show_and_fit(tmp_path: Path) -> None:
     source, out = tmp_path / "in.json", tmp_path / "out.parquet"
     source.write_text(json.dumps({f"d{n}": [[3600 * n, 3600 * n + 7200], [5, 5]] for n in range(30)}))

@@ -13,11 +13,10 @@ import pytest
 import fedsim
 from fedsim.bridges.cohorts import Schedule, as_schedule, read_schedule
 from fedsim.bridges.schedule import export_schedule
-from fedsim.bridges.schedule_format import OUTCOMES
 from fedsim.common.errors import RunError
 from fedsim.experiment.result import Result
 from fedsim.experiment.run import simulate
-from fedsim.log.tables import SESSION_OUTCOMES, with_staleness
+from fedsim.log.tables import with_staleness
 from tests.conftest import LIMIT_S, Load
 
 RENEWAL = "population.0.availability={kind: renewal, on: 5m, off: 5m}"
@@ -78,10 +77,6 @@ def test_what_trains_in_rounds_refuses_a_buffered_server(small: Load, tmp_path: 
     directory = simulate(small(*BUFFERED)).save(tmp_path / "run")
     with pytest.raises(RunError, match="is that of a buffered server"):
         as_schedule(directory)
-
-
-def test_all_outcomes_are_known() -> None:
-    assert OUTCOMES == SESSION_OUTCOMES
 
 
 def session(**changes: Any) -> dict[str, Any]:

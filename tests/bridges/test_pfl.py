@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.bridges.cohorts import read_schedule
 from fedsim.common.errors import RunError
-from fedsim.experiment.privacy import exported, promises
+from fedsim.experiment.privacy import mechanism_data, promises
 from fedsim.experiment.run import simulate
 from tests.bridges.test_cohorts import BUFFERED, SKIPPED
 from tests.conftest import Load
@@ -85,7 +85,7 @@ def test_the_export_goes_into_their_accountant(small: Load, rounds: int, separat
 
     privacy = "privacy={epsilon: 4, delta: 1.0e-5, clip: 1.5, mechanism: independent}"
     scenario = small(f"stop.rounds={rounds}", f"population.0.separation={separation}", privacy)
-    data = exported(scenario, promises(scenario)[0])
+    data = mechanism_data(scenario, promises(scenario)[0])
     n, b, k = data["rounds"], data["min_separation"], data["most_participations"]
     assert (n, b, k) == (rounds, separation + 1, math.ceil(rounds / (separation + 1)))
     theirs = PLDPrivacyAccountant(

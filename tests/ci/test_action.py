@@ -64,6 +64,7 @@ def scenarios(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_action_passes(scenarios: Path, tmp_path: Path) -> None:
     done = run_action(tmp_path, options="--workers 1")
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ci.drift import LockedValue, compare, unused, updated
+from fedsim.ci.drift import LockedValue, compare_with_lock, unused_values, updated_lock
 from fedsim.ci.lock import Entry, Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
 from fedsim.scenario import Scenario
 from tests.conftest import LIMIT_S
@@ -36,7 +36,7 @@ def statuses(lock: Lock, value: float | None = 5.0, table: str = HASHES[0], **dr
 
 
 def compared(lock: Lock, value: float | None, table: str, **drift: object) -> list[LockedValue]:
-    return compare(scenario(**drift), lock, HERE, {"rounds.count": value}, {"rounds": table})
+    return compare_with_lock(scenario(**drift), lock, HERE, {"rounds.count": value}, {"rounds": table})
 
 
 def entry(value: float = 5.0, table: str = HASHES[0]) -> Entry:
@@ -77,20 +77,20 @@ def test_tolerances(old: float, change: float, rel: float, absolute: float) -> N
 )
 def test_after_an_update_everything_is_kept(locked: dict[str, Entry], value: float, table: str) -> None:
     one = scenario()
-    found = compare(one, locked, HERE, {"rounds.count": value}, {"rounds": table})
-    new = updated(one, locked, HERE, found)
-    again = compare(one, new, HERE, {"rounds.count": value}, {"rounds": table})
+    found = compare_with_lock(one, locked, HERE, {"rounds.count": value}, {"rounds": table})
+    new = updated_lock(one, locked, HERE, found)
+    again = compare_with_lock(one, new, HERE, {"rounds.count": value}, {"rounds": table})
     assert {each.status for each in again} == {"keep"}
     assert {each.action for each in again} == {"KEEP"}
-    assert updated(one, new, HERE, again) == new
+    assert updated_lock(one, new, HERE, again) == new
     assert new.get(THERE) == locked.get(THERE)
 
 
 def test_what_is_kept_stays_to_the_last_digit() -> None:
     """Files in a repository do not change for a change within tolerance."""
     lock = {HERE: entry(5.0)}
-    found = compare(scenario(), lock, HERE, {"rounds.count": 5.0000001}, {"rounds": HASHES[0]})
-    assert updated(scenario(), lock, HERE, found) == lock
+    found = compare_with_lock(scenario(), lock, HERE, {"rounds.count": 5.0000001}, {"rounds": HASHES[0]})
+    assert updated_lock(scenario(), lock, HERE, found) == lock
 
 
 def test_what_is_not_asked_for_is_unused() -> None:
@@ -100,14 +100,15 @@ def test_what_is_not_asked_for_is_unused() -> None:
             fingerprints={"rounds": HASHES[0], "gauges": HASHES[1]},
         )
     }
-    assert [each.name for each in unused(scenario(), lock, "x.json")] == ["rounds.per_day", "gauges"]
+    assert [each.name for each in unused_values(scenario(), lock, "x.json")] == ["rounds.per_day", "gauges"]
     bare = Scenario.model_validate({"stop": {"rounds": 1}, "population": [{"devices": 3}], "server": {"cohort": 1}})
-    assert [each.kind for each in unused(bare, lock, "x.json")] == ["lock"]
-    assert list(unused(bare, {}, "x.json")) == []
-    assert updated(bare, lock, HERE, []) == {}
-    assert set(updated(scenario(), lock, HERE, [])[HERE].figures) == {"rounds.count"}
+    assert [each.kind for each in unused_values(bare, lock, "x.json")] == ["lock"]
+    assert list(unused_values(bare, {}, "x.json")) == []
+    assert updated_lock(bare, lock, HERE, []) == {}
+    assert set(updated_lock(scenario(), lock, HERE, [])[HERE].figures) == {"rounds.count"}
 
 
+@pytest.mark.long
 @given(
     lock=st.dictionaries(
         st.text(min_size=1, max_size=20),

@@ -39,6 +39,7 @@ def test_the_entry_point_is_declared() -> None:
     assert import_module(declared["fedsim"]).pytest_collect_file is not None
 
 
+@pytest.mark.long
 def test_an_item_for_each_condition(tmp_path: Path) -> None:
     put(tmp_path, EXPECT)
     code, printed = run_pytest(tmp_path, "-v")
@@ -55,6 +56,7 @@ def test_items_are_listed_and_chosen_by_name(tmp_path: Path) -> None:
     assert (code, "1 passed" in printed) == (0, True)
 
 
+@pytest.mark.long
 def test_failures_have_their_place(tmp_path: Path) -> None:
     put(tmp_path, EXPECT.replace("min >= 3", "min >= 30").replace("== 100%", "< 50%"))
     code, printed = run_pytest(tmp_path)
@@ -65,6 +67,7 @@ def test_failures_have_their_place(tmp_path: Path) -> None:
     assert "Traceback" not in printed
 
 
+@pytest.mark.long
 def test_a_bad_scenario_fails_alone(tmp_path: Path) -> None:
     put(tmp_path, EXPECT, "good.fedsim.yaml")
     put(tmp_path, EXPECT.replace("gap.min", "gap.mni"), "misspelt.fedsim.yaml")

@@ -217,6 +217,7 @@ def test_replicates(tmp_path: Path) -> None:
     assert "worst of 4 replicates" in every["note"]
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_costs_only_itself(tmp_path: Path) -> None:
     """The process of one scenario is killed each time it is run; the others are replayed all the same."""
     (tmp_path / "deadly.py").write_text(
@@ -233,6 +234,7 @@ def test_a_run_that_is_killed_costs_only_itself(tmp_path: Path) -> None:
     assert "SIGKILL" in done.stderr
 
 
+@pytest.mark.long
 def test_an_optimizer_that_raises_costs_only_its_run(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
         "from fedsim.learning import FedAvg\n\n\nclass Broken(FedAvg):\n"
@@ -247,6 +249,7 @@ def test_an_optimizer_that_raises_costs_only_its_run(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_an_interrupt_keeps_what_is_done_and_leaves_no_process(tmp_path: Path) -> None:
     put(tmp_path, EXPECT, "a")

@@ -20,14 +20,14 @@ DRIVER = """
 import io, json, resource, sys
 from contextlib import redirect_stderr, redirect_stdout
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))
-from fedsim.cli import main
+from fedsim.cli import run_app
 
 for name, arguments in json.load(sys.stdin).items():
     sys.argv = ["fedsim", *arguments]
     said = io.StringIO()
     try:
         with redirect_stderr(said), redirect_stdout(said):
-            main()
+            run_app()
     except SystemExit as stop:
         code = stop.code
     except BaseException as error:

@@ -63,7 +63,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     (folder / "case.fedsim.yaml").write_text(RUN)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
+        patch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
         done = fedsim("run", folder / "case.fedsim.yaml", "--out", folder / "run")
     assert done.returncode == 0, done.stderr
     return folder
@@ -82,6 +82,7 @@ def commands(folder: Path, run: Path) -> list[Done]:
     return [fedsim(*each) for each in asked]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "how", "damage"), CASES, ids=[f"{name} {how}" for name, how, _ in CASES])
 def test_damage_to_a_run_is_told(kept: Path, tmp_path: Path, name: str, how: str, damage: Damage) -> None:
     run = tmp_path / "run"

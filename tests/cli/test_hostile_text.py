@@ -42,6 +42,7 @@ def test_a_key_is_no_command(write: Write, tmp_path: Path, command: str) -> None
     assert r"x\n::stop-commands::tok\n::error file" in done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_reason_is_no_command(write: Write, tmp_path: Path) -> None:
     file, junit = write(HOSTILE), tmp_path / "junit.xml"
     for command in (("run", file, "--out", tmp_path / "out"), ("replay", file, "--junit", junit)):

@@ -38,7 +38,7 @@ def test_while_modules_are_imported(module: str) -> None:
 
 def test_the_handler_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("fedsim.cli.main", lambda: None)
+    monkeypatch.setattr("fedsim.cli.run_app", lambda: None)
     __main__.main()
     assert signal.getsignal(signal.SIGINT) is before
 

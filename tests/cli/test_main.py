@@ -144,6 +144,7 @@ def test_every_scenario_of_the_repository_is_valid() -> None:
     assert len(done.stdout.splitlines()) == len(files) >= 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_charts")
 @pytest.mark.parametrize("template", get_args(Template))
 def test_init_writes_what_run_takes(tmp_path: Path, template: str) -> None:
@@ -243,6 +244,7 @@ def test_chain_says_how_fast_and_how_much_it_fluctuates() -> None:
     assert "mixing time" in printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "method"),
     [

@@ -69,6 +69,7 @@ def test_the_table(write: Write) -> None:
     assert "note: cool-downs by the clock count for nothing" in done.stderr
 
 
+@pytest.mark.long
 def test_separations_per_client_and_what_no_theory_covers(write: Write) -> None:
     change = "population.0.separation={kind: uniform, low: 1, high: 3}"
     done = fedsim(

@@ -41,6 +41,7 @@ def test_validate_prints_mistakes_alone(write: Write) -> None:
     assert "did you mean 'cohort'?" in done.stderr
 
 
+@pytest.mark.long
 def test_replay_prints_what_does_not_pass(write: Write) -> None:
     good, bad = write(SMALL + KEPT, "good.fedsim.yaml"), write(SMALL + MISSED, "bad.fedsim.yaml")
     done = fedsim("replay", good, bad, "-q", "--workers", 1)
@@ -49,6 +50,7 @@ def test_replay_prints_what_does_not_pass(write: Write) -> None:
     assert fedsim("replay", good, "-q", "--workers", 1).stdout == ""
 
 
+@pytest.mark.long
 def test_sweep_prints_its_directory_alone(write: Write, tmp_path: Path) -> None:
     path = write(SMALL + "sweep: {grid: {server.cohort: [2, 3]}, seeds: 2}\n")
     asked = ("sweep", path, "--workers", 1, "--no-report", "--out")

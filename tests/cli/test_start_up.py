@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import LIMIT_S
 
 RUN = """\
@@ -22,6 +24,7 @@ finally:
 """
 
 
+@pytest.mark.long
 def test_a_small_run_loads_neither_scipy_nor_a_compiler(tmp_path: Path) -> None:
     """Importing them would take longer than simulating a thousand rounds."""
     (tmp_path / "small.fedsim.yaml").write_text(RUN)

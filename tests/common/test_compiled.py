@@ -42,6 +42,7 @@ def test_where_nothing_can_be_kept_on_disk_loops_are_compiled_all_the_same(monke
     assert compiled(double)(21.0) == 42.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("availability", "expected"), [("always", "False"), ("habits", "True")])
 def test_the_compiler_is_loaded_for_habits_alone(availability: str, expected: str) -> None:
     program = f"""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.common.progress import on_stderr, readable
+from fedsim.common.instants import readable_time
+from fedsim.common.progress import on_stderr
 from fedsim.common.stderr import PatientPipe
 from fedsim.experiment.run import simulate
 from tests.conftest import LIMIT_S, SMALL, Load, Write
@@ -37,7 +38,7 @@ def test_a_line_for_each_tenth_or_half_minute(clock: list[float], capsys: pytest
         "simulating: 0%, 0 rounds",
         "simulating: 10%, 10 rounds",
         "simulating: 20%, 20 rounds",
-        "simulating: 25%, 25 rounds, 1m33s left",
+        "simulating: 25%, 25 rounds, 93 s left",
         "training: 99%",
     ]
 
@@ -51,14 +52,15 @@ def test_the_time_that_is_left_goes_by_what_was_done_here(
         clock[0] += 20.0
         report("simulating", 0.9)
         report("simulating", 1.0)
-    assert capsys.readouterr().err.splitlines() == ["simulating: 80%", "simulating: 90%, 20s left", "simulating: 100%"]
+    assert capsys.readouterr().err.splitlines() == ["simulating: 80%", "simulating: 90%, 20 s left", "simulating: 100%"]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "0s"), (59.6, "1m00s"), (90, "1m30s"), (18_420, "5h07m"), (273_600, "3d04h")]
+    ("seconds", "words"),
+    [(0.2, "0.2 s"), (59.6, "59.6 s"), (90, "90 s"), (18_420, "5.12 h"), (273_600, "3.17 d"), (-5_400, "-90 min")],
 )
 def test_times_are_readable(seconds: float, words: str) -> None:
-    assert readable(seconds) == words
+    assert readable_time(seconds) == words
 
 
 def test_a_simulation_tells_rounds_time_and_pace(small: Load) -> None:
@@ -69,16 +71,17 @@ def test_a_simulation_tells_rounds_time_and_pace(small: Load) -> None:
 
     simulate(small(), report=report)
     assert [share for _, share, _ in told[:10]] == pytest.approx([tenth / 10 for tenth in range(10)])
-    assert told[0] == ("simulating", 0.0, "0 of 60 rounds, 0s simulated")
+    assert told[0] == ("simulating", 0.0, "0 of 60 rounds, 0 s simulated")
     what, share, beside = told[-1]
     assert (what, share) == ("simulating", 1.0)
-    assert re.fullmatch(r"60 of 60 rounds, 1h30m simulated, [\d,.]+ rounds/s", beside)
+    assert re.fullmatch(r"60 of 60 rounds, 90 min simulated, [\d,.]+ rounds/s", beside)
 
 
 def run_of(file: Path, out: Path) -> list[str]:
     return [sys.executable, "-m", "fedsim", "run", str(file), "--out", str(out)]
 
 
+@pytest.mark.long
 def test_on_a_terminal_there_is_a_bar(write: Write, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "140"}
@@ -91,7 +94,7 @@ def test_on_a_terminal_there_is_a_bar(write: Write, tmp_path: Path) -> None:
     assert running.returncode == 0
     text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", shown).decode()
     assert "simulating" in text
-    assert "60 of 60 rounds, 1h30m simulated" in text
+    assert "60 of 60 rounds, 90 min simulated" in text
 
 
 def _read(terminal: int) -> bytes:
@@ -101,6 +104,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 def test_a_run_ends_although_nobody_reads_its_stderr(write: Write, tmp_path: Path, terminal: bool) -> None:
     ours, theirs = pty.openpty() if terminal else os.pipe()

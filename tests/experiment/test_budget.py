@@ -111,7 +111,7 @@ DRIVER = """
 import io, json, resource, sys
 from pathlib import Path
 from contextlib import redirect_stderr, redirect_stdout
-from fedsim.cli import main
+from fedsim.cli import run_app
 
 LIMIT = 3 * 2**30
 resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
@@ -120,7 +120,7 @@ for name, arguments in json.load(sys.stdin).items():
     said = io.StringIO()
     try:
         with redirect_stderr(said), redirect_stdout(io.StringIO()):
-            main()
+            run_app()
     except SystemExit as stop:
         code = stop.code
     except BaseException as error:
@@ -182,12 +182,12 @@ def test_estimates_grow_with_what_they_are_of(small: Load, monkeypatch: pytest.M
 
     monkeypatch.setattr(budget, "refusals", note)
     for rounds in (1000, 2000):
-        budget.check_log(small(f"stop.rounds={rounds}", "records.gauges=null"))
+        budget.check_log_size(small(f"stop.rounds={rounds}", "records.gauges=null"))
     each = 3 * budget.ROW_BYTES + budget.ROUND_BYTES
     assert needs == [1000 * each, 2000 * each]
     needs.clear()
     for every in ("10s", "5s"):
-        budget.check_log(small("stop.rounds=1000", f"records.gauges={every}"))
+        budget.check_log_size(small("stop.rounds=1000", f"records.gauges={every}"))
     log = 3 * 1000 * budget.ROW_BYTES
     log += 1000 * budget.ROUND_BYTES
     assert needs[1] - log == pytest.approx(2 * (needs[0] - log))

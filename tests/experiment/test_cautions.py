@@ -29,10 +29,10 @@ HABITS = "population.0.availability=habits"
         ),
         (
             ["stop={duration: 1h}", "server.pause=1m", "population.0.cooldown=2h"],
-            f"cool-down of 2h00m in a run of 1h00m, every client {ONCE}",
+            f"cool-down of 2 h in a run of 60 min, every client {ONCE}",
         ),
         (["stop.rounds=3"], "3 rounds of 3 are 9 participations for 12 clients, not even one for each"),
-        ([HABITS, "population.0.cooldown=11.6h"], "a cool-down of 11h36m is shorter than a day"),
+        ([HABITS, "population.0.cooldown=11.6h"], "a cool-down of 11.6 h is shorter than a day"),
         (
             ["stop.rounds=4", "population.0.separation=3", "server={mode: buffered, concurrency: 3, buffer: 3}"],
             f"separation of 3 versions in a run of 4, every client {ONCE}",

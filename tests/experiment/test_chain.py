@@ -11,6 +11,7 @@ import fedsim
 from tests.conftest import LIMIT_S, SMALL, Load, Write
 
 
+@pytest.mark.long
 def test_the_answers_are_those_of_the_command(small: Load, write: Write) -> None:
     scenario = small()
     path = write(SMALL)

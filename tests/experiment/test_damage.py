@@ -10,7 +10,7 @@ import pytest
 
 from fedsim import load, simulate
 from fedsim.common.errors import RunError
-from fedsim.common.locked import sole_writer
+from fedsim.common.files import sole_writer
 from fedsim.experiment.finished import UNFINISHED
 from fedsim.experiment.record import Recording, record
 from fedsim.experiment.run_directory import Provenance
@@ -51,10 +51,11 @@ def test_a_second_run_into_the_same_directory_is_refused(small: Load, tmp_path: 
     run(small(), out)
 
 
+@pytest.mark.long
 def test_the_lock_goes_with_its_process(small: Load, tmp_path: Path) -> None:
     """... even where it is killed."""
     out = tmp_path / "out"
-    hold = "import sys, time; from pathlib import Path; from fedsim.common.locked import sole_writer\n"
+    hold = "import sys, time; from pathlib import Path; from fedsim.common.files import sole_writer\n"
     hold += "with sole_writer(Path(sys.argv[1]), 'run'):\n print('held', flush=True)\n time.sleep(1000)"
     with subprocess.Popen([sys.executable, "-c", hold, str(out)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -94,6 +95,7 @@ def spoilt(content: bytes, number: int) -> bytes:
     return bytes(spoilt)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["state.npz", "run.json", "rounds-000000.parquet", "participations-000000.parquet"])
 def test_damage_to_an_interrupted_run_is_told(
     small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -169,7 +171,7 @@ def test_what_fails_after_the_simulation_leaves_it_and_says_how_to_go_on(
         raise ZeroDivisionError("in a chart")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedsim.experiment.record.write_report", fail)
+        patch.setattr("fedsim.experiment.record.write_run_report", fail)
         done = fedsim("run", file, "--out", out)
     assert done.returncode == 3
     assert "error: ZeroDivisionError: in a chart (" in done.stderr

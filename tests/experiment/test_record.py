@@ -188,7 +188,7 @@ learning:
   optimizers: [fedavg]
   step_size: 0.1
 """
-OFTEN = "from fedsim.log import journal; journal.SOONEST_S = 0.05; from fedsim.cli import main; main()"
+OFTEN = "from fedsim.log import journal; journal.SOONEST_S = 0.05; from fedsim.cli import run_app; run_app()"
 
 
 @pytest.mark.long
@@ -251,7 +251,7 @@ import fedsim.experiment.record
 from fedsim.experiment.record import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.scenario import Scenario
-fedsim.experiment.record.write_report = lambda directory, **_: directory / "report.html"
+fedsim.experiment.record.write_run_report = lambda directory, **_: directory / "report.html"
 server = {"cohort": 500, "pause": "5m"}
 data = {"stop": {"rounds": int(sys.argv[1])}, "population": [{"devices": 20_000, "separation": 1}], "server": server}
 record(Scenario.model_validate(data), Path(sys.argv[2]), Provenance())

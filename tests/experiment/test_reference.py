@@ -26,10 +26,10 @@ def test_nobody_is_in_two_sessions(clients: int, data: st.DataObject) -> None:
     """Even where nearly everybody has to be in one; nothing but the clients changes."""
     at_once = data.draw(st.integers(1, clients))
     table = sessions(200, at_once)
-    found = UniformClients(clients, DRAWS).given(table)
+    found = UniformClients(clients, DRAWS).reassign(table)
     first = data.draw(st.integers(1, 199))
     pieces = UniformClients(clients, DRAWS)
-    assert found.equals(pl.concat([pieces.given(table.head(first)), pieces.given(table.tail(-first))]))
+    assert found.equals(pl.concat([pieces.reassign(table.head(first)), pieces.reassign(table.tail(-first))]))
     assert found.drop("client").equals(table.drop("client"))
     assert found["client"].is_between(0, clients - 1).all()
     ordered = found.sort("client", "selected_s")
@@ -42,10 +42,10 @@ def test_clients_are_uniform() -> None:
 
     Drawing among the idle makes counts more even than independent draws would be, so the test errs on the safe side.
     """
-    found = UniformClients(10, DRAWS).given(sessions(20_000, 4))
+    found = UniformClients(10, DRAWS).reassign(sessions(20_000, 4))
     counts = np.bincount(found["client"].to_numpy(), minlength=10)
     assert ((counts - 2000.0) ** 2 / 2000.0).sum() < 33.7
-    assert UniformClients(10, DRAWS).given(sessions(0, 1)).is_empty()
+    assert UniformClients(10, DRAWS).reassign(sessions(0, 1)).is_empty()
 
 
 BUFFERED = """\

@@ -124,6 +124,7 @@ def test_theory_stays_silent_where_it_does_not_apply(small: Load) -> None:
         assert "participation.l1_chain" not in result.metrics
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", ["midzuno", "successive"])
 def test_theory_covers_separations_that_differ(small: Load, law: str) -> None:
     """Per-client separations have no closed form, but they have a theory: within noise of 4,000 rounds."""
@@ -189,6 +190,7 @@ class Half:
 '''
 
 
+@pytest.mark.long
 def test_a_problem_and_an_optimizer_of_ones_own(write: Write, tmp_path: Path) -> None:
     """Through the command line, with a module beside the scenario."""
     (tmp_path / "own_models.py").write_text(OWN)

@@ -1,17 +1,17 @@
 """Smaller scenarios: what is divided, what is refused, and what is said of it; and the page of what is kept."""
 
 import copy
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from fedsim.common.errors import ScenarioError
 from fedsim.experiment.run import simulate
-from fedsim.experiment.scaled import parse_scale, scaled
+from fedsim.experiment.scaled import parse_scale, scale_down
 from fedsim.scenario import Scenario
+from reports.make import published
+from reports.make.kept import read_store, with_region
 from tests.command import fedsim
 from tests.conftest import Write
 
@@ -27,7 +27,7 @@ server: {cohort: 60, over_select: 1.5, shortage: proceed, pause: 1m}
 
 def test_sizes_are_divided_and_nothing_else(write: Write) -> None:
     large = Scenario.load(write(LARGE))
-    small = scaled(large, 10)
+    small = scale_down(large, 10)
     assert [group.devices for group in small.scenario.population] == [300, 100]
     assert (small.scenario.server.wanted, small.scenario.sync_server.cohort) == (9, 6)
     assert small.notes == [
@@ -39,8 +39,8 @@ def test_sizes_are_divided_and_nothing_else(write: Write) -> None:
     buffered = Scenario.load(
         write(LARGE.partition("server:")[0] + "server: {mode: buffered, concurrency: 90, buffer: 30}")
     )
-    assert scaled(buffered, 3).scenario.server.model_dump()["buffer"] == 10
-    assert scaled(buffered, 3).scenario.server.wanted == 30
+    assert scale_down(buffered, 3).scenario.server.model_dump()["buffer"] == 10
+    assert scale_down(buffered, 3).scenario.server.wanted == 30
 
 
 @pytest.mark.long
@@ -49,7 +49,7 @@ def test_shares_are_those_of_the_large_one(write: Write) -> None:
     large = Scenario.load(write(LARGE))
     runs = [
         [simulate(each.with_values({"seed": seed})).metrics for seed in range(4)]
-        for each in (large, scaled(large, 2).scenario)
+        for each in (large, scale_down(large, 2).scenario)
     ]
     for name in ("group.b.share", "participation.l1_uniform"):
         one, other = (np.array([metrics[name] for metrics in each]) for each in runs)
@@ -60,7 +60,7 @@ def test_shares_are_those_of_the_large_one(write: Write) -> None:
 
 def test_what_is_rounded_or_not_kept_is_said(write: Write) -> None:
     zipf = LARGE.replace("kind: lognormal, sigma: 1", "kind: zipf, exponent: 1")
-    notes = " ".join(scaled(Scenario.load(write(zipf + "expect: [rounds.count > 5]\n")), 400).notes)
+    notes = " ".join(scale_down(Scenario.load(write(zipf + "expect: [rounds.count > 5]\n")), 400).notes)
     for words in (
         "rounding: 2 of 10 devices are selected at a time, 20.00%, where 90 of 4,000 were, 2.25%",
         "the group a has 8 devices, not 7.5",
@@ -68,15 +68,15 @@ def test_what_is_rounded_or_not_kept_is_said(write: Write) -> None:
         "its limits and drift are those of the large scenario",
     ):
         assert words in notes
-    assert "zipf" not in " ".join(scaled(Scenario.load(write(LARGE)), 400).notes)
+    assert "zipf" not in " ".join(scale_down(Scenario.load(write(LARGE)), 400).notes)
 
 
 def test_what_cannot_be_made_smaller_is_refused(write: Write) -> None:
     listed = LARGE.replace("{name: b, devices: 1_000, separation: 5}", "{name: b, devices: 2, weight: [1, 2]}")
     with pytest.raises(ScenarioError, match=r"population\[1\].weight: has a value for each device"):
-        scaled(Scenario.load(write(listed)), 2)
+        scale_down(Scenario.load(write(listed)), 2)
     with pytest.raises(ScenarioError, match=r"sweeps server.cohort, which would undo the scale"):
-        scaled(Scenario.load(write(LARGE + "sweep: {grid: {server.cohort: [10, 20]}}\n")), 2)
+        scale_down(Scenario.load(write(LARGE + "sweep: {grid: {server.cohort: [10, 20]}}\n")), 2)
 
 
 @pytest.mark.parametrize("text", ["0.01", "2/100", "1/1", "1/", "100", "1/x", "1/9999999", "1/-5"])
@@ -92,7 +92,7 @@ def test_plan_writes_the_smaller_scenario(write: Write, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "2,000 devices for 4,000, 45 selected at a time for 90" in done.stdout
     assert "these are kept but for chance" in done.stderr
-    assert Scenario.load(out) == scaled(Scenario.load(file), 2).scenario
+    assert Scenario.load(out) == scale_down(Scenario.load(file), 2).scenario
     assert "is there already" in fedsim("plan", file, "--scale", "1/2", "--out", out).stderr
     assert "is needed with --scale" in fedsim("plan", file, "--scale", "1/2").stderr
     assert "must be 1/K" in fedsim("plan", file, "--scale", "2", "--out", tmp_path / "x.yaml").stderr
@@ -113,20 +113,14 @@ def test_a_scenario_that_names_files_stays_in_its_folder(write: Write, tmp_path:
     assert "a trace gives the small population fewer of its devices" in beside.stderr
 
 
-@pytest.fixture
-def measuring(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend("reports")
-    return import_module("scaling")
-
-
-def test_the_page_says_what_was_measured(measuring: ModuleType) -> None:
+def test_the_page_says_what_was_measured() -> None:
     text = Path("docs/scaling.md").read_text("utf-8")
-    kept = measuring.load()
-    assert measuring.written(text, kept) == text, "docs/scaling.md is stale: reports/scaling.py"
-    told = {figure: measuring.verdict(figure, "1/10", kept) for figure in measuring.FIGURES}
+    kept = read_store("scaling")
+    assert with_region(text, published.scaling_table(kept)) == text, "stale: python -m reports.make scaling --write"
+    told = {figure: published.verdict(figure, "1/10", kept) for figure in published.FIGURES}
     assert {each for each, said in told.items() if said == "**no**"} == {"sessions.wasted_share", "rounds.duration.p95"}
     other = copy.deepcopy(kept)
     other["1/10"]["rounds.per_day"] = [300.0 + seed for seed in range(8)]
-    assert measuring.verdict("rounds.per_day", "1/10", other) == "**no**"
+    assert published.verdict("rounds.per_day", "1/10", other) == "**no**"
     other["1/10"]["rounds.per_day"] = [27.14 + seed / 1000 for seed in range(8)]
-    assert measuring.verdict("rounds.per_day", "1/10", other) == "divided"
+    assert published.verdict("rounds.per_day", "1/10", other) == "divided"

@@ -48,7 +48,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path, scenario: Scenario, replicate:
 
 
 def test_what_was_recorded_is_loaded(small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
     study = "theory.convergence={rounds: 20, separations: [0, 1]}"
     scenario = small(LEARNING, "records.transitions=[1]", study)
     record(scenario, tmp_path / "run", Provenance())
@@ -127,7 +127,7 @@ def test_nothing_of_ones_own_is_imported_unless_it_is_allowed(
     code = "from fedsim.learning import FedAvg\nclass Own(FedAvg):\n    pass\n"
     (tmp_path / "an_own_optimizer.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
     small(LEARNING)
     own = LEARNING.replace("fedavg", "'an_own_optimizer:Own'")
     scenario = Scenario.load(tmp_path / "case.fedsim.yaml", [own], allow_plugins=True)
@@ -153,6 +153,7 @@ def test_a_result_is_shown_on_a_screen(small: Load) -> None:
     assert max(map(len, lines)) <= 120
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["{cohort: 3}", "{mode: buffered, buffer: 2, concurrency: 4}"])
 def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: str) -> None:
     """Its numbers had 64 bits, its outcomes were texts, and every log said version and staleness."""

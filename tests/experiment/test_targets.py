@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.experiment.targets import Spent, to_target
+from fedsim.experiment.targets import SessionTime, to_target
 
 LEARNING = pl.DataFrame(
     {
@@ -24,9 +24,9 @@ SESSIONS = pl.DataFrame({"selected_s": [0.0, 50.0, 240.0, 300.0], "ended_s": [90
 CLOSED_S = np.array([100.0, 250.0, 400.0])
 
 
-def spent(*parts: pl.DataFrame) -> Spent:
+def spent(*parts: pl.DataFrame) -> SessionTime:
     """Return what was added up of the sessions."""
-    found = Spent(CLOSED_S)
+    found = SessionTime(CLOSED_S)
     for part in parts:
         found.add(part)
     return found

@@ -36,7 +36,7 @@ def make_quick() -> None:
 
     def measured(jobs: Any, _workers: int) -> Iterator[tuple[Any, Any]]:
         for job in jobs:
-            yield job, replays.measure(job)
+            yield job, replays.run_job(job)
 
     fedsim.report.write_report = page
     journal.SOONEST_S, journal.PATIENCE = 0.0, 0.0
@@ -46,7 +46,7 @@ def make_quick() -> None:
 
 def run(arguments: list[str], said: int, imported: Path) -> None:
     """Run a command line in this process, and end the process with its exit code."""
-    from fedsim.cli import main
+    from fedsim.cli import run_app
 
     code = 70
     try:
@@ -55,7 +55,7 @@ def run(arguments: list[str], said: int, imported: Path) -> None:
         os.dup2(said, 2)
         signal.alarm(_LIMIT_S)
         sys.argv = ["fedsim", *arguments]
-        main()
+        run_app()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 70
     except BaseException:  # noqa: BLE001  it is told

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import pickle
 import random
 import zipfile
 from collections.abc import Callable, Sequence
@@ -70,13 +69,6 @@ def of_json(draw: random.Random, path: Path) -> None:
     data = json.loads(path.read_text(encoding="utf-8"))
     _put(draw, data)
     path.write_text(json.dumps(data), encoding="utf-8")
-
-
-def of_pickle(draw: random.Random, path: Path) -> None:
-    """Do the same to what is pickled."""
-    data = pickle.loads(path.read_bytes())
-    _put(draw, data)
-    path.write_bytes(pickle.dumps(data, draw.randrange(pickle.HIGHEST_PROTOCOL + 1)))
 
 
 def _put(draw: random.Random, data: Any) -> None:
@@ -175,7 +167,6 @@ def mutate(draw: random.Random, path: Path) -> None:
         ".yaml": (of_lines, of_lines, of_lines, of_bytes),
         ".csv": (of_lines, of_lines, of_bytes),
         ".tsv": (of_lines, of_lines, of_bytes),
-        ".pickle": (of_pickle, of_pickle, of_bytes),
         ".gz": (of_packed, of_packed, of_bytes),
         ".npz": (of_arrays, of_arrays, of_bytes),
     }.get(path.suffix, (of_bytes,))

@@ -7,7 +7,6 @@ where what is imported stays; what takes longest in one is left out: charts, and
 
 import gzip
 import os
-import pickle
 import random
 import resource
 import shutil
@@ -56,7 +55,6 @@ EVENTS = "".join(
     for hour in range(30)
 )
 INTERVALS = '{"a": [[0, 3600], [7200, 9000]], "b": [[100, 200]]}'
-PICKLED = {number: {"active": [10, 70], "inactive": [50, 90.5], "finish_time": 100} for number in range(3)}
 IMAGES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte.gz")
 
 
@@ -76,7 +74,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / name).write_text(text)
     _data(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
+        patch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
         case = folder / "case.fedsim.yaml"
         for asked in (
             ("run", case, "--out", folder / "run"),
@@ -102,7 +100,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _data(folder: Path) -> None:
     """Write a trace in other forms, and samples as an archive and as IDX files."""
     pl.read_csv(folder / "t.csv").write_parquet(folder / "t.parquet")
-    (folder / "t.pickle").write_bytes(pickle.dumps(PICKLED))
     inputs, targets = np.arange(24.0).reshape(8, 3), np.arange(8) % 2
     np.savez_compressed(folder / "d.npz", x_train=inputs, y_train=targets, x_test=inputs[:2], y_test=targets[:2])
     (folder / "idx").mkdir()
@@ -187,7 +184,7 @@ def sweep(draw: random.Random, folder: Path) -> list[Done]:
 
 
 def trace(draw: random.Random, folder: Path) -> list[Done]:
-    form = draw.choice(["csv", "parquet", "tsv", "json", "pickle"])
+    form = draw.choice(["csv", "parquet", "tsv", "json"])
     file = folder / f"t.{form}"
     mutate(draw, file)
     base = ("--base", "2026-01-05T00:00:00Z")
@@ -221,7 +218,7 @@ def limited() -> Iterator[None]:
 @pytest.mark.long
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
 def test_every_case_has_an_answer(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.experiment.record.write_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wrong, answers = [], Counter[tuple[str, int]]()
     for number in range(FIRST, FIRST + CASES):

@@ -10,37 +10,27 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import (
-    Ace,
-    Adam,
-    AmplifiedFedAvg,
-    AmplifiedScaffold,
-    Area,
-    Cohort,
-    Composed,
-    Course,
-    DebiasedFedAvg,
-    DebiasedFedBuff,
-    Fadas,
-    FedAu,
-    FedAvg,
-    FedAwe,
-    FedBuff,
-    FedVarp,
-    Focus,
-    LocalWork,
-    Mifa,
-    Optimizer,
-    OracleWeighted,
-    RobustRegression,
-    Scaffold,
-    Trained,
-    replay,
-    replay_together,
-)
+from fedsim.learning import Cohort, Course, FedAvg, LocalWork, Optimizer, Trained, replay, replay_together
 from fedsim.learning.cohorts import Cohorts
-from fedsim.learning.optimizers.debiased_fedavg import Participations
+from fedsim.learning.optimizers.ace import Ace
+from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
+from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.area import Area
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, ParticipationCounts
+from fedsim.learning.optimizers.debiased_fedbuff import DebiasedFedBuff
+from fedsim.learning.optimizers.fadas import Fadas
+from fedsim.learning.optimizers.fedau import FedAu
+from fedsim.learning.optimizers.fedawe import FedAwe
+from fedsim.learning.optimizers.fedbuff import FedBuff
+from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.focus import Focus
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
+from fedsim.learning.optimizers.scaffold import Scaffold
 from fedsim.learning.problems.quadratic import Quadratic as Curved
+from fedsim.learning.problems.robust_regression import RobustRegression
+from fedsim.learning.server_updates.adam import Adam
+from fedsim.learning.server_updates.server_update import Composed
 from fedsim.scenario.learning import StagedSchedule
 
 from .buffered import CASES, Case, buffered_tables, online, sessions_of
@@ -141,6 +131,7 @@ def pulls(case: Case, rule: Optimizer) -> NDArray[np.float64]:
     return np.asarray(moved / moved.sum())
 
 
+@pytest.mark.long
 def test_debiased_fedbuff_pulls_evenly_and_fedbuff_does_not() -> None:
     """Slow clients report seldom and late; counting discounted reports makes up for both, counting reports for one.
 
@@ -289,7 +280,9 @@ def test_debiased_fedavg_scales_by_what_was_known_at_the_download() -> None:
     """Own reports up to now, for a client is in one session at a time; everyone's up to the version downloaded."""
 
     class Told(DebiasedFedAvg):
-        def prepare(self, state: Participations, cohort: Cohort) -> tuple[Participations, NDArray[np.float64]]:
+        def prepare(
+            self, state: ParticipationCounts, cohort: Cohort
+        ) -> tuple[ParticipationCounts, NDArray[np.float64]]:
             state, scales = super().prepare(state, cohort)
             told.append(scales)
             return state, scales

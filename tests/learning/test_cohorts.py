@@ -102,6 +102,7 @@ def as_lists(reports: Reports, buffer: int | None) -> list[tuple[int, int, int]]
     return list(zip(clients.tolist(), begun.tolist(), repeats.tolist(), strict=True))
 
 
+@pytest.mark.long
 @given(log=logs(), buffer=st.sampled_from([None, 1, 2, 3]), at_a_time=st.integers(1, 9), data=st.data())
 def test_a_log_that_is_read_by_the_piece_says_what_the_whole_says(
     log: tuple[list[int], list[Row]], buffer: int | None, at_a_time: int, data: st.DataObject
@@ -172,6 +173,7 @@ def stored(folder: Path, count: int, *, buffered: bool) -> tuple[pl.DataFrame, p
     return rounds_of(list(range(count))), pl.scan_parquet(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("buffer", [None, COHORT])
 def test_the_memory_of_training_does_not_grow_with_the_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffer: int | None

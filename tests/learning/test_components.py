@@ -7,16 +7,15 @@ from fedsim.learning import (
     OPTIMIZERS,
     PROBLEMS,
     SERVER_UPDATES,
-    DebiasedFedAvg,
     FedAvg,
     LearningError,
-    RobustRegression,
     build_optimizer,
     build_problem,
     check_optimizer,
-    check_problem,
     replay,
 )
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 from .cases import tables
 
@@ -150,12 +149,12 @@ def test_registered_problems_need_no_options(kind: str) -> None:
     """A scenario may name them alone."""
     if kind == "torch":
         pytest.importorskip("torch", reason="needs PyTorch, extra 'torch'")
-    assert check_problem(kind, {}) == []
+    assert PROBLEMS.check(kind, {}) == []
 
 
 def test_a_users_own_classes_train() -> None:
     """A module of the user's gives problem and optimizer, and the replay runs them."""
-    assert check_problem("my_plugins:Origin", {"dimension": 3}) == []
+    assert PROBLEMS.check("my_plugins:Origin", {"dimension": 3}) == []
     assert check_optimizer("my_plugins:Momentum", {"beta": 0.5}) == []
     problem = build_problem("my_plugins:Origin", {"dimension": 3}, clients=2, seed=0)
     optimizer = build_optimizer("my_plugins:Momentum", {"beta": 0.5})
@@ -307,7 +306,7 @@ def test_mistakes_in_the_choice_of_a_problem(
     kind: str, options: dict[str, object], path: tuple[str | int, ...], message: str
 ) -> None:
     """As for optimizers."""
-    assert check_problem(kind, options) == [(path, message)]
+    assert PROBLEMS.check(kind, options) == [(path, message)]
     with pytest.raises(LearningError) as caught:
         build_problem(kind, options, clients=3, seed=0)
     assert message in str(caught.value)

@@ -9,9 +9,12 @@ from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ScenarioError
 from fedsim.experiment.preflight import preflight
-from fedsim.learning import DebiasedFedAvg, FedAu, FedAvg, LearningError, LocalWork, Quadratic
-from fedsim.learning.expected import Expected, expected
+from fedsim.learning import FedAvg, LearningError, LocalWork
+from fedsim.learning.expected import Expected, expected_optimizer
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.optimizer import Cohort, Optimizer
+from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.server_updates.server_update import Composed
 from fedsim.learning.server_updates.sgd import Sgd
 from tests.conftest import Load
@@ -53,7 +56,7 @@ def test_the_expected_change_is_that_of_all_clients(seed: int, clip: float, debi
     model, kind = rng.normal(size=3), DebiasedFedAvg() if debiased else FedAvg()
     wanted = brute_force(problem, shares, scales, model, clip)
     for each in (problem, Hidden(problem)):
-        made = expected(kind, LocalWork.checked(each, 5, 0.1), shares, clip, 4)
+        made = expected_optimizer(kind, LocalWork.checked(each, 5, 0.1), shares, clip, 4)
         state, moved = made.apply(made.init(9, 3), model, Cohort(0, np.array([0, 1])), np.full((2, 3), np.nan))
         assert moved - model == pytest.approx(wanted * 2 / 4, rel=1e-9, abs=1e-12)
         again = made.apply(state, model, Cohort(1, np.array([3, 5, 6, 8])), np.zeros((4, 3)))[1]
@@ -62,12 +65,12 @@ def test_the_expected_change_is_that_of_all_clients(seed: int, clip: float, debi
 
 def test_it_goes_through_the_server_update_and_refuses_what_it_does_not_know() -> None:
     work, shares = LocalWork.checked(Quadratic(4, 0), 1, 0.1), np.full(4, 0.25)
-    made = expected(Composed(FedAvg(), Sgd(0.5)), work, shares)
+    made = expected_optimizer(Composed(FedAvg(), Sgd(0.5)), work, shares)
     assert isinstance(made, Composed)
     assert isinstance(made.optimizer, Expected)
     optimizer: Optimizer = FedAu()
     with pytest.raises(LearningError, match="not known what FedAu makes"):
-        expected(optimizer, work, shares)
+        expected_optimizer(optimizer, work, shares)
 
 
 def parts(scenario: Scenario, name: str = "fedavg") -> dict[str, float]:
@@ -141,7 +144,7 @@ def test_a_clip_of_an_optimizers_own_is_its_clip_and_its_noise(small: Load) -> N
 
 
 def test_who_never_reported_is_left_out() -> None:
-    made = expected(FedAvg(), LocalWork.checked(Quadratic(3, 0), 1, 0.1), np.array([0.5, 0.0, 0.5]))
+    made = expected_optimizer(FedAvg(), LocalWork.checked(Quadratic(3, 0), 1, 0.1), np.array([0.5, 0.0, 0.5]))
     assert isinstance(made, Expected)
     assert made.clients.tolist() == [0, 2]
 
@@ -154,6 +157,7 @@ def test_an_optimizer_with_a_step_size_of_its_own_is_foreseen_and_split_by_it(sm
     assert found == same.metrics
 
 
+@pytest.mark.long
 def test_softmax_regression_tells_its_distance_from_the_optimum_where_it_is_asked(small: Load) -> None:
     learning = "learning={problem: softmax_regression, optimizers: [fedavg], step_size: 0.1%s}"
     plain = simulate(small(learning % "")).metrics

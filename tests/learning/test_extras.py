@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fedsim.learning import check_problem
+from fedsim.learning import PROBLEMS
 from fedsim.learning.data import choice
 from tests.conftest import LIMIT_S
 
@@ -24,6 +24,7 @@ except LearningError as error:
 """
 
 
+@pytest.mark.long
 def test_the_layer_imports_without_the_extras() -> None:
     """Neither PyTorch nor scikit-learn is imported before a problem asks for it."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False, timeout=LIMIT_S)
@@ -49,6 +50,6 @@ def test_what_is_missing_is_found_beforehand(
 ) -> None:
     """The finding names the project and the command that installs it."""
     monkeypatch.setattr(choice, "find_spec", lambda _name: None)
-    found = check_problem(kind, options)
+    found = PROBLEMS.check(kind, options)
     assert [path for path, _ in found] == expected
     assert all("pip install 'fedsim-participation[" in message for _, message in found)

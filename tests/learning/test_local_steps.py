@@ -14,17 +14,17 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import (
     Cohort,
     Course,
-    DebiasedFedAvg,
     FedAvg,
     LearningError,
     LocalSteps,
     LocalWork,
     Optimizer,
-    RobustRegression,
     replay,
     replay_together,
 )
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.problems.problem import Gradients
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 from .buffered import Case, buffered_tables
 from .cases import drawn_cohorts, quadratic, tables

@@ -3,7 +3,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import LearningError, LocalWork, RobustRegression
+from fedsim.learning import LearningError, LocalWork
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 from .cases import Quadratic, quadratic
 

@@ -4,26 +4,19 @@ import pytest
 
 from fedsim.common import memory
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import (
-    Composed,
-    Course,
-    FedAvg,
-    FedVarp,
-    LearningError,
-    LocalWork,
-    Mifa,
-    Optimizer,
-    Quadratic,
-    Sgd,
-    replay,
-    replay_together,
-)
+from fedsim.learning import Course, FedAvg, LearningError, LocalWork, Optimizer, replay, replay_together
+from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.problems.quadratic import Quadratic
+from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates.sgd import Sgd
 
 from .cases import tables
 
 
 def test_sizes_are_written_for_people() -> None:
-    assert [memory.readable(size) for size in (0, 1023, 1536, 16 * 10**9)] == ["0 B", "1023 B", "1.5 KiB", "14.9 GiB"]
+    written = [memory.readable_bytes(size) for size in (0, 1023, 1536, 16 * 10**9)]
+    assert written == ["0 B", "1023 B", "1.5 KiB", "14.9 GiB"]
 
 
 def test_there_is_some_memory() -> None:

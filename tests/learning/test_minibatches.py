@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import LocalWork, RobustRegression, minibatches
+from fedsim.learning import LocalWork, local_training
 from fedsim.learning.cohorts import Cohorts, Reports
-from fedsim.learning.minibatches import drawn_ahead
+from fedsim.learning.local_training import with_minibatches
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 from .buffered import Case, buffered_tables
 
@@ -27,8 +28,8 @@ def test_rounds_have_the_samples_that_each_draws_alone(cohorts: list[list[int]],
     turns = [Reports(np.array(cohort, dtype=np.int64)) for cohort in cohorts]
     numbers = 3 * np.arange(len(turns)) + 5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minibatches, "_DRAWS", at_a_time)
-        found = list(drawn_ahead(turns, numbers, WORK, DRAWS))
+        patch.setattr(local_training, "_DRAWS", at_a_time)
+        found = list(with_minibatches(turns, numbers, WORK, DRAWS))
     assert [reports for reports, _ in found] == turns
     for (reports, drawn), number in zip(found, numbers.tolist(), strict=True):
         assert same(drawn, WORK.minibatches(DRAWS, number, reports.clients))
@@ -40,7 +41,7 @@ def test_reports_of_a_buffered_server_draw_by_the_version_that_they_began_with()
     log = Cohorts.read(*buffered_tables(case), case.clients, case.buffer)
     turns = list(log.in_turn())
     assert any(reports.repeats is not None and reports.repeats.any() for reports in turns)
-    for reports, drawn in drawn_ahead(turns, log.rounds, WORK, DRAWS):
+    for reports, drawn in with_minibatches(turns, log.rounds, WORK, DRAWS):
         assert reports.begun is not None
         assert reports.repeats is not None
         assert drawn is not None
@@ -54,4 +55,4 @@ def test_reports_of_a_buffered_server_draw_by_the_version_that_they_began_with()
 def test_nothing_is_drawn_for_full_gradients() -> None:
     work = LocalWork.checked(WORK.problem, 2, 0.1)
     turns = [Reports(np.array([1, 2])), Reports(np.array([], dtype=np.int64))]
-    assert list(drawn_ahead(iter(turns), np.arange(2), work, DRAWS)) == [(turns[0], None), (turns[1], None)]
+    assert list(with_minibatches(iter(turns), np.arange(2), work, DRAWS)) == [(turns[0], None), (turns[1], None)]

@@ -7,7 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import DebiasedFedAvg, FedAvg, Optimizer, RobustRegression, replay, summarise
+from fedsim.learning import FedAvg, Optimizer, replay, summarise
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 from .cases import tables
 

@@ -11,12 +11,12 @@ from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
 from fedsim.learning import FedAvg, LearningError
 from fedsim.learning.optimizers.optimizer import Cohort
-from fedsim.learning.private import Noise, Private, with_privacy
+from fedsim.learning.private import Noise, Private, caveats, with_privacy
 from fedsim.learning.server_updates.server_update import Composed
 from fedsim.learning.server_updates.sgd import Sgd
 from fedsim.population import build_population
 from fedsim.privacy import MECHANISMS, ParticipationBounds
-from fedsim.privacy.enforced import caveats, enforced
+from fedsim.privacy.enforced import enforced_bounds
 from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.mechanisms.sqrt import square_root
 from tests.conftest import Load
@@ -110,7 +110,7 @@ def test_the_noise_has_the_size_that_the_ledger_says(small: Load) -> None:
     ]
     scenario = small(*[each % "{kind: fedavg, name: other}" if "%s" in each else each for each in changes], *wide)
     assert scenario.privacy is not None
-    promised = guarantee(scenario.privacy, enforced(scenario, build_population(scenario)))
+    promised = guarantee(scenario.privacy, enforced_bounds(scenario, build_population(scenario)))
     private = Private(
         FedAvg(),
         1.0,
@@ -172,6 +172,7 @@ def test_noise_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     noise("independent").rows(1000)
 
 
+@pytest.mark.long
 def test_a_clip_undoes_debiasing_before_it_touches_fedavg(small: Load) -> None:
     def biases(*changes: str) -> tuple[float, float]:
         learning = LEARNING % "debiased_fedavg"

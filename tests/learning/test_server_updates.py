@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 from fedsim.learning import (
     OPTIMIZERS,
     SERVER_UPDATES,
-    Adam,
-    Composed,
     FedAvg,
     LearningError,
-    Mifa,
-    Momentum,
     Optimizer,
-    Sgd,
     build_optimizer,
     check_optimizer,
     replay,
 )
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.server_updates.adam import Adam
+from fedsim.learning.server_updates.momentum import Momentum
+from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates.sgd import Sgd
 
 from .cases import drawn_cohorts, quadratic, tables
 from .optimizers.by_hand import COHORTS, Vector, assert_ends_there

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.learning import converged, summarise
+from fedsim.learning import has_converged, summarise
 
 
 def learning(losses: dict[str, list[float]], every: int = 1) -> pl.DataFrame:
@@ -80,11 +80,11 @@ def test_a_run_that_has_hardly_begun_has_not_converged() -> None:
 
 def test_convergence_needs_both() -> None:
     """Little drift, and little of the descent so late; without a descent the drift decides."""
-    assert converged(0.001, 0.01)
-    assert converged(-0.001, math.nan)
-    assert not converged(0.003, 0.01)
-    assert not converged(0.001, 0.06)
-    assert not converged(math.nan, math.nan)
+    assert has_converged(0.001, 0.01)
+    assert has_converged(-0.001, math.nan)
+    assert not has_converged(0.003, 0.01)
+    assert not has_converged(0.001, 0.06)
+    assert not has_converged(math.nan, math.nan)
 
 
 def test_accuracies_are_summed_up_where_there_are_any() -> None:

@@ -5,23 +5,16 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import (
-    AmplifiedFedAvg,
-    AmplifiedScaffold,
-    Cohort,
-    Course,
-    DebiasedFedAvg,
-    FedAu,
-    FedAvg,
-    FedVarp,
-    Focus,
-    LocalWork,
-    Mifa,
-    Optimizer,
-    RobustRegression,
-    Scaffold,
-    replay_together,
-)
+from fedsim.learning import Cohort, Course, FedAvg, LocalWork, Optimizer, replay_together
+from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
+from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.optimizers.fedau import FedAu
+from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.focus import Focus
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.scaffold import Scaffold
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 from .cases import drawn_cohorts, quadratic, tables
 
@@ -85,6 +78,7 @@ def test_the_average_is_over_the_last_half_and_the_output_is_one_of_the_run() ->
     np.testing.assert_array_equal(end.last, recorder.models[-1])
 
 
+@pytest.mark.long
 def test_the_output_is_drawn_uniformly() -> None:
     """2,000 seeds among 10 rounds: chi-square with 9 degrees of freedom, above 33.7 once in 10,000 times."""
     rounds, participations = tables([[0]] * 10)

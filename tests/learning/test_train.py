@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsim.learning import Cohort, DebiasedFedAvg, FedAvg, LearningError, Optimizer, RobustRegression, replay
+from fedsim.learning import Cohort, FedAvg, LearningError, Optimizer, replay
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 from .cases import Quadratic, drawn_cohorts, quadratic, tables
 

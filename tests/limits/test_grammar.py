@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.limits.grammar import Condition, ConditionError, parse_condition
+from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 
 FINITE = st.floats(-1e9, 1e9, allow_nan=False)
 BELOW = st.sampled_from(["<", "<="])
 COMPARE = {"<": float.__lt__, "<=": float.__le__, ">": float.__gt__, ">=": float.__ge__, "==": float.__eq__}
 
 
-def ends(condition: Condition) -> tuple[float | None, float | None]:
+def ends(condition: MetricCondition) -> tuple[float | None, float | None]:
     low, high = condition.low, condition.high
     return low.value if low else None, high.value if high else None
 

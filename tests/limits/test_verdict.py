@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedsim import simulate
 from fedsim.common.errors import ScenarioError
 from fedsim.experiment.preflight import preflight
-from fedsim.limits.names import UnknownMetricError, find_metric
+from fedsim.limits.expectations import UnknownMetricError, find_metric
 from fedsim.limits.verdict import Judgement, failed, judge
 from fedsim.scenario import Scenario
 from fedsim.sweeps.points import points_of

@@ -3,16 +3,16 @@
 import numpy as np
 
 from fedsim.log.recorder import CODES, Recorder
-from fedsim.log.spool import Memory
+from fedsim.log.sinks import InMemoryLog
 from fedsim.log.tables import GAUGE_COUNTS
 
 
 def test_tables_show_seconds() -> None:
-    memory = Memory()
+    memory = InMemoryLog()
     recorder = Recorder(4, [("all", "UTC")], memory)
     recorder.open_round(0)
     row = recorder.select(0, np.array([2, 1]), 1_001)
-    recorder.end(0, row, 1_999, CODES["dropped"])
+    recorder.end_one(0, row, 1_999, CODES["dropped"])
     recorder.end(0, np.array([row + 1]), np.array([86_400_003]), np.array([CODES["reported"]]))
     recorder.close_round(86_400_003, "target")
     recorder.open_round(86_400_103)

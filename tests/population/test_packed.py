@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from fedsim.availability.trace import TraceError, read_rows
-from fedsim.common import unpacked
+from fedsim.common import memory
 from fedsim.learning.data import files as arrays
 from fedsim.learning.failures import LearningError
 from fedsim.population import files
@@ -61,7 +61,7 @@ def test_rows_are_weighed_against_the_memory(tmp_path: Path, monkeypatch: pytest
     rows = pl.DataFrame({"device": ["a"] * 12, "start_s": [0.0] * 12, "end_s": [1.0] * 12})
     rows.write_parquet(trace)
     rows.write_csv(tmp_path / "t.csv")
-    monkeypatch.setattr(unpacked, "free_bytes", lambda: 1_000)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1_000)
     for each in (path, parquet):
         with pytest.raises(ValueError, match=r"rows, which would take 1\.[0-9] KiB of memory, and the budget is 800 B"):
             numbers(each)

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedsim.availability.habits.persons import Draw, index
+from fedsim.availability.habits.persons import Draw, draw_index
 from fedsim.common.errors import ScenarioError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import Population, build_population, check_feasible, residence
-from fedsim.population.members import PROPENSITY, propensity
+from fedsim.population.sources import PROPENSITY, propensity
 from fedsim.scenario import Scenario
 from tests.conftest import Write
 
@@ -206,7 +206,7 @@ def test_cooldowns_per_client(write: Write, tmp_path: Path) -> None:
 
 
 def test_habits_and_quantities_go_by_the_same_score() -> None:
-    assert int(index(Draw.PROPENSITY)) == PROPENSITY
+    assert int(draw_index(Draw.PROPENSITY)) == PROPENSITY
 
 
 @pytest.mark.parametrize(

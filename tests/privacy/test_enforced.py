@@ -8,8 +8,9 @@ from hypothesis import given
 from fedsim.analysis.contributions import contributions
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.experiment.preflight import preflight
+from fedsim.learning.private import caveats
 from fedsim.population import build_population
-from fedsim.privacy.enforced import caveats, enforced
+from fedsim.privacy.enforced import enforced_bounds
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.conftest import Load
@@ -19,7 +20,7 @@ from tests.scenarios import buffered_scenarios, scenarios
 def kept(scenario: Scenario) -> None:
     """See that a run of the scenario keeps what the scenario promises."""
     population = build_population(scenario)
-    bounds = enforced(scenario, population)
+    bounds = enforced_bounds(scenario, population)
     try:
         log = simulate_log(scenario, population)
     except StalledError:
@@ -30,11 +31,13 @@ def kept(scenario: Scenario) -> None:
     assert seen.most <= bounds.participations
 
 
+@pytest.mark.long
 @given(scenario=scenarios())
 def test_synchronous_rounds_keep_it(scenario: Scenario) -> None:
     kept(scenario)
 
 
+@pytest.mark.long
 @given(scenario=buffered_scenarios())
 def test_a_buffered_server_keeps_it_or_promises_nothing(scenario: Scenario) -> None:
     server: Any = scenario.server
@@ -44,7 +47,7 @@ def test_a_buffered_server_keeps_it_or_promises_nothing(scenario: Scenario) -> N
     )
     if late:
         with pytest.raises(ScenarioError, match=r"server\.cooldown_from: nothing is promised"):
-            enforced(scenario, population)
+            enforced_bounds(scenario, population)
     else:
         kept(scenario)
 
@@ -60,7 +63,7 @@ def test_a_buffered_server_keeps_it_or_promises_nothing(scenario: Scenario) -> N
 )
 def test_bounds(small: Load, change: str, expected: tuple[int, int, int]) -> None:
     scenario = small(change)
-    bounds = enforced(scenario, build_population(scenario))
+    bounds = enforced_bounds(scenario, build_population(scenario))
     assert (bounds.rounds, bounds.min_separation, bounds.participations) == expected
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from fedsim.privacy import MECHANISMS, ParticipationBounds, error, sensitivity
 from fedsim.privacy.mechanisms.blt import Blt
-from fedsim.privacy.noise import correlated
+from fedsim.privacy.noise import correlated_rows
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 REASON = "jax-privacy is not installed"
@@ -35,5 +35,5 @@ def test_the_noise_of_a_blt() -> None:
     omega, theta = own.parameters(bounds)
     theirs = library.BufferedToeplitz.build(buf_decay=theta, output_scale=omega)
     z = np.random.default_rng(0).standard_normal((200, 3))
-    made = np.array(list(correlated(own, iter(z), bounds)))
+    made = np.array(list(correlated_rows(own, iter(z), bounds)))
     assert np.array(theirs.inverse_as_streaming_matrix() @ jax.numpy.array(z)) == pytest.approx(made, abs=1e-12)

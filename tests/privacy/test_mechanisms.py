@@ -13,7 +13,7 @@ from fedsim.privacy import MECHANISMS, ParticipationBounds, error, sensitivity
 from fedsim.privacy.mechanisms.banded import Banded
 from fedsim.privacy.mechanisms.blt import Blt
 from fedsim.privacy.mechanisms.mechanism import Mechanism
-from fedsim.privacy.optimized import Objective, cache_folder, kept, objective_of
+from fedsim.privacy.optimized import Objective, cache_folder, cached, objective_of
 
 THOUSAND, TWO_THOUSAND = ParticipationBounds(1000, 100, 10), ParticipationBounds(2000, 400, 5)
 
@@ -39,6 +39,7 @@ def test_the_gradient(bounds: ParticipationBounds, objective: Objective) -> None
     assert wrong < 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mechanism", "bounds", "largest", "mean"),
     [
@@ -61,6 +62,7 @@ def test_independent_noise_costs_the_root_of_the_participations() -> None:
     assert products(MECHANISMS.build("independent", {}), THOUSAND) == pytest.approx((100.0, 70.7460246), rel=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", [Banded(), Banded(7, "max"), Blt(2), Blt(1, "max")], ids=str)
 @pytest.mark.parametrize(
     "bounds",
@@ -81,6 +83,7 @@ def test_optimized_ones_are_no_worse_than_plain_ones(mechanism: Mechanism, bound
     assert products(mechanism, bounds)[place] <= products(MECHANISMS.build("independent", {}), bounds)[place] * 1.001
 
 
+@pytest.mark.long
 def test_a_cap_that_binds_wants_more_than_b_bands() -> None:
     bounds = ParticipationBounds(500, 5, 10)
     assert products(Blt(2), bounds)[1] < 0.8 * products(Banded(), bounds)[1]
@@ -107,18 +110,18 @@ def test_what_is_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"question": "another", "values": [2]}', '{"values": "x"}', "nul"])
 def test_a_file_that_is_no_answer_is_found_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept(("own", 1), lambda: np.array([1.0]))
+    cached(("own", 1), lambda: np.array([1.0]))
     (file,) = cache_folder().iterdir()
     file.write_text(text)
-    assert kept(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
-    assert kept(("own", 1), lambda: np.array([4.0])).tolist() == [3.0]
+    assert cached(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
+    assert cached(("own", 1), lambda: np.array([4.0])).tolist() == [3.0]
 
 
 def test_where_nothing_can_be_written_it_is_found_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fedsim").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kept(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
-    assert kept(("own", 1), lambda: np.array([4.0])).tolist() == [4.0]
+    assert cached(("own", 1), lambda: np.array([3.0])).tolist() == [3.0]
+    assert cached(("own", 1), lambda: np.array([4.0])).tolist() == [4.0]
 
 
 class Halved:

@@ -7,7 +7,7 @@ import pytest
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy import MECHANISMS, ParticipationBounds
-from fedsim.privacy.noise import correlated
+from fedsim.privacy.noise import correlated_rows
 from tests.privacy.test_mechanisms import Halved
 from tests.privacy.test_sensitivity import toeplitz
 
@@ -24,7 +24,7 @@ def test_each_row_is_that_of_the_inverse_times_z(kind: str) -> None:
     mechanism = MECHANISMS.build(kind, {})
     z = rows(BOUNDS.rounds, 3)
     expected = np.linalg.solve(toeplitz(mechanism.coefficients(BOUNDS), BOUNDS.rounds), z)
-    made = np.array(list(correlated(mechanism, iter(z), BOUNDS)))
+    made = np.array(list(correlated_rows(mechanism, iter(z), BOUNDS)))
     assert made == pytest.approx(expected, abs=1e-10)
 
 
@@ -38,7 +38,7 @@ def test_a_row_waits_for_no_later_one(kind: str) -> None:
             asked += 1
             yield row
 
-    stream = correlated(MECHANISMS.build(kind, {}), source(), BOUNDS)
+    stream = correlated_rows(MECHANISMS.build(kind, {}), source(), BOUNDS)
     for number in range(1, 130):
         next(stream)
         assert asked == number
@@ -49,7 +49,7 @@ def test_the_covariance_is_that_of_the_mechanism(kind: str) -> None:
     """Coordinates are independent samples of one law, so that each entry has a standard error to be held to."""
     bounds, samples, scale = ParticipationBounds(12, 4), 40_000, 1.7
     mechanism = MECHANISMS.build(kind, {})
-    made = np.array(list(correlated(mechanism, iter(scale * rows(12, samples, 1)), bounds)))
+    made = np.array(list(correlated_rows(mechanism, iter(scale * rows(12, samples, 1)), bounds)))
     root = np.linalg.inv(toeplitz(mechanism.coefficients(bounds), 12))
     expected = scale**2 * root @ root.T
     spread = np.diag(expected)

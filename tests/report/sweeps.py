@@ -63,7 +63,7 @@ def write_points(
         if (index, seed) in crashed:
             store.write_crash(directory, run_id, 3, "boom")
         elif (index, seed) not in missing:
-            store.write_run(directory, run_id, seed, measure(index, seed))
+            store.write_run_results(directory, run_id, seed, measure(index, seed))
     store.write_sweep(
         directory,
         {

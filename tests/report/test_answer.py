@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from fedsim.learning import summarise
-from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, answer
+from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, run_answer
 from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.optimizers import late_descents, references
+from fedsim.report.methods import optimizer_figures, references
+from fedsim.report.run_report import tiles
 from fedsim.report.tables import group_table, learning_table
-from fedsim.report.tiles import tiles
-from fedsim.scenario.server import Selection
+from fedsim.scenario.component import Choice
 
 from .runs import DEGENERATE
 
@@ -25,11 +25,11 @@ def run(written: Path) -> FinishedRun:
 
 
 def words(run: FinishedRun) -> str:
-    return " ".join(sentence.text for sentence in answer(run)).replace("\N{NO-BREAK SPACE}", " ")
+    return " ".join(sentence.text for sentence in run_answer(run)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def warnings(run: FinishedRun) -> list[str]:
-    return [sentence.text for sentence in answer(run) if sentence.warns]
+    return [sentence.text for sentence in run_answer(run) if sentence.warns]
 
 
 def with_metrics(run: FinishedRun, **metrics: float | None) -> FinishedRun:
@@ -61,7 +61,7 @@ def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
 
 def test_sentences_about_one_question_stand_together(run: FinishedRun) -> None:
     run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
-    told = [about for about, _ in groupby(sentence.about for sentence in answer(run))]
+    told = [about for about, _ in groupby(sentence.about for sentence in run_answer(run))]
     assert told == [WHAT, BIAS, MODEL, COST, TRUST]
 
 
@@ -160,7 +160,7 @@ def test_of_a_few_groups_each_is_compared_with_its_size(run: FinishedRun) -> Non
     group = pl.when(pl.col("client") < 50).then(pl.lit("here")).otherwise(pl.lit("there"))
     counts = pl.when(pl.col("client") < 50).then(22).otherwise(18)
     clients = run.clients.with_columns(group=group, participations=counts)
-    cohorts = with_server(replace(run, clients=clients), selection=Selection(kind="uniform"))
+    cohorts = with_server(replace(run, clients=clients), selection=Choice(kind="uniform"))
     said = "here takes part 1.1 times as often as its size says and there 0.9; equal chances would keep each between"
     assert f"{said} 0.956 and 1.04." in words(cohorts)
     even = replace(cohorts, clients=clients.with_columns(participations=pl.lit(20)))
@@ -210,7 +210,7 @@ def test_no_metrics_at_all_still_make_an_answer(run: FinishedRun) -> None:
 def test_odd_runs_have_an_answer(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)
     run = read_run(run_directory)
-    assert answer(run)
+    assert run_answer(run)
     assert list(tiles(run))
 
 
@@ -267,7 +267,7 @@ def measured(run: FinishedRun) -> FinishedRun:
 def test_a_slow_descent_is_not_taken_for_a_settled_one(run: FinishedRun) -> None:
     """Mean losses over the quarters (200, 300] and (300, 400], in millionths below 1: 250.5 and 350.5."""
     slow = falling(run)
-    assert late_descents(slow) == {"fedavg": pytest.approx(100 / 350.5)}
+    assert optimizer_figures(slow, "late_descent") == {"fedavg": pytest.approx(100 / 350.5)}
     (warning,) = warnings(slow)
     assert "28.5\N{NARROW NO-BREAK SPACE}% of the whole descent of fedavg fell" in warning
     assert "NOT settled" in warning
@@ -277,5 +277,5 @@ def test_late_descents_need_a_descent(run: FinishedRun) -> None:
     rising = falling(run)
     assert rising.learning is not None
     rising = measured(replace(rising, learning=rising.learning.with_columns(loss=2 - pl.col("loss"))))
-    assert late_descents(rising) == {}
-    assert late_descents(replace(run, learning=None)) == {}
+    assert optimizer_figures(rising, "late_descent") == {}
+    assert optimizer_figures(replace(run, learning=None), "late_descent") == {}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
 from fedsim.report.charts import run_charts
-from fedsim.report.charts.buffered import ConcurrencyChart, Staleness, StalenessChart, staleness_data
+from fedsim.report.charts.buffered import ConcurrencyChart, StalenessByGroup, StalenessChart
 from fedsim.report.charts.chart import Chart, chart_of
 from fedsim.report.charts.gaps import GapChart
-from fedsim.report.charts.rounds import DurationChart, Durations, duration_data
+from fedsim.report.charts.rounds import DurationChart, Durations
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.gathered import Asked, gather
 
@@ -43,8 +43,8 @@ def table(run: FinishedRun) -> pl.DataFrame:
 
 def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
     """Group by group, with the discarded ones, which lie beyond the limit."""
-    data = staleness_data(run)
-    assert isinstance(data, Staleness)
+    data = StalenessChart().prepare(run)
+    assert isinstance(data, StalenessByGroup)
     assert data.names == ("slow", "fast")
     assert data.means[0] > data.means[1]
     log = table(run).filter(pl.col("outcome").is_in(["reported", "stale"]))
@@ -92,7 +92,7 @@ def test_sessions_in_flight_are_time_in_sessions_by_span(spans: list[tuple[float
 
 
 def test_versions_last_from_one_to_the_next(run: FinishedRun) -> None:
-    data = duration_data(run)
+    data = DurationChart().prepare(run)
     assert isinstance(data, Durations)
     assert data.waiting is None
     chart = chart_of("durations", DurationChart(), run)

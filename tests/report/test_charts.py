@@ -12,11 +12,11 @@ import pytest
 
 from fedsim.report.charts import run_charts
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.distance import CLIENTS, Distances, choose_separations, distance_data
+from fedsim.report.charts.distance import LARGEST_CURVE, DistanceChart, Distances, choose_separations
 from fedsim.report.charts.learning import GradientLastHalf, Loss, LossLastHalf, curves
 from fedsim.report.charts.marks import Spaced
-from fedsim.report.charts.participation import Participation, participation_data
-from fedsim.report.charts.rounds import Durations, duration_data
+from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
+from fedsim.report.charts.rounds import DurationChart, Durations
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario import Scenario
 from fedsim.theory import distances, stationary
@@ -32,8 +32,8 @@ def run(written: Path) -> FinishedRun:
 
 
 def test_participation_is_every_client_by_weight_in_multiples_of_uniform(run: FinishedRun) -> None:
-    data = participation_data(run)
-    assert isinstance(data, Participation)
+    data = ParticipationChart().prepare(run)
+    assert isinstance(data, ClientFrequencies)
     assert data.theory is not None
     np.testing.assert_array_equal(data.measured.x, np.arange(1, 101))
     assert data.measured.mean.sum() == pytest.approx(100)
@@ -56,8 +56,8 @@ def test_participation_of_many_clients_is_gathered_without_losing_any(run: Finis
             "pi_method": ["closed-form"] * clients,
         }
     )
-    data = participation_data(replace(run, clients=frame))
-    assert isinstance(data, Participation)
+    data = ParticipationChart().prepare(replace(run, clients=frame))
+    assert isinstance(data, ClientFrequencies)
     measured = data.measured
     assert len(measured.x) <= 160
     assert (measured.first[0], measured.last[-1]) == (1, clients)
@@ -72,8 +72,8 @@ def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: FinishedRun) -> None:
     frame = pl.concat([run.clients] * 10).with_columns(
         client=pl.int_range(1000), weight=pl.Series(weight), frequency=pl.lit(0.001)
     )
-    data = participation_data(replace(run, clients=frame))
-    assert isinstance(data, Participation)
+    data = ParticipationChart().prepare(replace(run, clients=frame))
+    assert isinstance(data, ClientFrequencies)
     assert data.logarithmic
     np.testing.assert_array_equal(data.measured.first[:3], data.measured.last[:3])
     assert data.measured.last[-1] == 1000
@@ -81,14 +81,14 @@ def test_heavy_heads_get_ranks_on_a_logarithmic_axis(run: FinishedRun) -> None:
 
 def test_participation_without_theory_shows_what_was_measured(run_directory: Path) -> None:
     diverged(run_directory)
-    data = participation_data(read_run(run_directory))
-    assert isinstance(data, Participation)
+    data = ParticipationChart().prepare(read_run(run_directory))
+    assert isinstance(data, ClientFrequencies)
     assert data.theory is None
     assert data.separations == (0, 2)
 
 
 def test_distance_has_every_feasible_separation_and_the_measured_point(run: FinishedRun) -> None:
-    data = distance_data(run)
+    data = DistanceChart().prepare(run)
     assert isinstance(data, Distances)
     np.testing.assert_array_equal(data.separations, np.arange(GROUPS))
     np.testing.assert_allclose(data.l1, distances(WEIGHT, range(GROUPS), SIZE, "groups"))
@@ -123,13 +123,13 @@ def with_server(run: FinishedRun, changes: Mapping[str, Any]) -> FinishedRun:
     ],
 )
 def test_distance_says_why_there_is_no_curve(run: FinishedRun, changes: Mapping[str, Any], reason: str) -> None:
-    data = distance_data(with_server(run, changes))
+    data = DistanceChart().prepare(with_server(run, changes))
     assert isinstance(data, str)
     assert reason in data
 
 
 def test_distance_counts_the_clients_that_are_selected_for_each_report(run: FinishedRun) -> None:
-    data = distance_data(with_server(run, {"over_select": 1.1}))
+    data = DistanceChart().prepare(with_server(run, {"over_select": 1.1}))
     assert isinstance(data, Distances)
     np.testing.assert_array_equal(data.separations, np.arange(100 // 6))
     np.testing.assert_allclose(data.l1, distances(WEIGHT, range(100 // 6), 6, "midzuno"))
@@ -137,9 +137,9 @@ def test_distance_counts_the_clients_that_are_selected_for_each_report(run: Fini
 
 def test_distance_is_left_out_for_different_separations_and_for_too_many_clients(run: FinishedRun) -> None:
     mixed = replace(run, clients=run.clients.with_columns(separation=pl.col("client") % 2))
-    many = replace(run, clients=pl.concat([run.clients] * (CLIENTS // 100 + 1)))
-    assert "different separations" in str(distance_data(mixed))
-    assert "beyond 100,000 clients" in str(distance_data(many))
+    many = replace(run, clients=pl.concat([run.clients] * (LARGEST_CURVE // 100 + 1)))
+    assert "different separations" in str(DistanceChart().prepare(mixed))
+    assert "beyond 100,000 clients" in str(DistanceChart().prepare(many))
 
 
 def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun) -> None:
@@ -197,7 +197,7 @@ def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
             "closed_s": [600.0, 1800.0, 2400.0, None],
         }
     )
-    data = duration_data(replace(run, rounds=frame))
+    data = DurationChart().prepare(replace(run, rounds=frame))
     assert isinstance(data, Durations)
     assert data.waiting is not None
     assert (data.unit, data.rounds, data.longest) == ("min", 3, 1200)
@@ -207,7 +207,7 @@ def test_durations_are_in_a_unit_that_suits_them(run: FinishedRun) -> None:
 
 
 def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
-    data = duration_data(run)
+    data = DurationChart().prepare(run)
     assert isinstance(data, Durations)
     assert data.waiting is None
     assert data.unit == "s"

@@ -14,6 +14,7 @@ from .runs import write_run
 from .sweeps import write_sweep
 
 
+@pytest.mark.long
 def test_a_page_goes_into_the_run_s_directory(run_directory: Path) -> None:
     assert report_directories([run_directory], "html", None) == [str(run_directory / "report.html")]
 
@@ -45,6 +46,7 @@ def test_a_summary_is_returned_or_written(run_directory: Path, tmp_path: Path) -
     assert report_directories([run_directory], "md", tmp_path / "out") == [str(tmp_path / "out" / "report.md")]
 
 
+@pytest.mark.long
 def test_the_command_line(run_directory: Path, tmp_path: Path) -> None:
     done = fedsim("report", run_directory, "--out", tmp_path / "x.html")
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'x.html'}\n"), done.stderr
@@ -54,6 +56,7 @@ def test_the_command_line(run_directory: Path, tmp_path: Path) -> None:
     assert missing.stderr == f"error: {tmp_path / 'nowhere'}: no such run directory\n"
 
 
+@pytest.mark.long
 def test_compare_writes_a_report_when_asked(tmp_path: Path) -> None:
     first, second = write_run(tmp_path / "a", rounds=30), write_run(tmp_path / "b", rounds=40)
     done = fedsim("compare", first, second, "--report", cwd=tmp_path)

@@ -48,7 +48,7 @@ def test_the_answer_names_the_change_and_warns_of_different_worlds(pair: tuple[P
     text = plain(" ".join(each.text for each in document.answer))
     assert "What differs: seed (1 against 2) and server.cohort (5 against 6)." in text
     assert (
-        "The share of misplaced turns goes from 26.7 % in A to 25.6 % in B (-1.1 ± 1.4 points, which may be chance)."
+        "The share of misplaced turns goes from 26.7 % in A to 25.6 % in B (-1.1 ± 1.5 points, which may be chance)."
         in text
     )
     assert "different seeds" in text
@@ -86,6 +86,7 @@ def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, P
         assert re.search(rf"{name} [0-9.e-]+ in {letter}", plain(losses.title))
 
 
+@pytest.mark.long
 def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> None:
     write_manifest(pair[0], name=HOSTILE)
     page = report_comparison(*pair, tmp_path / "out")

@@ -27,7 +27,8 @@ def test_one_curve_for_each_separation_in_the_order_of_the_scenario() -> None:
 
 def test_the_chart_says_what_it_is_not() -> None:
     chart = ConvergenceChart()
-    assert "not of the chain's state" in chart.notes(TABLE)[0]
-    assert "noise" in chart.notes(TABLE)[1]
+    law, noise = chart.notes(TABLE)
+    assert "not of the chain's state" in law
+    assert "noise" in noise
     assert chart.table(TABLE).header == ("Round", "R = 5", "R = 2")
     assert "at R = 5 from 0.5" in chart.description(TABLE)

@@ -56,6 +56,7 @@ def test_a_figure_has_the_width_that_was_asked_for_and_no_text_below_seven_point
     assert min(sizes) >= LEAST_TEXT - 1e-9
 
 
+@pytest.mark.long
 def test_every_chart_of_a_run_keeps_its_texts_large_enough_for_a_column(written: Path, tmp_path: Path) -> None:
     files = report_figures([written], tmp_path / "figures", FigureStyle("svg", 3.25))
     assert len(files) > 5
@@ -115,6 +116,7 @@ def test_a_report_is_its_page_alone(run_directory: Path) -> None:
     assert set(run_directory.iterdir()) - before == {run_directory / "report.html"}
 
 
+@pytest.mark.long
 def test_sweeps_and_comparisons_have_figures_too(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name / "run", rounds=30) for name in ("a", "b")]
     sweep = write_sweep(tmp_path / "sweep", cohorts=(5,))
@@ -126,6 +128,7 @@ def test_sweeps_and_comparisons_have_figures_too(tmp_path: Path) -> None:
     assert tmp_path / "compared" / "frequencies.svg" in compared
 
 
+@pytest.mark.long
 def test_a_figure_that_no_longer_applies_is_removed(run_directory: Path, tmp_path: Path) -> None:
     folder = tmp_path / "figures"
     first = report_figures([run_directory], folder, FigureStyle("svg"))
@@ -136,6 +139,7 @@ def test_a_figure_that_no_longer_applies_is_removed(run_directory: Path, tmp_pat
     assert {path.name for path in folder.iterdir()} == {"mine.svg", *(path.name for path in second)}
 
 
+@pytest.mark.long
 def test_the_command_line_writes_figures(run_directory: Path, tmp_path: Path) -> None:
     folder = tmp_path / "figures"
     asked = ("--figures", folder, "--format", "pdf", "--width", "3.25in", "--dpi", 600)

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from fedsim.report.bias import Seen, bias_of
-from fedsim.report.charts.participation import Participation, ParticipationChart, participation_data
-from fedsim.report.finding import finding
+from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
+from fedsim.report.finding import run_finding
 from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.scenario.server import Selection
+from fedsim.scenario.component import Choice
 
 from .runs import DEGENERATE
 
@@ -21,7 +21,7 @@ def run(written: Path) -> FinishedRun:
 
 
 def plain(run: FinishedRun) -> str:
-    return finding(run).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    return run_finding(run).replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 def at(run: FinishedRun, l1: float) -> FinishedRun:
@@ -32,7 +32,7 @@ def at(run: FinishedRun, l1: float) -> FinishedRun:
 def flat(run: FinishedRun, counts: pl.Expr) -> FinishedRun:
     """Make clients of one group and weight, of so many participations."""
     clients = run.clients.with_columns(group=pl.lit("all"), weight=pl.lit(0.01), participations=counts)
-    server = run.scenario.server.model_copy(update={"selection": Selection(kind="uniform")})
+    server = run.scenario.server.model_copy(update={"selection": Choice(kind="uniform")})
     uneven = (clients["participations"] / clients["participations"].sum() - 0.01).abs().sum()
     scenario = run.scenario.model_copy(update={"server": server})
     return at(replace(run, clients=clients, scenario=scenario), float(uneven))
@@ -56,7 +56,7 @@ def test_weights_are_named_where_there_is_one_group(run: FinishedRun) -> None:
     one = replace(run, clients=run.clients.with_columns(group=pl.lit("all")))
     assert "; the heaviest group trains " in plain(one)
     assert plain(one).endswith(" times as often as the lightest.")
-    server = run.scenario.server.model_copy(update={"selection": Selection(kind="midzuno")})
+    server = run.scenario.server.model_copy(update={"selection": Choice(kind="midzuno")})
     tenths = replace(one, scenario=run.scenario.model_copy(update={"server": server}))
     assert "; the heaviest tenth trains " in plain(tenths)
 
@@ -124,11 +124,11 @@ def test_what_there_is_to_be_seen(run: FinishedRun, counts: pl.Expr, seen: Seen,
 )
 def test_odd_runs_have_a_title(run_directory: Path, name: str, words: str) -> None:
     DEGENERATE[name](run_directory)
-    assert finding(read_run(run_directory)) == words
+    assert run_finding(read_run(run_directory)) == words
 
 
 def test_what_was_not_measured_is_no_finding(run: FinishedRun) -> None:
-    assert finding(replace(run, metrics={})) == "How evenly devices take part was not measured."
+    assert run_finding(replace(run, metrics={})) == "How evenly devices take part was not measured."
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_the_chart_of_frequencies_compares_their_spread_with_that_of_chance(
     """Where neither weights nor theory order the clients, chance alone spreads them too: how much, the note says."""
     given = flat(run, counts)
     given = replace(given, clients=given.clients.with_columns(pi=pl.lit(0.01)))
-    data = participation_data(given)
-    assert isinstance(data, Participation)
+    data = ParticipationChart().prepare(given)
+    assert isinstance(data, ClientFrequencies)
     (note,) = [note for note in ParticipationChart().notes(data) if "order of their frequency" in note]
     assert compared in note
     assert "alone spreads it" not in note

@@ -12,14 +12,18 @@ from matplotlib.figure import Figure
 
 from fedsim.common.arrays import Ints
 from fedsim.report.charts import run_charts
-from fedsim.report.charts.chance import around_uniform, in_order
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.distance import distance_data
-from fedsim.report.charts.eligible import EligibleChart, eligible_data
+from fedsim.report.charts.distance import DistanceChart
+from fedsim.report.charts.eligible import EligibleChart
 from fedsim.report.charts.learning import LossOverTime, in_step
-from fedsim.report.charts.marks import clock_axis, spoken
-from fedsim.report.charts.participation import Participation, ParticipationChart, participation_data
-from fedsim.report.charts.rounds import DurationChart, Durations, duration_data
+from fedsim.report.charts.marks import clock_axis, tick_duration
+from fedsim.report.charts.participation import (
+    ClientFrequencies,
+    ParticipationChart,
+    around_uniform,
+    in_order,
+)
+from fedsim.report.charts.rounds import DurationChart, Durations
 from fedsim.report.finished_run import FinishedRun, read_run
 
 
@@ -49,9 +53,9 @@ def with_counts(run: FinishedRun, counts: Ints, weight: float | None = None) -> 
     return replace(run, clients=frame)
 
 
-def told(run: FinishedRun) -> tuple[Participation, str, str]:
-    data = participation_data(run)
-    assert isinstance(data, Participation)
+def told(run: FinishedRun) -> tuple[ClientFrequencies, str, str]:
+    data = ParticipationChart().prepare(run)
+    assert isinstance(data, ClientFrequencies)
     chart = ParticipationChart()
     return data, chart.finding(data), " ".join(chart.notes(data))
 
@@ -61,14 +65,14 @@ def test_the_envelope_of_chance_holds_what_a_fair_lottery_draws() -> None:
     clients, taken = 500, 20_000
     draws = np.random.default_rng(3).multinomial(taken, np.full(clients, 1 / clients), size=40) * clients / taken
     single = around_uniform(taken, clients, np.ones(clients, dtype=np.int64))
-    assert 0.93 < ((draws >= single.low) & (draws <= single.high)).mean() < 0.985
+    assert 0.93 < ((draws >= single[0]) & (draws <= single[1])).mean() < 0.985
     means = draws.reshape(40, 50, 10).mean(axis=2)
     several = around_uniform(taken, clients, np.full(50, 10))
-    assert 0.92 < ((means >= several.low) & (means <= several.high)).mean() < 0.98
+    assert 0.92 < ((means >= several[0]) & (means <= several[1])).mean() < 0.98
     ordered = -np.sort(-draws, axis=1)
     ranked = in_order(taken, clients, np.arange(1.0, clients + 1))
-    assert ((ordered >= ranked.low) & (ordered <= ranked.high)).mean() > 0.9
-    assert (ranked.high - ranked.low).max() < 0.6
+    assert ((ordered >= ranked[0]) & (ordered <= ranked[1])).mean() > 0.9
+    assert (ranked[1] - ranked[0]).max() < 0.6
 
 
 def test_chance_is_named_as_the_cause_only_where_it_is(run: FinishedRun) -> None:
@@ -109,7 +113,7 @@ def test_dashed_is_named_after_the_optimizer_that_has_a_reference(run: FinishedR
 
 def test_a_theory_that_is_flat_is_a_sentence(run: FinishedRun) -> None:
     same = replace(run, clients=run.clients.with_columns(weight=pl.lit(0.01)))
-    assert distance_data(same) == (
+    assert DistanceChart().prepare(same) == (
         "All clients weigh the same: the closed form, which takes them to be always available, is 0 at every R."
     )
 
@@ -118,18 +122,18 @@ def test_rounds_of_one_length_are_a_sentence(run: FinishedRun) -> None:
     opened = pl.col("opened_s")
     even = run.rounds.with_columns(selected_s=opened, closed_s=opened + 60.0)
     assert (
-        duration_data(replace(run, rounds=even))
+        DurationChart().prepare(replace(run, rounds=even))
         == f"Each of the {len(even):,} rounds took 60\N{NARROW NO-BREAK SPACE}s."
     )
     uneven = even.with_columns(closed_s=opened + pl.when(pl.col("round") == 0).then(61.0).otherwise(60.0))
-    assert isinstance(duration_data(replace(run, rounds=uneven)), Durations)
+    assert isinstance(DurationChart().prepare(replace(run, rounds=uneven)), Durations)
 
 
 def test_waiting_is_told_as_a_share_of_the_time(run: FinishedRun) -> None:
     rounds = run.rounds.head(2).with_columns(
         opened_s=pl.Series([0.0, 100.0]), selected_s=pl.Series([60.0, 100.0]), closed_s=pl.Series([90.0, 130.0])
     )
-    data = duration_data(replace(run, rounds=rounds, manifest={**run.manifest, "simulated_s": 240.0}))
+    data = DurationChart().prepare(replace(run, rounds=rounds, manifest={**run.manifest, "simulated_s": 240.0}))
     assert isinstance(data, Durations)
     finding = DurationChart().finding(data).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert finding == "Waiting for clients took 25.0 % of the time; the longest round took 90 s"
@@ -157,7 +161,9 @@ def test_a_shortage_s_share_of_the_time_counts_no_time_between_shortages(run: Fi
         if run.gauges is not None
         else None
     )
-    data = eligible_data(replace(run, rounds=rounds, gauges=times, manifest={**run.manifest, "simulated_s": 10_000.0}))
+    data = EligibleChart().prepare(
+        replace(run, rounds=rounds, gauges=times, manifest={**run.manifest, "simulated_s": 10_000.0})
+    )
     assert not isinstance(data, str)
     assert data.share == pytest.approx(0.4)
     assert (
@@ -171,7 +177,7 @@ def test_a_shortage_s_share_of_the_time_counts_no_time_between_shortages(run: Fi
     [(60, "1 min"), (600, "10 min"), (3_600, "1 h"), (10, "10 s"), (86_400, "1 d"), (0.1, "0.1 s")],
 )
 def test_ticks_are_times_that_a_person_says(seconds: float, words: str) -> None:
-    assert spoken(seconds).replace("\N{NARROW NO-BREAK SPACE}", " ") == words
+    assert tick_duration(seconds).replace("\N{NARROW NO-BREAK SPACE}", " ") == words
 
 
 def test_a_clock_shows_whole_hours_of_the_zone_over_the_change_to_summer() -> None:

@@ -86,6 +86,7 @@ def test_metrics_without_a_finite_value_are_left_out(run_directory: Path) -> Non
     assert read_run(run_directory).metrics == {"c": 1.0}
 
 
+@pytest.mark.long
 def test_a_directory_that_cannot_be_written(run_directory: Path) -> None:
     (run_directory / "report.html").mkdir()
     with pytest.raises(RunError, match=r"report\.html cannot be written"):

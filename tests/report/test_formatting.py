@@ -5,7 +5,8 @@ import math
 import pytest
 
 from fedsim.report.formatting import (
-    NOTHING,
+    NO_VALUE,
+    aligned_numbers,
     capitalized,
     count,
     duration,
@@ -16,7 +17,6 @@ from fedsim.report.formatting import (
     percent,
     percent_within,
     roughly,
-    together,
 )
 
 
@@ -35,9 +35,9 @@ def plain(text: str) -> str:
         (-2.5, "-2.5"),
         (0.00001234, "1.234e-5"),
         (3e9, "3e9"),
-        (None, NOTHING),
-        (math.nan, NOTHING),
-        (math.inf, NOTHING),
+        (None, NO_VALUE),
+        (math.nan, NO_VALUE),
+        (math.inf, NO_VALUE),
     ],
 )
 def test_number(value: float | None, text: str) -> None:
@@ -45,15 +45,15 @@ def test_number(value: float | None, text: str) -> None:
 
 
 def test_fixed_keeps_decimals_and_does_not_hide_what_is_small() -> None:
-    assert [plain(fixed(value)) for value in (0.07, 0, 2e-5, None)] == ["0.070", "0.000", "2e-5", NOTHING]
+    assert [plain(fixed(value)) for value in (0.07, 0, 2e-5, None)] == ["0.070", "0.000", "2e-5", NO_VALUE]
 
 
 def test_together_gives_comparable_numbers() -> None:
-    assert together([5.3123, 5.287, None]) == ("5.3123", "5.2870", NOTHING)
-    assert together([100.0, 20.0]) == ("100", "20")
-    assert tuple(map(plain, together([1e-6, -9.8e-5, 0.006], 4))) == ("0.000001", "-0.000098", "0.006000")
-    assert together([]) == ()
-    assert together([None]) == (NOTHING,)
+    assert aligned_numbers([5.3123, 5.287, None]) == ("5.3123", "5.2870", NO_VALUE)
+    assert aligned_numbers([100.0, 20.0]) == ("100", "20")
+    assert tuple(map(plain, aligned_numbers([1e-6, -9.8e-5, 0.006], 4))) == ("0.000001", "-0.000098", "0.006000")
+    assert aligned_numbers([]) == ()
+    assert aligned_numbers([None]) == (NO_VALUE,)
 
 
 def test_percent() -> None:

@@ -11,7 +11,7 @@ from fedsim.analysis.contributions import contributions
 from fedsim.common.row_groups import slices
 from fedsim.experiment.run import simulate
 from fedsim.population import build_population
-from fedsim.report.gathered import SLOT, Asked, gather, gatherer_of
+from fedsim.report.gathered import SLOT_S, Asked, gather, gatherer_of
 from fedsim.scenario import Scenario
 from tests.conftest import Write
 
@@ -45,7 +45,7 @@ def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkey
     )
     found, known = gather(taken.lazy(), table, Asked([3, 8])), taken.join(table, on="client")
     started, home = pl.col("selected_s").is_not_null(), ("group", "time_zone")
-    slot = (pl.col("selected_s") / SLOT).floor().cast(pl.Int64).alias("slot")
+    slot = (pl.col("selected_s") / SLOT_S).floor().cast(pl.Int64).alias("slot")
     firsts = taken.filter(started).group_by("client").agg(first_s=pl.col("selected_s").min())
     assert_frame_equal(found.outcomes, taken.group_by("outcome").len().sort("outcome"))
     gaps = known.drop_nulls("gap").group_by("separation", "gap").len()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.common.markdown import block, code, escape, table
-from fedsim.report.markdown import summary
+from fedsim.report.command import markdown_summary
 from fedsim.report.page import document_of
 
 from .runs import DEGENERATE, write_manifest
@@ -53,7 +53,7 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
         {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
     ]
     write_manifest(run_directory, name=HOSTILE, command="fedsim run 'a b'", verdict=judged)
-    text = summary(document_of(run_directory))
+    text = markdown_summary(document_of(run_directory))
     assert text.startswith("### &lt;script&gt;alert\\(1\\)&lt;/script&gt;")
     assert "\n\n**The run is too short to tell bias from chance.**\n\n" in text
     assert "The one expectation is met." in text
@@ -67,7 +67,7 @@ def test_the_summary_of_a_run_has_verdict_answer_figures_and_command(run_directo
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_odd_runs_have_a_summary(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)
-    text = summary(document_of(run_directory))
+    text = markdown_summary(document_of(run_directory))
     assert "nan" not in text.lower()
     manifest = json.loads((run_directory / "manifest.json").read_text(encoding="utf-8"))
     assert text.startswith(f"### {escape(manifest['name'])}")

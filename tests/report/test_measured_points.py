@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.report.finished_sweep import read_sweep
-from fedsim.report.measured_points import measured_points
+from fedsim.report.finished_sweep import read_finished_sweep
+from fedsim.report.sweep_report import measured_points
 
 from .sweeps import COHORT, SEPARATION, SEPARATIONS, l1, per_day, write_sweep
 
 
 def given(directory: Path, **columns: Sequence[object]) -> Any:
     """Return the data, with other values of the swept keys where some are given."""
-    sweep = read_sweep(directory)
+    sweep = read_finished_sweep(directory)
     if columns:
         points = sweep.points.select("point").with_columns(pl.Series(name, each) for name, each in columns.items())
         sweep = replace(sweep, points=points, parameters=tuple(columns))
@@ -57,6 +57,6 @@ def test_another_number_is_asked_by_its_name_and_words_stand_side_by_side(tmp_pa
 
 
 def test_one_point_needs_no_slider(tmp_path: Path) -> None:
-    sweep = read_sweep(write_sweep(tmp_path / "sweep"))
+    sweep = read_finished_sweep(write_sweep(tmp_path / "sweep"))
     assert measured_points(replace(sweep, results=sweep.results.filter(point=0))) is None
     assert measured_points(replace(sweep, results=sweep.results.clear())) is None

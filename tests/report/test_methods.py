@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.methods import compared, told
+from fedsim.report.methods import compare_losses, learning_sentences
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def trained(run: FinishedRun, ends: Mapping[str, float], noise: float = 0.01, ev
 
 
 def words(run: FinishedRun) -> str:
-    return " ".join(told(run)).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    return " ".join(learning_sentences(run)).replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
 UNBIASED = "unbiased training (a under uniform participation)"
@@ -38,7 +38,7 @@ UNBIASED = "unbiased training (a under uniform participation)"
 
 def test_the_interval_holds_the_difference(run: FinishedRun) -> None:
     """A hundred evaluations whose differences waver by 0.014: about 0.003 either way."""
-    found = compared(trained(run, {"a": 5.2, "b": 5.0}), "a", "b")
+    found = compare_losses(trained(run, {"a": 5.2, "b": 5.0}), "a", "b")
     assert found.margin is not None
     assert 0.001 < found.margin < 0.006
     assert abs(found.excess - 0.2) < found.margin

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fedsim.cli.main import app
 from fedsim.common.errors import ScenarioError
-from fedsim.report.charts import BUILTIN, CHARTS, SECTIONS, section_of
+from fedsim.report.charts import CHARTS, RUN_CHARTS, SECTIONS, section_of
 from fedsim.report.finished_run import read_run
 from fedsim.report.own_charts import own_charts
 from tests.conftest import SMALL, Write
@@ -66,6 +66,7 @@ def scenario(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return write(SMALL + CHARTS_KEY)
 
 
+@pytest.mark.long
 def test_they_are_drawn_by_the_run_and_by_a_report_of_it(scenario: Path, tmp_path: Path) -> None:
     """With permission the same bytes; without, the page says what is missing and how to get it."""
     out, runner = tmp_path / "run", CliRunner()
@@ -144,5 +145,5 @@ def test_the_page_has_a_table_of_own_metrics(scenario: Path, tmp_path: Path) -> 
 
 
 def test_the_built_in_ones_go_through_the_same_door() -> None:
-    for name in BUILTIN:
+    for name in RUN_CHARTS:
         assert section_of(CHARTS.build(name, {})) in SECTIONS

@@ -11,7 +11,7 @@ import pytest
 
 from fedsim.log import fingerprint
 from fedsim.report import write_report
-from fedsim.report.charts import BUILTIN
+from fedsim.report.charts import RUN_CHARTS
 
 from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, write_run
 
@@ -19,7 +19,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
 
 _OTHERS = {"staleness", "places", "optimum", "loss-time", "gradient-time", "tenths", "zone-frequency"}
-NAMES = tuple(name for name in BUILTIN if name not in _OTHERS)
+NAMES = tuple(name for name in RUN_CHARTS if name not in _OTHERS)
 """What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
 
 SLIDERS = ("what-if-bars", "what-if-curve")
@@ -113,6 +113,7 @@ def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     assert "fedsim · run report · paper-synthetic" in shown.inside("p")
 
 
+@pytest.mark.long
 def test_the_question_stands_above_the_answer(page: str, run_directory: Path) -> None:
     assert 'class="question"' not in page
     write_manifest(run_directory, scenario=SCENARIO | {"question": f"Who wins? {HOSTILE}"})
@@ -140,6 +141,7 @@ def test_ends_of_rounds_are_explained(page: str) -> None:
     assert "Target: enough clients reported." in Page(page).inside("p")
 
 
+@pytest.mark.long
 def test_expectations_that_are_met_show_what_was_observed(run_directory: Path) -> None:
     """Some of them at once, many when asked for."""
     met = {"check": "rounds.count > 5", "status": "pass", "observed": 60, "limit": 5, "margin": 55, "place": "a:1:2"}
@@ -173,6 +175,7 @@ def test_provenance_is_all_there(written: Path, page: str) -> None:
     assert "fedsim 0.1.0, python 3.11.2, numpy 2.4.6" in shown.inside("dd")
 
 
+@pytest.mark.long
 def test_names_are_text_everywhere(run_directory: Path) -> None:
     """Scenario, groups, optimizers, overrides, platform, command: none becomes markup, or breaks a figure."""
     write_manifest(
@@ -210,6 +213,7 @@ def test_twice_made_the_bytes_are_the_same(written: Path, tmp_path: Path) -> Non
     assert contents(written) == contents(copy)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_odd_runs_have_a_report(run_directory: Path, name: str) -> None:
     DEGENERATE[name](run_directory)

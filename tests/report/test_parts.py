@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.gathered import Asked, gather
-from fedsim.report.parts import Ends, ends_of, groups_of, never_by_chance, tenths_of
-from fedsim.scenario.server import Selection
+from fedsim.report.parts import LargestContrast, group_rates, largest_contrast, never_by_chance, tenth_shares
+from fedsim.scenario.component import Choice
 
 
 @pytest.fixture(scope="session")
@@ -31,23 +31,23 @@ def drawn(run: FinishedRun, chances: np.ndarray[tuple[int], np.dtype[np.float64]
         pl.lit(None, pl.Int32).alias("gap"),
     )
     clients = run.clients.with_columns(participations=pl.Series(np.bincount(client, minlength=100)))
-    server = run.scenario.server.model_copy(update={"selection": Selection(kind="uniform")})
+    server = run.scenario.server.model_copy(update={"selection": Choice(kind="uniform")})
     return replace(
         run, participations=table.lazy(), clients=clients, scenario=run.scenario.model_copy(update={"server": server})
     )
 
 
-def ends(run: FinishedRun) -> Ends | None:
+def ends(run: FinishedRun) -> LargestContrast | None:
     """Return the ends of a run whose clients or rounds were changed after it was read."""
     asked = Asked.of(run.scenario, None, run.rounds, run.simulated_s)
     turns = gather(run.participations, run.clients, asked).turns
-    return ends_of(replace(run, gathered=replace(run.gathered, turns=turns)))
+    return largest_contrast(replace(run, gathered=replace(run.gathered, turns=turns)))
 
 
 def test_groups_by_equal_chances_are_seldom_apart(run: FinishedRun) -> None:
     """Five of 100 groups are, by the definition of the margin; the farthest two of twenty are named in few runs."""
     runs = [drawn(run, np.ones(100), seed) for seed in range(40)]
-    found = [group.apart for each in runs for group in groups_of(each)]
+    found = [group.apart for each in runs for group in group_rates(each)]
     assert len(found) == 800
     assert 0.02 < np.mean(found) < 0.09
     flat = [replace(each, clients=each.clients.with_columns(weight=pl.lit(0.01))) for each in runs]
@@ -105,7 +105,7 @@ def test_few_rounds_tell_nothing_of_weights(run: FinishedRun) -> None:
 def test_tenths_by_chance_add_up(run: FinishedRun, taken: int, clients: int) -> None:
     """Against the whole binomial law: what its upper and its lower part hold, and who is left out."""
     frame = pl.DataFrame({"participations": [taken] + [0] * (clients - 1)})
-    found = tenths_of(replace(run, clients=frame))
+    found = tenth_shares(replace(run, clients=frame))
     assert found is not None
     count, share = np.arange(taken + 1), clients // 10 / clients
     chance = binom.pmf(count, taken, 1 / clients)

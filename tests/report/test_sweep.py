@@ -14,18 +14,12 @@ from fedsim.report.charts.effects import effect_data
 from fedsim.report.charts.sweep_lines import line_data
 from fedsim.report.charts.sweep_maps import map_data
 from fedsim.report.charts.trade_off import trade_off_data
-from fedsim.report.finished_sweep import FinishedSweep, estimates, paired, point_names, read_sweep
+from fedsim.report.finished_sweep import FinishedSweep, differences_from, estimates_of, point_names, read_finished_sweep
 from fedsim.report.page import document_of
-from fedsim.report.sweep_choice import choice
+from fedsim.report.sweep_choice import choice_of
 from fedsim.report.sweep_figures import L1, L1_THEORY, PACE
-from fedsim.report.sweep_report import (
-    difference_table,
-    headlines,
-    point_table,
-    sweep_answer,
-    sweep_charts,
-    sweep_document,
-)
+from fedsim.report.sweep_report import headlines, sweep_answer, sweep_charts, sweep_document
+from fedsim.report.sweep_tables import difference_table, point_table
 
 from .sweeps import COHORT, COHORTS, COOLDOWN, SEEDS, SEPARATION, SEPARATIONS, l1, per_day, write_points, write_sweep
 from .test_page import HOSTILE, check, contents
@@ -38,7 +32,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sweep(directory: Path) -> FinishedSweep:
-    return read_sweep(directory)
+    return read_finished_sweep(directory)
 
 
 def plain(text: str) -> str:
@@ -47,26 +41,26 @@ def plain(text: str) -> str:
 
 
 def told(sweep: FinishedSweep) -> str:
-    return plain(" ".join(sentence.text for sentence in sweep_answer(sweep, choice(sweep))))
+    return plain(" ".join(sentence.text for sentence in sweep_answer(sweep, choice_of(sweep))))
 
 
 def test_estimates_are_means_with_student_s_interval(sweep: FinishedSweep) -> None:
     values = [l1(0, 5, seed) for seed in SEEDS]
-    found = estimates(sweep, L1)
+    found = estimates_of(sweep, L1)
     assert found.mean[0] == pytest.approx(np.mean(values))
     half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert found.half[0] == pytest.approx(half)
 
 
 def test_differences_are_paired_so_what_worlds_share_cancels(sweep: FinishedSweep) -> None:
-    apart = paired(sweep, L1)
+    apart = differences_from(sweep, L1)
     assert np.isnan(apart.mean[0])
     np.testing.assert_allclose(apart.mean[1:3], [l1(0, 10, 1) - l1(0, 5, 1), l1(4, 5, 1) - l1(0, 5, 1)])
     np.testing.assert_allclose(apart.half[1:], 0, atol=1e-12)
 
 
 def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep) -> None:
-    data = line_data(sweep, L1, "L1", L1_THEORY)
+    data = line_data(sweep, L1, L1_THEORY)
     assert data is not None
     assert data.along.parameters == (SEPARATION,)
     assert [plain(line.name) for line in data.lines] == [f"cohort = {cohort}" for cohort in COHORTS]
@@ -79,7 +73,7 @@ def test_lines_run_along_the_separation_one_for_each_cohort(sweep: FinishedSweep
 
 
 def test_the_trade_off_has_a_mark_for_each_setting(sweep: FinishedSweep) -> None:
-    data = trade_off_data(choice(sweep))
+    data = trade_off_data(choice_of(sweep))
     assert data is not None
     pairs = [(r, c) for r in SEPARATIONS for c in COHORTS]
     np.testing.assert_allclose(data.pace, [per_day(*pair) for pair in pairs])
@@ -95,7 +89,7 @@ def test_the_trade_off_has_a_mark_for_each_setting(sweep: FinishedSweep) -> None
 def test_the_question_of_a_sweep_is_shown(tmp_path: Path) -> None:
     asked = {"question": "Which one?"}
     write_points(tmp_path / "asked", [{"a": 1}, {"a": 2}], lambda point, _: {"x": point}, scenario=asked)
-    assert sweep_document(read_sweep(tmp_path / "asked")).question == "Which one?"
+    assert sweep_document(read_finished_sweep(tmp_path / "asked")).question == "Which one?"
 
 
 def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:
@@ -107,7 +101,7 @@ def test_maps_have_a_cell_for_each_pair(sweep: FinishedSweep) -> None:
 
 
 def names_of_charts(sweep: FinishedSweep) -> list[str]:
-    charts = sweep_charts(sweep, choice(sweep), headlines(sweep))
+    charts = sweep_charts(sweep, choice_of(sweep), headlines(sweep))
     return [chart.name for section in charts.values() for chart in section]
 
 
@@ -119,9 +113,11 @@ def test_what_moves_is_shown_once(sweep: FinishedSweep) -> None:
 
 def test_where_the_pace_is_the_same_bias_is_drawn_along_the_sweep(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
-    same = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0}))
+    same = read_finished_sweep(
+        write_points(tmp_path / "s", points, lambda index, _: {L1: 0.5 - index / 10, PACE: 960.0})
+    )
     assert names_of_charts(same) == ["distance"]
-    chart = sweep_charts(same, choice(same), headlines(same))["bias"][0]
+    chart = sweep_charts(same, choice_of(same), headlines(same))["bias"][0]
     assert isinstance(chart, Chart)
     assert chart.description == "misplaced turns (% of all) along R: from 25 at 0 to 20 at 4."
 
@@ -133,18 +129,18 @@ def test_what_differs_by_chance_alone_has_no_chart(tmp_path: Path) -> None:
     def measure(index: int, seed: int) -> dict[str, float]:
         return {L1: 0.5 - 0.1 * index, "participation.gini": noise[index, seed]}
 
-    assert headlines(read_sweep(write_points(tmp_path / "s", points, measure))) == (L1,)
+    assert headlines(read_finished_sweep(write_points(tmp_path / "s", points, measure))) == (L1,)
 
 
 def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
-    flat = read_sweep(
+    flat = read_finished_sweep(
         write_points(tmp_path / "s", points, lambda *_: {L1: 0.5, PACE: 960.0, "participation.gini": 0.3})
     )
     assert headlines(flat) == (L1, PACE, "participation.gini")
     assert names_of_charts(flat) == ["distance"]
-    one = read_sweep(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, PACE: 960.0}))
-    (absent,) = sweep_charts(one, choice(one), headlines(one))["bias"]
+    one = read_finished_sweep(write_points(tmp_path / "one", points[:1], lambda *_: {L1: 0.5, PACE: 960.0}))
+    (absent,) = sweep_charts(one, choice_of(one), headlines(one))["bias"]
     assert isinstance(absent, Absent)
     assert "There is one setting" in absent.reason
 
@@ -152,8 +148,10 @@ def test_where_nothing_moves_nothing_but_bias_is_drawn(tmp_path: Path) -> None:
 def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     measured = ("rounds.duration.p50", "learning.fedavg.loss")
-    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: dict.fromkeys(measured, 60.0 + index)))
-    titles = [chart.title for chart in sweep_charts(sweep, choice(sweep), headlines(sweep))["trends"]]
+    sweep = read_finished_sweep(
+        write_points(tmp_path / "s", points, lambda index, _: dict.fromkeys(measured, 60.0 + index))
+    )
+    titles = [chart.title for chart in sweep_charts(sweep, choice_of(sweep), headlines(sweep))["trends"]]
     assert len(titles) == 2
     assert not any(title.startswith(("The same", "That ")) for title in titles)
     assert all(": 1 min at R = 0, 1 min 1 s at R = 4" in plain(title) or ": 60" in title for title in titles)
@@ -162,24 +160,24 @@ def test_every_title_can_be_read_alone(tmp_path: Path) -> None:
 
 def test_the_title_of_a_chart_names_both_extremes(tmp_path: Path) -> None:
     points, levels = [{SEPARATION: r} for r in (0, 4, 8, 12)], [0.3, 0.5, 0.1, 0.5]
-    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: levels[index], PACE: 960.0}))
-    (chart,) = sweep_charts(sweep, choice(sweep), headlines(sweep))["bias"]
+    sweep = read_finished_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: levels[index], PACE: 960.0}))
+    (chart,) = sweep_charts(sweep, choice_of(sweep), headlines(sweep))["bias"]
     assert plain(chart.title) == "Misplaced turns: 5.0 % at R = 8, 25.0 % at 2 settings"
-    flat = read_sweep(
+    flat = read_finished_sweep(
         write_points(tmp_path / "f", points, lambda index, _: {PACE: 960.0} | ({L1: 0.3} if index else {}))
     )
-    (chart,) = sweep_charts(flat, choice(flat), headlines(flat))["bias"]
+    (chart,) = sweep_charts(flat, choice_of(flat), headlines(flat))["bias"]
     assert plain(chart.title) == "Misplaced turns: 15.0 % at every setting that has it"
 
 
 def test_many_lines_become_a_map(tmp_path: Path) -> None:
     points = [{SEPARATION: r, COHORT: c} for r in (0, 4) for c in range(1, 9)]
-    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - index / 50}))
+    sweep = read_finished_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - index / 50}))
     assert names_of_charts(sweep) == ["map-participation-l1_uniform", "effects"]
 
 
 def test_the_effect_of_each_parameter_is_paired(sweep: FinishedSweep) -> None:
-    first, second = effect_data(sweep, choice(sweep).values)
+    first, second = effect_data(sweep, choice_of(sweep).values)
     assert (plain(first.name), first.pairs, plain(second.name), second.pairs) == ("R: 0 → 8", 2, "cohort: 5 → 10", 3)
     np.testing.assert_allclose([first.mean, second.mean], [l1(8, 5, 1) - l1(0, 5, 1), 0.05])
     np.testing.assert_allclose([first.half, second.half], 0, atol=1e-12)
@@ -189,8 +187,8 @@ def test_an_effect_goes_over_values_that_most_settings_have(tmp_path: Path) -> N
     """At R = 20 there is but one cohort, so the pairs are taken from 0 to 5."""
     pairs = [(0, 5), (0, 10), (5, 5), (5, 10), (20, 5)]
     points = [{SEPARATION: r, COHORT: c} for r, c in pairs]
-    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - 0.1 * index}))
-    first, second = effect_data(sweep, choice(sweep).values)
+    sweep = read_finished_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - 0.1 * index}))
+    first, second = effect_data(sweep, choice_of(sweep).values)
     assert (plain(first.name), first.pairs, plain(second.name), second.pairs) == ("R: 0 → 5", 2, "cohort: 5 → 10", 2)
     np.testing.assert_allclose([first.mean, second.mean], [-0.2, -0.1])
 
@@ -208,7 +206,9 @@ def test_the_answer_tells_the_way_from_end_to_end(sweep: FinishedSweep) -> None:
 def test_the_ends_of_each_line_are_its_own(tmp_path: Path) -> None:
     """With another cohort the last separation was never run."""
     points = [{SEPARATION: r, COHORT: c} for r, c in [(0, 5), (0, 10), (5, 5), (5, 10), (20, 5)]]
-    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, seed: {L1: 1 - 0.1 * index + 0.001 * seed}))
+    sweep = read_finished_sweep(
+        write_points(tmp_path / "s", points, lambda index, seed: {L1: 1 - 0.1 * index + 0.001 * seed})
+    )
     text = told(sweep)
     assert "From R = 0 to R = 20 with cohort = 5, the share of misplaced turns goes from 50.1 % to 30.1 %" in text
     assert "from R = 0 to R = 5 with cohort = 10, the share of misplaced turns goes from 45.1 % to 35.1 %" in text
@@ -217,7 +217,7 @@ def test_the_ends_of_each_line_are_its_own(tmp_path: Path) -> None:
 def zipped(tmp_path: Path, separations: Sequence[int], cooldowns: Sequence[str]) -> FinishedSweep:
     points = [{SEPARATION: r, COOLDOWN: c} for r, c in zip(separations, cooldowns, strict=True)]
     key = {"zip": {SEPARATION: list(separations), COOLDOWN: list(cooldowns)}}
-    return read_sweep(
+    return read_finished_sweep(
         write_points(tmp_path / "s", points, lambda index, _: {L1: 1 - 0.1 * index}, scenario={"sweep": key})
     )
 
@@ -248,7 +248,7 @@ def test_of_a_zip_the_axis_is_what_varies_and_durations_go_by_their_length(tmp_p
 
 def test_words_stay_in_the_order_in_which_they_are_swept(tmp_path: Path) -> None:
     points = [{"server.selection": kind} for kind in ("uniform", "midzuno", "cyclic")]
-    data = line_data(read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: index + 1.0})), L1)
+    data = line_data(read_finished_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: index + 1.0})), L1)
     assert data is not None
     assert data.along.ticks == ("uniform", "midzuno", "cyclic")
 
@@ -256,7 +256,7 @@ def test_words_stay_in_the_order_in_which_they_are_swept(tmp_path: Path) -> None
 def test_parameters_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     paths = ("population[0].separation", "population[1].separation")
     points = [dict(zip(paths, pair, strict=True)) for pair in [(0, 0), (0, 4), (4, 0)]]
-    names = point_names(read_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 1.0})))
+    names = point_names(read_finished_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 1.0})))
     assert plain(names[1]) == "population[0].separation = 0, population[1].separation = 4"
 
 
@@ -265,7 +265,7 @@ def test_what_an_interrupted_sweep_lacks_is_counted_against_its_plan(tmp_path: P
     folder = write_points(
         tmp_path / "s", points, lambda index, _: {L1: 1.0 - index}, missing={(1, 3), (2, 1), (2, 2), (2, 3)}
     )
-    text = told(read_sweep(folder))
+    text = told(read_finished_sweep(folder))
     assert "3 settings with 3 seeds each: 9 runs." in text
     assert "4 of 9 runs have no result: R = 4, seed 3 (not run); R = 8, seeds 1, 2 and 3 (not run)." in text
     assert "Settings have 0 to 3 seeds: means are over the seeds that each has" in text
@@ -278,7 +278,7 @@ def test_what_an_interrupted_sweep_lacks_is_counted_against_its_plan(tmp_path: P
 def test_seeds_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     folder = write_points(tmp_path / "s", points, lambda *_: {L1: 1.0}, crashed={(0, 1), (1, 2)})
-    text = told(read_sweep(folder))
+    text = told(read_finished_sweep(folder))
     assert "2 of 6 runs have no result: R = 0, seed 1 (crashed); R = 4, seed 2 (crashed)." in text
     assert "Settings have 2 seeds, not the same:" in text
 
@@ -286,16 +286,20 @@ def test_seeds_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
 def test_one_seed_that_is_left_gives_no_interval(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4)]
     missing = {(index, seed) for index in (0, 1) for seed in (2, 3)}
-    sweep = read_sweep(write_points(tmp_path / "s", points, lambda index, _: {L1: 1.0 - index / 2}, missing=missing))
+    sweep = read_finished_sweep(
+        write_points(tmp_path / "s", points, lambda index, _: {L1: 1.0 - index / 2}, missing=missing)
+    )
     assert "With one seed at a setting there are no intervals" in told(sweep)
     assert "the share of misplaced turns goes from 50.0 % to 25.0 % (-25.0 points)." in told(sweep)
 
 
 def test_what_stays_is_not_said_to_move(tmp_path: Path) -> None:
     points = [{SEPARATION: r} for r in (0, 4, 8)]
-    same = read_sweep(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}))
+    same = read_finished_sweep(write_points(tmp_path / "a", points, lambda *_: {L1: 0.5}))
     assert "The share of misplaced turns is 25.0 % at every setting." in told(same)
-    between = read_sweep(write_points(tmp_path / "b", points, lambda index, _: {L1: 0.5 if index != 1 else 0.1}))
+    between = read_finished_sweep(
+        write_points(tmp_path / "b", points, lambda index, _: {L1: 0.5 if index != 1 else 0.1})
+    )
     assert "The share of misplaced turns is 25.0 % at R = 0 and at R = 8." in told(between)
 
 
@@ -334,7 +338,7 @@ def test_crashes_and_hostile_names_are_shown_as_they_are(tmp_path: Path) -> None
 
 
 def test_a_sweep_of_one_parameter_compares_no_parameters(tmp_path: Path) -> None:
-    sweep = read_sweep(write_sweep(tmp_path / "sweep", cohorts=(5,)))
+    sweep = read_finished_sweep(write_sweep(tmp_path / "sweep", cohorts=(5,)))
     assert names_of_charts(sweep) == ["trade-off"]
     assert [line.name for line in line_data(sweep, L1).lines] == [""]  # type: ignore[union-attr]
 

@@ -7,12 +7,13 @@ import pytest
 
 from fedsim.common.errors import RunError
 from fedsim.report import write_report
-from fedsim.report.finished_sweep import FinishedSweep, read_sweep
-from fedsim.report.sweep_choice import choice, finding, sentences
+from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
+from fedsim.report.sweep_choice import choice_of, choice_words
 from fedsim.report.sweep_figures import L1, PACE
-from fedsim.report.sweep_limits import limit_table, limits_of, sweep_verdict
-from fedsim.report.sweep_report import choice_table, group_table, sweep_answer
-from fedsim.report.sweep_setting import what_was_simulated
+from fedsim.report.sweep_limits import limits_of, sweep_verdict
+from fedsim.report.sweep_report import sweep_answer
+from fedsim.report.sweep_tables import choice_table, group_ratio_table, limit_table
+from fedsim.report.sweep_words import what_was_simulated
 
 from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
 from .test_page import check
@@ -37,7 +38,7 @@ def sweep_of(
         bias, pace = figures[index]
         return {L1: bias + noise * ((seed * (index % 2 + 1)) % 3 - 1), PACE: pace} | (more or {})
 
-    return read_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
+    return read_finished_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
 
 
 def decide(metric: str, *conditions: str, way: str = "minimize") -> dict[str, Any]:
@@ -46,8 +47,8 @@ def decide(metric: str, *conditions: str, way: str = "minimize") -> dict[str, An
 
 
 def said(sweep: FinishedSweep) -> tuple[str, str]:
-    found = choice(sweep)
-    return plain(finding(found)), plain(" ".join(each.text for each in sentences(found)))
+    title, sentences = choice_words(choice_of(sweep))
+    return plain(title), plain(" ".join(each.text for each in sentences))
 
 
 def test_without_an_objective_bias_is_set_against_pace(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_what_evenness_costs_in_time_of_devices_is_told(tmp_path: Path, hours: t
     def measure(index: int, _: int) -> dict[str, float]:
         return {L1: 0.8 - 0.4 * index, PACE: 960, "sessions.device_hours": hours[index], "rounds.count": 100}
 
-    title, _ = said(read_sweep(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure)))
+    title, _ = said(read_finished_sweep(write_points(tmp_path / "s", [{SEPARATION: r} for r in (0, 1)], measure)))
     assert title == f"R = 1: fewest misplaced turns (20.0 %){tail}"
 
 
@@ -110,7 +111,7 @@ def test_the_scenario_s_objective_chooses_among_what_keeps_its_conditions(tmp_pa
         "Without the conditions it would be R = 1 with 20.0 %, which misses a condition (rounds.per_day >= 750)" in text
     )
     assert "not sure" not in text
-    table = choice_table(sweep, choice(sweep))
+    table = choice_table(sweep, choice_of(sweep))
     assert table is not None
     assert [row[:2] for row in table.rows] == [
         ("2", "best"),
@@ -139,7 +140,7 @@ def test_where_nothing_keeps_the_conditions_nothing_is_chosen(tmp_path: Path) ->
     assert title == "No setting keeps every condition"
     assert "No setting keeps rounds.per_day >= 2000: there is nothing to choose from." in text
     assert "Without the conditions R = 1 has the fewest misplaced turns: 20.0 %." in text
-    assert choice_table(sweep, choice(sweep)) is None
+    assert choice_table(sweep, choice_of(sweep)) is None
 
 
 def test_an_objective_without_a_value_is_said(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_one_setting_leaves_nothing_to_choose(tmp_path: Path) -> None:
 def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, ORDINARY, {"decide": {"minimize": L1, "subject_to": ["rounds.per_day"]}})
     with pytest.raises(RunError, match=r"sweep\.json: its scenario's `decide` cannot be read"):
-        choice(sweep)
+        choice_of(sweep)
 
 
 BASE = {
@@ -182,7 +183,7 @@ def test_the_first_screen_names_devices_rounds_and_weights(tmp_path: Path) -> No
 
 def test_what_is_swept_is_not_told_of_every_run(tmp_path: Path) -> None:
     points = [{COHORT: c, "population.*.devices": n, COOLDOWN: t} for c, n, t in [(5, 100, "1d"), (10, 200, "6h")]]
-    text = simulated(read_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, scenario=BASE)))
+    text = simulated(read_finished_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, scenario=BASE)))
     assert text.startswith(
         "Every run simulates a federation over 400 rounds. A setting is a choice of cohort (5 or 10),"
     )
@@ -199,7 +200,7 @@ def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:
     texts = []
     for turns in (400.0, 40000.0):
         sweep = sweep_of(tmp_path / str(turns), ORDINARY, BASE, more={"sessions.count": turns})
-        texts.append(plain(" ".join(each.text for each in sweep_answer(sweep, choice(sweep)))))
+        texts.append(plain(" ".join(each.text for each in sweep_answer(sweep, choice_of(sweep)))))
     short, long = texts
     assert "Runs are short: of as few turns, a fair lottery would misplace 27.0 % at R = 0 (40.0 % are)" in short
     assert "Runs are short" not in long
@@ -245,7 +246,7 @@ def test_a_limit_on_what_has_no_value_is_missed_and_one_without_runs_is_not_judg
     points = [{SEPARATION: r} for r in (0, 4)]
     entry = {"check": "rounds.wait.p95 < 5s", "severity": "error", "why": "", "over": "every"}
     folder = write_points(tmp_path / "s", points, lambda *_: {L1: 0.5}, missing=missing, scenario={"expect": [entry]})
-    sweep = read_sweep(folder)
+    sweep = read_finished_sweep(folder)
     verdict = sweep_verdict(sweep, limits_of(sweep))
     assert verdict is not None
     assert verdict.headline == "No setting keeps the limit in every run; 1 without a result."
@@ -258,9 +259,9 @@ def test_groups_are_shown_where_settings_differ_in_them(tmp_path: Path) -> None:
         shares = {"group.india.ratio": 1.2 - 0.1 * index, "group.europe.ratio": 0.8 + 0.1 * index}
         return {L1: 0.5, "group.india.participation.ratio": 7.0 + index} | shares
 
-    table = group_table(read_sweep(write_points(tmp_path / "s", points, measure)))
+    table = group_ratio_table(read_finished_sweep(write_points(tmp_path / "s", points, measure)))
     assert table is not None
     assert table.header == ("R", "europe", "india")
     assert table.rows == (("0", "0.8 ± 0", "1.2 ± 0"), ("4", "0.9 ± 0", "1.1 ± 0"))
     same = write_points(tmp_path / "t", points, lambda *_: {L1: 0.5, "group.india.ratio": 1.1})
-    assert group_table(read_sweep(same)) is None
+    assert group_ratio_table(read_finished_sweep(same)) is None

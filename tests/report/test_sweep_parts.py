@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from fedsim.report import write_report
-from fedsim.report.charts.loss_parts import parts_chart
-from fedsim.report.finished_sweep import FinishedSweep, point_names, read_sweep
-from fedsim.report.sweep_axes import axis_of
-from fedsim.report.sweep_choice import choice, finding
-from fedsim.report.sweep_parts import loss_parts, parts_sentences, parts_tables
-from fedsim.report.sweep_privacy import privacy_table
-from fedsim.report.sweep_report import tuned_table
+from fedsim.report.charts.sweep_lines import parts_chart
+from fedsim.report.finished_sweep import FinishedSweep, axis_of, point_names, read_finished_sweep
+from fedsim.report.sweep_choice import choice_of, choice_words
+from fedsim.report.sweep_parts import loss_parts, parts_sentences
+from fedsim.report.sweep_tables import parts_table, privacy_table, tuned_table
 
 from .sweeps import COHORT, SEPARATION, write_points
 from .test_page import check
@@ -52,7 +50,7 @@ def sweep_of(
         "sweep": {"grid": {}, "zip": {SEPARATION: [], TUNED: []}, "tuned": [TUNED]},
         "decide": {"minimize": "learning.fedavg.above_optimum", "maximize": None, "subject_to": []},
     }
-    return read_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
+    return read_finished_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
 
 
 def told(sweep: FinishedSweep) -> str:
@@ -61,7 +59,7 @@ def told(sweep: FinishedSweep) -> str:
 
 def test_the_best_setting_is_named_with_its_margin_and_its_largest_part(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
-    assert plain(finding(choice(sweep))) == "R = 10: lowest loss of fedavg above the optimum (0.150)"
+    assert plain(choice_words(choice_of(sweep))[0]) == "R = 10: lowest loss of fedavg above the optimum (0.150)"
     assert told(sweep) == (
         "fedavg ends closest to the optimum at R = 10: its loss is 0.15 ± 0.0025 above it; these seeds tell all "
         "others from it. The largest part of it is privacy noise at R = 0 (60.0 %), bias at R = 10 (66.7 %) and "
@@ -108,22 +106,23 @@ def test_no_share_is_told_where_a_part_is_negative_and_diverged_settings_are_lef
     assert "R = 20" not in text
 
 
-def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path) -> None:
+def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = {(0, 1): 7200.0, (0, 2): 3600.0, (0, 3): 5400.0, (1, 2): 3600.0}
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH, times=times)
-    [table] = parts_tables(sweep, loss_parts(sweep), 60)
+    [table] = [parts_table(sweep, each) for each in loss_parts(sweep)]
     assert table.header == ("R", "Bias", "Participation noise", "Privacy noise", "Together", "Time to target")
     assert [row[0] for row in table.rows] == ["0", "10", "20"]
     assert plain(table.rows[1][1]) == "0.1 ± 0.0025"
     assert [plain(row[5]) for row in table.rows] == ["90 min", "60 min (1 of 3 seeds)", "not reached"]
-    assert len(parts_tables(sweep, loss_parts(sweep), 2)[0].rows) == 2
-    privacy = privacy_table(sweep, 60)
+    privacy = privacy_table(sweep)
     assert privacy is not None
     assert privacy.rows[1] == ("10", "500", "493", "11", "37", "49", "10", "3.5", "0.75", "8")
     tuned = tuned_table(sweep)
     assert tuned is not None
     assert tuned.header == ("R", "pause")
     assert tuned.rows[2] == ("20", "3m")
+    monkeypatch.setattr("fedsim.report.sweep_tables.SETTINGS", 2)
+    assert len(parts_table(sweep, loss_parts(sweep)[0]).rows) == 2
 
 
 def test_what_was_tuned_names_no_setting(tmp_path: Path) -> None:

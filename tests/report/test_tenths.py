@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedsim.report.charts.tenths import ByTenth, TenthsChart, ZoneChart, tenths_data, zone_data
+from fedsim.report.charts.groups import ByTenth, TenthsChart, ZoneChart
 from fedsim.report.finished_run import FinishedRun, read_run
 
 RISING = tuple(0.1 + 0.2 * number for number in range(10))
@@ -37,10 +37,10 @@ def test_the_title_is_what_the_tenths_say(frequency: dict[str, tuple[float, ...]
 
 
 def test_the_tenths_come_from_the_metrics(run: FinishedRun) -> None:
-    assert tenths_data(run) is None  # all alike
+    assert TenthsChart().prepare(run) is None  # all alike
     metrics = {f"participation.by_availability.{n}": value for n, value in enumerate(RISING, start=1)}
     metrics |= {f"participation.availability.{n}": n / 20 for n in range(1, 11)}
-    data = tenths_data(replace(run, metrics={**run.metrics, **metrics}))
+    data = TenthsChart().prepare(replace(run, metrics={**run.metrics, **metrics}))
     assert data is not None
     assert data.frequency == {"availability": RISING}
     assert any("least available tenth was available 5.0" in note for note in TenthsChart().notes(data))
@@ -52,15 +52,15 @@ def test_the_tenths_come_from_the_metrics(run: FinishedRun) -> None:
 def test_time_zones_are_shown_where_they_are_not_the_groups(run: FinishedRun) -> None:
     size = len(run.clients)
     zones = pl.Series(["UTC"] * (size // 4) + ["Asia/Tokyo"] * (size - size // 4))
-    assert zone_data(run) is None
+    assert ZoneChart().prepare(run) is None
     several = replace(run, clients=run.clients.with_columns(time_zone=zones, group=pl.lit("one")))
-    data = zone_data(several)
+    data = ZoneChart().prepare(several)
     assert data is not None
     counts = run.clients["participations"].to_numpy()
     share = counts[: size // 4].sum() / counts.sum()
     assert data.filter(group="UTC")["frequency"].item() == pytest.approx(share / (size // 4 / size))
     assert data["frequency"].is_sorted(descending=True)
-    assert "time zone" in ZoneChart().notes(data)[0]
-    assert zone_data(replace(run, clients=several.clients.with_columns(group=zones))) is None
+    assert "time zone" in next(ZoneChart().notes(data))
+    assert ZoneChart().prepare(replace(run, clients=several.clients.with_columns(group=zones))) is None
     nobody = several.clients.with_columns(participations=pl.lit(0))
-    assert zone_data(replace(run, clients=nobody)) is None
+    assert ZoneChart().prepare(replace(run, clients=nobody)) is None

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.report.charts.availability import ZONES, Availability, AvailabilityChart, availability_data
+from fedsim.report.charts.availability import ZONES, AvailabilityChart, HourlyAvailability, availability_data
 from fedsim.report.charts.chart import Absent, Chart, chart_of
-from fedsim.report.charts.coverage import Coverage, coverage_data
-from fedsim.report.charts.eligible import Eligible, EligibleChart, eligible_data, sampled, shortages
-from fedsim.report.charts.gaps import Gaps, gap_data
-from fedsim.report.charts.groups import group_data
+from fedsim.report.charts.coverage import Coverage, CoverageChart
+from fedsim.report.charts.eligible import Eligible, EligibleChart, sampled, shortages
+from fedsim.report.charts.gaps import GapChart, Gaps
+from fedsim.report.charts.groups import GroupChart
 from fedsim.report.charts.learning import Loss, LossOverTime, curves, unit_of
-from fedsim.report.charts.timeline import Timeline, timeline_data
+from fedsim.report.charts.timeline import Timeline, TimelineChart
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.formatting import count
 from fedsim.scenario import Scenario
@@ -54,7 +54,7 @@ def test_availability_is_by_the_hour_of_the_one_zone_there_is(run: FinishedRun) 
     starts = pl.DataFrame({"time_zone": "Europe/Berlin", "slot": [0, 5], "len": [12, 4]})
     one = replace(run, clients=run.clients.with_columns(time_zone=pl.lit("Europe/Berlin")), gauges=gauges)
     data = availability_data(with_scenario(with_taken(one, starts=starts), 7200.0))
-    assert isinstance(data, Availability)
+    assert isinstance(data, HourlyAvailability)
     assert data.clock == "Europe/Berlin"
     (zone,) = data.zones
     assert (zone.share[1], zone.share[2]) == (0.5, 0.25)
@@ -75,7 +75,7 @@ def test_several_zones_are_shown_by_hours_of_utc(run: FinishedRun) -> None:
     )
     zone = pl.when(pl.col("client") < 60).then(pl.lit("Asia/Kolkata")).otherwise(pl.lit("UTC"))
     data = availability_data(replace(run, clients=run.clients.with_columns(time_zone=zone), gauges=gauges))
-    assert isinstance(data, Availability)
+    assert isinstance(data, HourlyAvailability)
     assert data.clock == "UTC"
     assert [(zone.name, zone.devices) for zone in data.zones] == [("Asia/Kolkata", 60), ("UTC", 40)]
     np.testing.assert_array_equal(data.zones[0].share[:2], [0.5, 0.25])
@@ -86,7 +86,7 @@ def test_sessions_are_averaged_over_the_days_of_the_run(run: FinishedRun) -> Non
     """Over a day and a half, hours before noon were there twice."""
     starts = pl.DataFrame({"time_zone": "UTC", "slot": [4, 100, 60], "len": [6, 2, 5]})
     data = availability_data(with_scenario(with_taken(run, starts=starts), 1.5 * DAY))
-    assert isinstance(data, Availability)
+    assert isinstance(data, HourlyAvailability)
     assert (data.zones[0].sessions[1], data.zones[0].sessions[15]) == (4, 5)
 
 
@@ -102,7 +102,7 @@ def test_zones_beyond_the_largest_are_counted(run: FinishedRun) -> None:
     zones = ["Africa/Cairo", "Asia/Tokyo", "Asia/Kolkata", "Europe/Paris", "America/Lima", "Asia/Dubai", "Asia/Seoul"]
     living = run.clients.with_columns(time_zone=pl.Series(zones).gather(pl.int_range(100, eager=True) % 7))
     data = availability_data(replace(run, clients=living))
-    assert isinstance(data, Availability)
+    assert isinstance(data, HourlyAvailability)
     assert (len(data.zones), data.omitted) == (ZONES, 1)
 
 
@@ -125,7 +125,7 @@ def test_shortages_are_where_a_round_waits_or_goes_on_with_too_few(run: Finished
     np.testing.assert_array_equal(starts, [1000, 2000, 3000])
     np.testing.assert_array_equal(ends, [1200, 2050, 3090])
     assert rounds == 4
-    data = eligible_data(with_scenario(short, 4000.0, server=server))
+    data = EligibleChart().prepare(with_scenario(short, 4000.0, server=server))
     assert isinstance(data, Eligible)
     assert data.share == pytest.approx(340 / 4000)
     assert data.wanted == 5
@@ -138,7 +138,7 @@ def test_random_numbers_of_clients_are_no_shortage(run: FinishedRun) -> None:
 
 
 def test_eligible_clients_are_those_of_all_groups(run: FinishedRun) -> None:
-    data = eligible_data(run)
+    data = EligibleChart().prepare(run)
     assert isinstance(data, Eligible)
     assert data.unit == "hours"
     assert data.available.mean[0] == GROUPS * (SIZE - 1)
@@ -148,7 +148,7 @@ def test_eligible_clients_are_those_of_all_groups(run: FinishedRun) -> None:
 
 def test_coverage_rises_to_those_that_ever_took_part(run: FinishedRun) -> None:
     firsts = pl.DataFrame({"first_s": [0.0, 0.0, 3600.0, 9 * 3600.0]})
-    data = coverage_data(with_taken(run, firsts=firsts))
+    data = CoverageChart().prepare(with_taken(run, firsts=firsts))
     assert isinstance(data, Coverage)
     np.testing.assert_allclose(data.times * data.size, [0, 0, 0, 3600, 32400, 36000])
     np.testing.assert_allclose(data.share, [0, 0.01, 0.02, 0.03, 0.04, 0.04])
@@ -159,7 +159,7 @@ def test_coverage_rises_to_those_that_ever_took_part(run: FinishedRun) -> None:
 @given(st.lists(st.floats(0, 36_000), min_size=1, max_size=100))
 def test_coverage_tells_when_half_had_a_turn(run: FinishedRun, times: list[float]) -> None:
     """Against counting: the time of reaching half is the first at which half of all clients have started."""
-    data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": sorted(times)})))
+    data = CoverageChart().prepare(with_taken(run, firsts=pl.DataFrame({"first_s": sorted(times)})))
     assert isinstance(data, Coverage)
     assert data.share[-1] == pytest.approx(len(times) / 100)
     assert (np.diff(data.share) >= 0).all()
@@ -170,13 +170,13 @@ def test_coverage_tells_when_half_had_a_turn(run: FinishedRun, times: list[float
 
 
 def test_an_early_end_of_newcomers_ends_the_axis(run: FinishedRun) -> None:
-    data = coverage_data(with_taken(run, firsts=pl.DataFrame({"first_s": [0.0, 600.0]})))
+    data = CoverageChart().prepare(with_taken(run, firsts=pl.DataFrame({"first_s": [0.0, 600.0]})))
     assert isinstance(data, Coverage)
     assert data.shown * data.size == pytest.approx(900)
 
 
 def test_gaps_of_one_separation_are_a_histogram_of_all(run: FinishedRun) -> None:
-    data = gap_data(run)
+    data = GapChart().prepare(run)
     assert isinstance(data, Gaps)
     assert data.bars is not None
     bounds, share = data.bars
@@ -199,7 +199,7 @@ def test_charts_say_that_the_gauges_looked_at_a_sample(run: FinishedRun, most: i
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=50))
 def test_every_gap_is_in_a_bar(run: FinishedRun, gaps: list[int]) -> None:
     table = pl.DataFrame({"gap": gaps, "separation": 0}).group_by("separation", "gap").len().sort("separation", "gap")
-    data = gap_data(with_taken(run, gaps=table))
+    data = GapChart().prepare(with_taken(run, gaps=table))
     if len(set(gaps)) == 1:
         assert data == f"Whoever came back did so after exactly {count(gaps[0], 'round')}, every time."
         return
@@ -214,31 +214,31 @@ def test_every_gap_is_in_a_bar(run: FinishedRun, gaps: list[int]) -> None:
 
 def test_gaps_of_several_separations_are_told_by_separation(run: FinishedRun) -> None:
     table = pl.DataFrame({"separation": [2, 2, 7, 7, 7], "gap": [3, 9, 8, 20, 30], "len": [10, 10, 1, 18, 1]})
-    data = gap_data(with_taken(run, gaps=table))
+    data = GapChart().prepare(with_taken(run, gaps=table))
     assert isinstance(data, Gaps)
     np.testing.assert_array_equal(data.first, [2, 7])
     np.testing.assert_array_equal(data.least, [3, 8])
     np.testing.assert_array_equal(data.median, [3, 20])
     np.testing.assert_array_equal(data.size, [20, 20])
     many = pl.DataFrame({"separation": range(100), "gap": range(1, 101), "len": [1] * 100})
-    gathered = gap_data(with_taken(run, gaps=many))
+    gathered = GapChart().prepare(with_taken(run, gaps=many))
     assert isinstance(gathered, Gaps)
     assert len(gathered.first) == 30
     assert (gathered.size.sum(), gathered.last[-1]) == (100, 99)
 
 
 def test_groups_are_in_multiples_of_their_share(run: FinishedRun) -> None:
-    data = group_data(two_groups(run))
+    data = GroupChart().prepare(two_groups(run))
     assert isinstance(data, pl.DataFrame)
     assert data["group"].to_list() == ["a", "b"]
     assert data["measured"].sum() == pytest.approx(1)
     assert data["frequency"].dot(pl.Series([0.6, 0.4])) == pytest.approx(1)
     assert data["predicted"].dot(pl.Series([0.6, 0.4])) == pytest.approx(1)
-    assert isinstance(group_data(replace(run, clients=run.clients.with_columns(group=pl.lit("one")))), str)
+    assert isinstance(GroupChart().prepare(replace(run, clients=run.clients.with_columns(group=pl.lit("one")))), str)
 
 
 def test_the_timeline_pairs_beginnings_with_ends(run: FinishedRun) -> None:
-    data = timeline_data(run)
+    data = TimelineChart().prepare(run)
     assert isinstance(data, Timeline)
     assert (data.unit, data.whole, data.longest) == ("hours", True, 10)
     zero, seven = data.devices
@@ -252,7 +252,7 @@ def test_the_timeline_pairs_beginnings_with_ends(run: FinishedRun) -> None:
 
 def test_cool_down_lasts_until_the_round_that_may_select_again(run: FinishedRun) -> None:
     """Client 0 is of group 0; a round opens every 90 s, and R = 8 ends with the opening of the ninth one after."""
-    data = timeline_data(run)
+    data = TimelineChart().prepare(run)
     assert isinstance(data, Timeline)
     device = data.devices[0]
     rounds = run.gathered.chosen.filter(client=0)
@@ -274,7 +274,7 @@ def test_wall_clock_cool_downs_count_too(run: FinishedRun) -> None:
     )
     free = run.clients.with_columns(separation=0, cooldown_s=3600.0)
     rested = replace(with_taken(run, chosen=chosen), clients=free)
-    data = timeline_data(with_scenario(rested, 36_000.0, server={"cohort": 5, "cooldown_from": "reported"}))
+    data = TimelineChart().prepare(with_scenario(rested, 36_000.0, server={"cohort": 5, "cooldown_from": "reported"}))
     assert isinstance(data, Timeline)
     np.testing.assert_allclose(data.devices[0].cooling[0], [600 / 3600])
     np.testing.assert_allclose(data.devices[0].cooling[1], [4200 / 3600])

@@ -93,6 +93,7 @@ def test_what_is_too_large_for_the_page_is_computed_in_advance(
         assert shares == pytest.approx([40 * pi[30:].mean(), 40 * pi[:30].mean()])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [
@@ -114,6 +115,7 @@ def test_one_client_at_a_time_has_sliders_under_successive_draws(tmp_path: Path,
     assert found["separations"][-1] == 39
 
 
+@pytest.mark.long
 def test_the_command_keeps_what_was_set_but_for_the_separation(run_directory: Path) -> None:
     write_manifest(run_directory, command="fedsim run 'a b.yaml' --set 'population.*.separation=8' --seed 1")
     found = given(run_directory)

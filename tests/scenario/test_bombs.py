@@ -55,6 +55,7 @@ def test_what_is_merged_twice_is_not_changed_by_the_first(tmp_path: Path) -> Non
     assert Scenario.load(tmp_path / "one.yaml").server != base.server
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", ["base.yaml", "./base.yaml"])
 def test_too_many_files_are_not_read(tmp_path: Path, reads: Counter[str], names: str) -> None:
     (tmp_path / "base.yaml").write_text(SMALL)
@@ -64,6 +65,7 @@ def test_too_many_files_are_not_read(tmp_path: Path, reads: Counter[str], names:
     assert reads["base.yaml"] <= 2
 
 
+@pytest.mark.long
 def test_what_is_read_is_counted_over_all_files(tmp_path: Path, reads: Counter[str]) -> None:
     for number in range(20):
         (tmp_path / f"b{number}.yaml").write_text("a: 1\n" + "\n" * 900_000)
@@ -101,6 +103,7 @@ def test_merging_looks_at_every_key_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert 2_000 < steps[0] < 40_000
 
 
+@pytest.mark.long
 def test_only_so_many_mistakes_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, closest = [0], difflib.get_close_matches
 

@@ -47,9 +47,7 @@ def complaints(path: Path, *overrides: str) -> list[str]:
         ),
         (
             ("cohort: 2", "cohort: 2, selection: midzno"),
-            "FILE:4:32: error: server.selection: must be one of 'midzuno', 'uniform', 'successive', 'groups', "
-            "'cyclic', 'bernoulli', 'poisson', 'age', 'stratified' or 'inverse_availability', not 'midzno'; "
-            "did you mean 'midzuno'?",
+            "FILE:4:32: error: server.selection: unknown kind 'midzno'; did you mean 'midzuno'?",
         ),
         (
             ("devices: 10", "weight: {kind: zpif}\n    devices: 10"),
@@ -174,7 +172,7 @@ def test_overrides(write: Write) -> None:
     scenario = Scenario.load(
         path, ["population.*.separation=1", "server.selection.kind=uniform", "server.pause=5s"], seed=9
     )
-    assert (scenario.population[0].separation.value, scenario.server.selection.kind) == (1, "uniform")  # type: ignore[union-attr]
+    assert (scenario.population[0].separation.value, scenario.server.selection.kind) == (1, "uniform")
     assert (scenario.seed, scenario.sync_server.pause, scenario.name) == (9, 5.0, "case")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from fedsim.common.errors import ScenarioError
 from fedsim.scenario import Scenario
-from fedsim.scenario.sweep import same
+from fedsim.scenario.sweep import matches
 from fedsim.sweeps.points import points_of
 from tests.conftest import SMALL, Write
 
@@ -82,8 +82,8 @@ def test_every_mistake_of_every_point_is_told_once(write: Write) -> None:
 
 
 def test_a_list_excludes_any_of_its_values_and_truth_is_no_number() -> None:
-    assert same(4, [3, 4])
-    assert not same(4, [3, 5])
-    assert same([1, 2], [1, 2])
-    assert not same(1, True)
-    assert same(4, 4.0)
+    assert matches(4, [3, 4])
+    assert not matches(4, [3, 5])
+    assert matches([1, 2], [1, 2])
+    assert not matches(1, True)
+    assert matches(4, 4.0)

@@ -1,6 +1,6 @@
 """Candidates and requests for a law that is asked by itself."""
 
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.keyed import Purpose, stream
 from fedsim.population import Population
 from fedsim.scenario.component import Component
-from fedsim.scenario.server import Selection, SelectionKind
 from fedsim.selection import Candidates, Law, Request, selection_law
 
 
@@ -25,7 +24,7 @@ class Among:
         self.asked_all += 1
         return self.mask.copy()
 
-    def barred(self) -> NDArray[np.uint64] | None:
+    def ineligible_mask(self) -> NDArray[np.uint64] | None:
         return None
 
 
@@ -55,6 +54,4 @@ def request(number: int, count: int, after: int = -1, everyone: NDArray[np.int64
 
 def law_of(kind: str, weights: NDArray[np.float64], cohort: int, seed: int, **options: Any) -> Law:
     """Return a law by name, with options where it is not built in."""
-    known = kind in get_args(SelectionKind)
-    choice = Selection.model_validate({"kind": kind}) if known else Component(kind=kind, **options)
-    return selection_law(choice, weights, cohort, seed, 0)
+    return selection_law(Component(kind=kind, **options), weights, cohort, seed, 0)

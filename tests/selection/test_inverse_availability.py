@@ -49,6 +49,7 @@ def test_the_first_goes_by_weight_over_estimate() -> None:
     np.testing.assert_allclose(found, expected / expected.sum(), atol=0.03)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_everybody_takes_part_by_weight_however_seldom_it_is_there(engine: str) -> None:
     """With `uniform` those that are always there take part four times as often as those there a quarter of the time."""
@@ -66,6 +67,7 @@ def test_everybody_takes_part_by_weight_however_seldom_it_is_there(engine: str) 
     assert ratio("inverse_availability") == pytest.approx(1, abs=0.06)
 
 
+@pytest.mark.long
 def test_it_is_successive_where_everybody_is_always_there() -> None:
     def log(law: str) -> Any:
         population = [{"devices": 30, "weight": {"kind": "zipf", "exponent": 1}, "session": {"train": "0s"}}]
@@ -112,18 +114,18 @@ class Counting:
 
 def test_a_law_of_ones_own_may_remember(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both engines ask it equally often, even if it says that it finds shortages, and it is kept with the run."""
-    from fedsim.selection.checked import CheckedLaw
+    from fedsim.selection.laws import CheckedSelection
 
     write(OWN, "counting_law.py")
     monkeypatch.syspath_prepend(tmp_path)
     from counting_law import Counting  # type: ignore[import-not-found]
 
     assert isinstance(Counting(), Remembering)
-    law = CheckedLaw(Counting(), "counting_law:Counting")
+    law = CheckedSelection(Counting(), "counting_law:Counting")
     assert not law.finds_shortage
     everyone: Candidates = shown([True] * 6)
     asked: Request = request(0, 2)
     assert [law.select(asked, everyone).tolist() for _ in range(2)] == [[1, 2], [2, 3]]
-    other = CheckedLaw(Counting(), "counting_law:Counting")
+    other = CheckedSelection(Counting(), "counting_law:Counting")
     other.restore(law.state())
     assert other.select(asked, everyone).tolist() == law.select(asked, everyone).tolist() == [3, 4]

@@ -54,6 +54,7 @@ def assert_follows(counts: Counter[Outcome], law: dict[Outcome, float]) -> None:
     assert stats.chisquare(observed, np.array(list(law.values())) * observed.sum()).pvalue > 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mask", [EVERYONE, SOME], ids=["everyone", "some"])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_midzuno(mask: NDArray[np.bool_], count: int, rounds: int) -> None:

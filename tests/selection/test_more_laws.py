@@ -14,11 +14,11 @@ from fedsim.log import Log
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.selection import Candidates, theory_of
-from fedsim.selection.stratified import rounded
+from fedsim.selection.stratified import rounded_quotas
 from fedsim.simulation import simulate_log
 from fedsim.theory import stationary
+from fedsim.theory.closed_form import renewals
 from fedsim.theory.prediction import applicable
-from fedsim.theory.renewals import renewals
 from tests.selection.cases import Among, law_of, request, shown
 
 MIXED = [
@@ -74,16 +74,18 @@ def test_clients_of_the_same_age_are_drawn() -> None:
     np.testing.assert_allclose(np.bincount(first, minlength=6) / 3000, 1 / 6, atol=0.025)
 
 
+@pytest.mark.long
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8), st.integers(1, 30), st.floats(0.001, 0.999))
 def test_quotas_are_rounded_and_sum_to_the_cohort(weights: list[float], size: int, draw: float) -> None:
     expected = np.array(weights) / sum(weights) * size
-    quotas = rounded(expected, draw)
+    quotas = rounded_quotas(expected, draw)
     assert quotas.sum() == size
     assert (np.abs(quotas - expected) < 1 + 1e-9).all()
-    average = np.mean([rounded(expected, (step + 0.5) / 2000) for step in range(2000)], axis=0)
+    average = np.mean([rounded_quotas(expected, (step + 0.5) / 2000) for step in range(2000)], axis=0)
     np.testing.assert_allclose(average, expected, atol=2e-3)
 
 
+@pytest.mark.long
 def test_stratified_gives_each_group_its_share_and_goes_by_weight_within() -> None:
     """Three groups of 2, 4 and 6 clients; within a group the law is Plackett-Luce, counted one by one."""
     groups = np.repeat([0, 1, 2], [2, 4, 6])

@@ -79,7 +79,7 @@ class Unknown(Uniform):
 @pytest.fixture(autouse=True)
 def _modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [example] = re.findall(r"`waited.py`:\n\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (tmp_path / "my_laws.py").write_text(example)
+    (tmp_path / "its_laws.py").write_text(example)
     (tmp_path / "own_laws.py").write_text(LAWS_OF_ONES_OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
 
@@ -104,7 +104,7 @@ def logged(case: Scenario, engine: str) -> Log:
 
 @pytest.mark.parametrize("server", [SYNC, {**SYNC, "shortage": "proceed", "cohort": 30}, BUFFERED])
 @pytest.mark.parametrize(
-    "law", ["my_laws:Longest", {"kind": "my_laws:Longest", "patience": 3}, "own_laws:Frugal", "own_laws:Curious"]
+    "law", ["its_laws:Longest", {"kind": "its_laws:Longest", "patience": 3}, "own_laws:Frugal", "own_laws:Curious"]
 )
 def test_both_engines_write_the_same_tables(law: Any, server: dict[str, Any]) -> None:
     case = scenario(law, server)
@@ -117,15 +117,16 @@ def test_both_engines_write_the_same_tables(law: Any, server: dict[str, Any]) ->
 def test_who_waited_longest_is_preferred() -> None:
     """Nobody is selected while somebody eligible has waited longer: all are eligible, so everyone is in turn."""
     data = {"stop": {"rounds": 30}, "population": [{"devices": 12}], "server": {"cohort": 3}}
-    case = Scenario.model_validate({**data, "server": {"cohort": 3, "selection": "my_laws:Longest"}})
+    case = Scenario.model_validate({**data, "server": {"cohort": 3, "selection": "its_laws:Longest"}})
     gaps = logged(case, "vectorized").participations["gap"].drop_nulls()
     assert gaps.unique().to_list() == [4]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_a_resumed_run_knows_who_waited(engine: str, tmp_path: Path) -> None:
     """Killed again and again, the run has the same bytes: the last rounds are those of before."""
-    case = scenario("my_laws:Longest").model_copy(update={"engine": engine})
+    case = scenario("its_laws:Longest").model_copy(update={"engine": engine})
     plain, stopped = tmp_path / "plain", tmp_path / "stopped"
     plain.mkdir()
     log = simulate_log(case, build_population(case))
@@ -191,11 +192,15 @@ def test_a_law_that_fails_ends_the_run_with_its_error(engine: str, server: dict[
         ("own_laws:Answers", "server.selection.answer", "missing; selection law 'own_laws:Answers' needs it"),
         ("own_laws:Unknown", "server.selection.kind", "'own_laws:Unknown' has the theory 'uniformly'; it must be None"),
         (
-            {"kind": "my_laws:Longest", "patence": 3},
+            {"kind": "its_laws:Longest", "patence": 3},
             "server.selection.patence",
             "unknown option 'patence'; did you mean 'patience'?",
         ),
-        ({"kind": "my_laws:Longest", "patience": "3"}, "server.selection.patience", "must be a valid integer, got '3'"),
+        (
+            {"kind": "its_laws:Longest", "patience": "3"},
+            "server.selection.patience",
+            "must be a valid integer, got '3'",
+        ),
     ],
 )
 @pytest.mark.parametrize("server", [SYNC, BUFFERED])
@@ -243,11 +248,11 @@ ALWAYS: list[dict[str, Any]] = [{"devices": 24, "session": {"train": {"kind": "e
 def test_theory_covers_what_a_law_declares(server: dict[str, Any]) -> None:
     """None, and the question names the law; a declared one gives what the built-in law has."""
     own, covered, known = (
-        scenario(law, server, population=ALWAYS) for law in ("my_laws:Longest", "own_laws:Uniform", "uniform")
+        scenario(law, server, population=ALWAYS) for law in ("its_laws:Longest", "own_laws:Uniform", "uniform")
     )
     population = build_population(own)
     assert applicable(own, population) is None
-    with pytest.raises(ChainError, match="no theory covers the selection law 'my_laws:Longest'"):
+    with pytest.raises(ChainError, match="no theory covers the selection law 'its_laws:Longest'"):
         chain(own)
     theory = applicable(covered, population)
     assert theory is not None
@@ -258,4 +263,4 @@ def test_theory_covers_what_a_law_declares(server: dict[str, Any]) -> None:
 def test_there_is_no_convergence_to_study_without_theory() -> None:
     study = {"convergence": {"separations": [0], "rounds": 5}}
     with pytest.raises(ScenarioError, match=r"theory\.convergence: no theory covers the selection law"):
-        preflight(scenario("my_laws:Longest", population=ALWAYS, theory=study))
+        preflight(scenario("its_laws:Longest", population=ALWAYS, theory=study))

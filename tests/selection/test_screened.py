@@ -1,4 +1,4 @@
-"""Who is barred makes no difference to who is chosen, only to how many are asked about."""
+"""The mask of ineligible clients makes no difference to who is chosen, only to how many are asked about."""
 
 from collections.abc import Callable
 
@@ -14,20 +14,20 @@ from fedsim.selection.screened import classes_of, guide_to, in_time, new_among
 from tests.selection.cases import Among, law_of, request, shown
 
 
-class Barring(Among):
+class WithMask(Among):
     """Some of those who are not eligible are known to be so; counts who is asked about."""
 
-    def __init__(self, mask: NDArray[np.bool_], barred: NDArray[np.bool_]) -> None:
+    def __init__(self, mask: NDArray[np.bool_], ineligible: NDArray[np.bool_]) -> None:
         super().__init__(mask)
         self.asked = 0
         self._bits = np.zeros(8 * words_for(len(mask)), dtype=np.uint8)
-        self._bits[: (len(mask) + 7) // 8] = np.packbits(barred, bitorder="little")
+        self._bits[: (len(mask) + 7) // 8] = np.packbits(ineligible, bitorder="little")
 
     def eligible(self, clients: NDArray[np.int64]) -> NDArray[np.bool_]:
         self.asked += len(clients)
         return super().eligible(clients)
 
-    def barred(self) -> NDArray[np.uint64]:
+    def ineligible_mask(self) -> NDArray[np.uint64]:
         return self._bits.view(np.uint64)
 
 
@@ -59,14 +59,14 @@ def test_the_same_are_chosen(law: str, weights: str, n: int, share: float, told:
     rng = np.random.default_rng(seed)
     mask = rng.random(n) < share
     mask[0] = True
-    barred = ~mask & (rng.random(n) < told)
+    ineligible = ~mask & (rng.random(n) < told)
     own = WEIGHTS[weights](n, rng)
     chosen = law_of(law, own / own.sum(), count, seed)
     knowing = law_of(law, own / own.sum(), count, seed)
     for round_ in range(3):
         wanted: Request = request(round_, min(count, int(mask.sum())))
         expected = chosen.select(wanted, among(Among(mask))).tolist()
-        assert knowing.select(wanted, among(Barring(mask, barred))).tolist() == expected
+        assert knowing.select(wanted, among(WithMask(mask, ineligible))).tolist() == expected
 
 
 @settings(max_examples=30)
@@ -87,11 +87,11 @@ def test_those_who_are_barred_are_not_asked_about(law: str) -> None:
     """Of 20,000 three in a hundred are eligible, and two thirds of the others are known not to be."""
     rng = np.random.default_rng(2)
     mask = rng.random(20_000) < 0.03
-    barred = ~mask & (rng.random(20_000) < 2 / 3)
+    ineligible = ~mask & (rng.random(20_000) < 2 / 3)
     weights = np.exp(rng.normal(size=20_000))
     asked = []
-    for known in (np.zeros_like(barred), barred):
-        roster = Barring(mask, known)
+    for known in (np.zeros_like(ineligible), ineligible):
+        roster = WithMask(mask, known)
         law_of(law, weights / weights.sum(), 100, 3).select(request(0, 100), among(roster))
         asked.append(roster.asked)
         assert not roster.asked_all
@@ -114,7 +114,7 @@ def test_the_first_of_each_is_new(units: list[int], taken: set[int], most: int, 
 
 @pytest.mark.parametrize("n", [1023, 1024, 1025, 5000])
 def test_all_come_in_where_there_is_no_limit(n: int) -> None:
-    barred = np.zeros(words_for(n), dtype=np.uint64)
-    barred[0] = 5
-    found = in_time(np.uint64(1), np.uint64(2), classes_of(np.ones(n)), np.inf, barred)
+    ineligible = np.zeros(words_for(n), dtype=np.uint64)
+    ineligible[0] = 5
+    found = in_time(np.uint64(1), np.uint64(2), classes_of(np.ones(n)), np.inf, ineligible)
     assert found.tolist() == [unit for unit in range(n) if unit not in (0, 2)]

@@ -37,6 +37,7 @@ def reports(log: Log) -> pl.DataFrame:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(buffered_scenarios())
 def test_what_holds_in_every_log(scenario: Scenario) -> None:
@@ -222,6 +223,7 @@ def test_a_stuck_federation_says_what_everyone_waits_for(engine: str) -> None:
     assert message.endswith("or let cool-downs start from reports (server.cooldown_from)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("places", [1, 12])
 def test_patience_ends_a_version_whose_reports_never_come(engine: str, places: int) -> None:

@@ -111,6 +111,7 @@ class Loop:
         self.selections, self.after = self.selections + 1, int(cohort[-1])
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(buffered_scenarios(always=True), st.sampled_from(["process", "vectorized"]))
 def test_both_engines_agree_with_a_plain_loop(scenario: Scenario, engine: str) -> None:
@@ -126,6 +127,7 @@ def test_both_engines_agree_with_a_plain_loop(scenario: Scenario, engine: str) -
     assert found == [tuple(row[name] for name in columns) for row in expected]
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(data=st.data())
 def test_full_buffers_of_equal_sessions_are_rounds(data: st.DataObject) -> None:

@@ -13,10 +13,10 @@ from fedsim import simulate
 from fedsim.analysis.contributions import contributions
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.experiment.preflight import preflight
-from fedsim.experiment.reference import unbiased
+from fedsim.experiment.reference import unbiased_twin
 from fedsim.population import build_population
 from fedsim.population.columns import UNCAPPED
-from fedsim.privacy.enforced import enforced
+from fedsim.privacy.enforced import enforced_bounds
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import applicable
@@ -72,7 +72,7 @@ def check_kept(data: dict[str, Any], folder: Path) -> None:
             assert (np.diff(rows["round"]) > population.separation[client]).all()
     if scenario.stop.rounds is None or (buffered and scenario.server.cooldown_from == "selected"):
         return
-    bounds, seen = enforced(scenario, population), contributions(log.participations, len(population))
+    bounds, seen = enforced_bounds(scenario, population), contributions(log.participations, len(population))
     assert seen.most <= bounds.participations
     assert seen.least_separation is None or seen.least_separation >= bounds.min_separation
 
@@ -85,6 +85,7 @@ def check(data: dict[str, Any], folder: Path) -> None:
 EVERY = st.one_of(worlds(), scenarios(), buffered_scenarios(), worlds(buffered_scenarios()))
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(data=capped(st.one_of(scenarios(), buffered_scenarios())))
 def test_caps_are_kept_in_both_engines(data: dict[str, Any], traces: Path) -> None:
@@ -98,6 +99,7 @@ def test_caps_are_kept_in_both_engines_many_times(data: dict[str, Any], traces: 
     check(data, traces)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 @settings(max_examples=8)
 @given(data=capped(scenarios()), after=resumption.kills)
@@ -186,7 +188,7 @@ def test_what_is_promised_is_the_most_that_one_client_can_have(small: Load) -> N
         "population.0.participations={most: 400}": (3, 20),
     }.items():
         scenario = small(change)
-        bounds = enforced(scenario, build_population(scenario))
+        bounds = enforced_bounds(scenario, build_population(scenario))
         assert (bounds.min_separation, bounds.participations) == expected
 
 
@@ -203,7 +205,7 @@ def test_the_unbiased_twin_has_no_cap(small: Load) -> None:
     population = build_population(scenario)
     log = simulate_log(scenario, population)
     assert log.rounds["selected"].sum() <= 60
-    _, participations = unbiased(scenario, population, log, 0)
+    _, participations = unbiased_twin(scenario, population, log, 0)
     assert participations.lazy().collect()["round"].to_list() == [t for t in range(60) for _ in range(3)]
 
 

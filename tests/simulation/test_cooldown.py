@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
-from fedsim.simulation.cooldown import cooldown, cools
+from fedsim.simulation.cooldown import Cooldowns
 
 SYNC = {"cohort": 1}
 BUFFERED = {"mode": "buffered", "concurrency": 1, "buffer": 1}
@@ -20,9 +20,9 @@ def test_whole_rounds_are_waited_and_versions_seen_once(server: dict[str, Any], 
     """R = 2 after round 7: out in 8 and 9, back in 10. R = 0 is over with the round, and lasts for the version."""
     group = {"devices": 3, "separation": [2, 0, 1], "cooldown": ["0s", "5m", "1s"]}
     case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
-    kept = cooldown(case.server, build_population(case), np.array([1, 0]), 7, np.array([100_000, 200_000]))
-    assert kept.until_round.tolist() == [none_left, 10]
-    assert kept.until.tolist() == [400_000, 200_000]
+    kept = Cooldowns(case.server, build_population(case)).begin(np.array([1, 0]), 7, np.array([100_000, 200_000]))
+    assert kept.from_round.tolist() == [none_left, 10]
+    assert kept.from_instant.tolist() == [400_000, 200_000]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_nobody_cools_down_without_a_separation_a_length_a_cap_or_versions(
 ) -> None:
     population = [{"devices": 3, **group}]
     case = Scenario.model_validate({"stop": {"rounds": 1}, "population": population, "server": server})
-    assert cools(case.server, build_population(case)) == out
+    assert Cooldowns(case.server, build_population(case)).exclude == out
 
 
 @given(
@@ -56,7 +56,7 @@ def test_a_client_takes_part_at_most_once_in_r_plus_1_rounds(
     server = BUFFERED if buffered else SYNC
     case = Scenario.model_validate({"stop": {"rounds": 1}, "population": [group], "server": server})
     clients = np.arange(len(separations))
-    first = cooldown(case.server, build_population(case), clients, number, 0).until_round
+    first = Cooldowns(case.server, build_population(case)).begin(clients, number, 0).from_round
     next_selection = np.maximum(first, number + 1)  # no round or, with this rule, version selects a client twice
     np.testing.assert_array_equal(next_selection - number, np.array(separations) + 1)
     assert (first > number).all() == (buffered or min(separations) > 0)

@@ -60,6 +60,7 @@ def processes() -> int:
     return sum(issubclass(type(thing), simpy.Process) for thing in gc.get_objects())
 
 
+@pytest.mark.long
 def test_processes_do_not_pile_up() -> None:
     """No process outlives its simulation, however many sessions it had."""
     gc.collect()

@@ -23,7 +23,7 @@ from fedsim.log.tables import GAUGE_COUNTS
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.simulation.arrays import foreseen
+from fedsim.simulation.arrays import precomputed
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.engine import FEW_DEVICES, engine_of
 from fedsim.simulation.processes.roster import Roster
@@ -212,7 +212,7 @@ def check(data: dict[str, Any], folder: Path) -> None:
     """Compare the engines; by turns the vectorized one looks devices up one by one, as among very many."""
     with pytest.MonkeyPatch.context() as patch:
         if data.get("seed", 0) % 2:
-            patch.setattr(foreseen, "MOST", 0)
+            patch.setattr(precomputed, "_MOST", 0)
         vectorized = outcome(data, folder, "vectorized")
     assert vectorized == outcome(data, folder, "process")
 
@@ -256,6 +256,7 @@ def test_both_engines_write_the_same_tables_of_a_buffered_server(data: dict[str,
     check(data, traces)
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(scenario=buffered_scenarios())
 def test_coincidences_of_a_buffered_server(scenario: Scenario, traces: Path) -> None:
@@ -336,6 +337,7 @@ def minutes(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(data=minutes())
 def test_everything_on_whole_minutes(data: dict[str, Any], traces: Path) -> None:
@@ -367,6 +369,7 @@ def reasons_seen(data: dict[str, Any], folder: Path, engine: str) -> list[tuple[
     return seen
 
 
+@pytest.mark.long
 @settings(max_examples=12)
 @given(
     data=st.one_of(worlds(), worlds(buffered_scenarios()), minutes()),
@@ -409,6 +412,7 @@ def test_every_reason_is_counted(traces: Path) -> None:
 LAWS = ["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 def test_thousands_of_devices_that_are_seldom_available(law: str, traces: Path) -> None:
     """So few of many are eligible that proposals run out, and that rounds wait."""

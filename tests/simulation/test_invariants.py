@@ -12,8 +12,9 @@ from hypothesis import assume, given, settings
 from fedsim.availability import Place, build_model, intervals
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Purpose, stream
+from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
 from fedsim.log import Log
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUND_OUTCOMES, ROUNDS, SESSION_OUTCOMES
+from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document

@@ -101,6 +101,7 @@ def test_killed_and_resumed_many_times(data: dict[str, Any], after: list[int], e
     check(data, traces, engine, after)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_sessions_that_are_late_go_on_after_a_resumption(engine: str, small: Load, tmp_path: Path) -> None:
     """Late sessions, separations and cool-downs all span the opening at which the run goes on, at every one of them."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.log.recorder import Recorder
-from fedsim.log.spool import Memory
+from fedsim.log.sinks import InMemoryLog
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation.selector import Selector
@@ -30,12 +30,13 @@ def selector(roster: Counted, law: str, cohort: int = 2) -> Selector:
     data = {"stop": {"rounds": 1}, "population": [{"devices": len(roster.mask)}]}
     case = Scenario.model_validate({**data, "server": {"cohort": cohort, "selection": law}})
     population = build_population(case)
-    return Selector(case, population, roster, Recorder(len(population), [("all", "UTC")], Memory()), 0)
+    return Selector(case, population, roster, Recorder(len(population), [("all", "UTC")], InMemoryLog()), 0)
 
 
 LAWS = ["midzuno", "uniform", "successive", "groups", "cyclic", "bernoulli"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 @given(mask=st.lists(st.booleans(), min_size=3, max_size=10), round_=st.integers(0, 50))
 def test_trying_finds_what_counting_finds(law: str, mask: list[bool], round_: int) -> None:

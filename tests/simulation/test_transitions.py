@@ -27,6 +27,7 @@ def state_at(transitions: pl.DataFrame, instant: float, conditions: list[str]) -
     return [client in on for client in range(30)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gauges", ["47m", pytest.param("10m", marks=pytest.mark.long)])
 def test_all_conditions_together_are_what_the_gauges_count(gauges: str) -> None:
     for availability, names in [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedsim.scenario import Scenario
 from fedsim.sweeps.pilot import Estimate
-from fedsim.sweeps.store import mark_of, write_run
+from fedsim.sweeps.store import mark_of, write_run_results
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
 
@@ -76,7 +76,7 @@ def writes_elsewhere(_task: Task) -> RunOutcome:
 
 def nothing(task: Task) -> RunOutcome:
     """Write a result at once."""
-    write_run(Path(task.folder), task.run_id, task.scenario.seed, {"nothing": 0.0})
+    write_run_results(Path(task.folder), task.run_id, task.scenario.seed, {"nothing": 0.0})
     return RunOutcome()
 
 

@@ -7,13 +7,13 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
-from fedsim.experiment.changes import ABSENT, changes
 from fedsim.experiment.run import simulate
+from fedsim.experiment.run_directory import ABSENT, changes
 from fedsim.scenario import Scenario
 from fedsim.sweeps.compare import compare
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.results import paired, read_results
+from fedsim.sweeps.results import paired_differences, read_results
 from fedsim.sweeps.sweep import run_sweep
 from tests.command import fedsim
 from tests.conftest import SMALL, Write
@@ -50,7 +50,7 @@ def test_sweeps_are_compared_point_by_point_and_seed_by_seed(folders: tuple[Path
 def test_points_of_one_sweep_are_compared_as_paired_does(folders: tuple[Path, Path]) -> None:
     found = compare(f"{folders[0]}@0", f"{folders[0]}@1")
     assert found.configuration == [("population.*.separation", 0, 2)]
-    expected = paired(read_results(folders[0]))
+    expected = paired_differences(read_results(folders[0]))
     assert found.metrics["difference"].to_list() == expected["difference"].to_list()
     assert found.metrics["low"].to_list() == expected["low"].to_list()
 

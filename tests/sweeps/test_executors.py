@@ -46,6 +46,7 @@ def test_what_a_task_raises_comes_back(local: LocalProcesses) -> None:
     assert local.submit(jobs.pid).result() > 0
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_takes_only_its_own_task_along(local: LocalProcesses) -> None:
     slow = local.submit(jobs.sleep, 1.0)
     with pytest.raises(WorkerLostError, match="SIGKILL"):
@@ -55,6 +56,7 @@ def test_a_worker_that_dies_takes_only_its_own_task_along(local: LocalProcesses)
     assert all(future.exception() is None for future in (slow, *others))
 
 
+@pytest.mark.long
 def test_a_worker_killed_while_idle_costs_nothing(local: LocalProcesses) -> None:
     pid = local.submit(jobs.pid).result()
     (worker,) = local._idle
@@ -63,6 +65,7 @@ def test_a_worker_killed_while_idle_costs_nothing(local: LocalProcesses) -> None
     assert local.submit(jobs.pid).result() != pid
 
 
+@pytest.mark.long
 def test_interrupts_are_the_drivers_to_handle(local: LocalProcesses) -> None:
     pid = local.submit(jobs.pid).result()
     sleeping = local.submit(jobs.sleep, 0.3)
@@ -140,6 +143,7 @@ SHADOWED = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command", [("sweep",), ("plan",), ("replay", "--update")], ids=lambda command: str(command[0])
 )

@@ -66,6 +66,7 @@ def test_a_module_that_was_changed_between_two_sweeps_is_imported_anew(file: Pat
         assert values(run_sweep(plan_sweep(opened(file)), tmp_path / number, THREAD)) == [float(number)] * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["p.csv", f"{MODULE}.py"])
 @pytest.mark.parametrize("how", ["changed", "gone"])
 @pytest.mark.parametrize("when", ["before", "during"])

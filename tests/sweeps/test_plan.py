@@ -14,8 +14,8 @@ from fedsim.experiment.run import evaluate, simulate
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.sweeps import plan as planning
-from fedsim.sweeps.pilot import Estimate, pilot, together
-from fedsim.sweeps.plan import estimates, plan_sweep
+from fedsim.sweeps.pilot import Estimate, pilot, total_estimate
+from fedsim.sweeps.plan import estimated_times, plan_sweep
 from tests.command import fedsim
 from tests.conftest import Load, Write
 from tests.sweeps import jobs
@@ -53,6 +53,7 @@ class Work:
         monkeypatch.setattr("fedsim.sweeps.pilot.evaluate", evaluated)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 @pytest.mark.parametrize("training_s", [0.0, 0.5])
 def test_a_pilot_is_the_beginning_extrapolated(
@@ -67,6 +68,7 @@ def test_a_pilot_is_the_beginning_extrapolated(
     assert 20 <= work.rounds <= 30
 
 
+@pytest.mark.long
 def test_what_is_short_is_done_whole(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(monkeypatch, 0.5, 0.01)
     estimate = pilot(small(), 2.0)
@@ -93,13 +95,14 @@ def test_a_day_is_seen_whole_before_it_is_multiplied(write: Write, monkeypatch: 
     assert 1 / 1.5 < rounds / estimate.seconds < 1.5
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     "stop", ["{rounds: 3}", "{rounds: 2000}", "{duration: 6h}", "{rounds: 2000, duration: 1h}", "{duration: 1s}"]
 )
 def test_estimates_are_given_for_every_way_to_stop(small: Load, monkeypatch: pytest.MonkeyPatch, stop: str) -> None:
     monkeypatch.setattr(planning, "_ALL_S", 0.01)
-    for estimate in estimates(plan_sweep(small(f"stop={stop}", "sweep={grid: {server.cohort: [1, 2]}}"))):
+    for estimate in estimated_times(plan_sweep(small(f"stop={stop}", "sweep={grid: {server.cohort: [1, 2]}}"))):
         assert estimate is not None
         assert 0 < estimate.low < estimate.seconds < estimate.high
 
@@ -109,8 +112,8 @@ def test_a_run_that_will_fail_has_no_estimate(small: Load) -> None:
     plan = plan_sweep(
         small("population=[{devices: 6, separation: [1, 1, 1, 4, 4, 4]}]", "server={cohort: 2, selection: cyclic}")
     )
-    assert estimates(plan) == [None]
-    assert together([None, Estimate(1, 1, 1)]) is None
+    assert estimated_times(plan) == [None]
+    assert total_estimate([None, Estimate(1, 1, 1)]) is None
 
 
 @pytest.mark.usefixtures("here")
@@ -124,18 +127,21 @@ def test_points_that_are_not_tried_are_like_the_nearest(small: Load, monkeypatch
 
     monkeypatch.setattr(planning, "pilot", said)
     plan = plan_sweep(small(f"sweep={{grid: {{stop.rounds: {list(range(1, 101))}}}}}"))
-    found = [estimate.seconds for estimate in estimates(plan) if estimate is not None]
+    found = [estimate.seconds for estimate in estimated_times(plan) if estimate is not None]
     assert len(tried) == 40
     assert {1, 100} <= set(tried)
     assert max(abs(seconds - rounds) for rounds, seconds in enumerate(found, start=1)) <= 2
     tried.clear()
     monkeypatch.setattr(planning, "_PATIENCE_S", 1e-9)
     said_of: list[str] = []
-    assert {each.seconds for each in estimates(plan, lambda *words: said_of.append(str(words[-1]))) if each} == {1}
+    assert {each.seconds for each in estimated_times(plan, lambda *words: said_of.append(str(words[-1]))) if each} == {
+        1
+    }
     assert tried == [1]
     assert said_of[-1] == "1 of 40 points"
 
 
+@pytest.mark.long
 def test_a_pilot_that_dies_or_hangs_costs_its_own_estimate(small: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no process of it is left."""
     plan = plan_sweep(small("sweep={grid: {server.cohort: [1, 2]}}"))
@@ -143,7 +149,7 @@ def test_a_pilot_that_dies_or_hangs_costs_its_own_estimate(small: Load, monkeypa
     for job in (jobs.pilot_dies, jobs.pilot_hangs):
         monkeypatch.setattr(planning, "pilot", job)
         monkeypatch.setattr(planning, "_LONGEST_S", 5.0 if job is jobs.pilot_hangs else 100.0)
-        assert estimates(plan) == [None, Estimate(2.0, 1.0, 3.0)]
+        assert estimated_times(plan) == [None, Estimate(2.0, 1.0, 3.0)]
         assert multiprocessing.active_children() == before
 
 
@@ -153,7 +159,7 @@ def test_the_command_says_the_range(write: Write, tmp_path: Path, monkeypatch: p
     path = write("stop: {rounds: 9}\npopulation: [{devices: 9}]\nserver: {cohort: 3}\nsweep: {seeds: 4}\n")
     listed = fedsim("plan", path, "--out", tmp_path / "s", "--workers", 2)
     assert re.search(r" 300\.00  +200\.00 to 450\.00  missing", listed.stdout)
-    assert "estimated time: about 10.0 min (6.7 min to 15.0 min) with 2 workers" in listed.stderr
+    assert "estimated time: about 10 min (6.67 min to 15 min) with 2 workers" in listed.stderr
     assert "trying: 0%, 0 of 1 points\n" in listed.stderr
     planned = json.loads(fedsim("plan", path, "--out", tmp_path / "s", "--workers", 2, "--json").stdout)
     assert (planned["estimated_cpu_s"], planned["estimated_s"]) == (1200.0, 600.0)

@@ -17,6 +17,7 @@ from tests.conftest import SMALL, Load, Write
 values = st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(first=values, second=values, left_out=st.integers(0, 3))
 def test_a_grid_is_every_combination_but_the_excluded(
@@ -106,7 +107,7 @@ def test_every_module_of_ones_own_is_part_of_what_a_run_is(
         "learning: {problem: quadratic, optimizers: [{kind: fedavg, server: 'own_update:Own'}], step_size: 0.1}\n"
     )
     module = tmp_path / "own_update.py"
-    module.write_text("from fedsim.learning import Sgd\nclass Own(Sgd):\n    pass\n")
+    module.write_text("from fedsim.learning.server_updates.sgd import Sgd\nclass Own(Sgd):\n    pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     scenario = Scenario.load(write(SMALL + learning), allow_plugins=True)
     (before,) = points_of(scenario)

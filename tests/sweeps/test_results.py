@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.sweeps.results import _column as column
-from fedsim.sweeps.results import estimates, paired, parameters_of
+from fedsim.sweeps.results import estimates, paired_differences, parameters_of
 
 
 def frame(values: Mapping[tuple[int, int], float | None], metric: str = "m") -> pl.DataFrame:
@@ -32,7 +32,7 @@ figures = st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_si
 def test_paired_intervals_are_those_of_the_paired_t_test(figures: list[tuple[float, float]], confidence: float) -> None:
     """Compared with scipy's `ttest_rel`."""
     values = {(point, seed): pair[point] for seed, pair in enumerate(figures) for point in (0, 1)}
-    (row,) = paired(frame(values), confidence=confidence).to_dicts()
+    (row,) = paired_differences(frame(values), confidence=confidence).to_dicts()
     a, b = np.array(figures).T
     assert (row["point"], row["x"], row["metric"], row["seeds"]) == (1, 2, "m", len(figures))
     assert row["difference"] == pytest.approx(np.mean(b - a), abs=1e-9)
@@ -45,7 +45,7 @@ def test_what_worlds_have_in_common_cancels() -> None:
     """Worlds that differ by thousands do not hide a difference of one."""
     noise = np.random.default_rng(0).normal(0, 1000, 10)
     values = {(point, seed): float(noise[seed] + point) for seed in range(10) for point in (0, 1)}
-    (row,) = paired(frame(values)).to_dicts()
+    (row,) = paired_differences(frame(values)).to_dicts()
     assert 0.999 < row["low"] <= row["high"] < 1.001
     single = estimates(frame(values))
     assert (single["high"] - single["low"] > 100).all()
@@ -56,14 +56,14 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     draws = np.random.default_rng(1).normal(3.0, 2.0, (2000, 5))
     values = {(point, seed): 0.0 for point in [0] for seed in range(5)}
     values |= {(1 + sweep, seed): float(draws[sweep, seed]) for sweep in range(2000) for seed in range(5)}
-    found = paired(frame(values), confidence=0.9)
+    found = paired_differences(frame(values), confidence=0.9)
     covered = ((found["low"] <= 3.0) & (found["high"] >= 3.0)).mean()
     assert covered == pytest.approx(0.9, abs=4.5 * np.sqrt(0.09 / 2000))
 
 
 def test_only_pairs_in_which_both_have_a_value_count() -> None:
     values: dict[tuple[int, int], float | None] = {(0, 0): 1.0, (0, 1): None, (0, 2): 4.0, (1, 0): 2.0, (1, 1): 9.0}
-    (row,) = paired(frame(values)).to_dicts()
+    (row,) = paired_differences(frame(values)).to_dicts()
     assert (row["seeds"], row["baseline_mean"], row["mean"], row["difference"]) == (1, 1.0, 2.0, 1.0)
     assert row["standard_error"] is row["low"] is row["high"] is None
     assert estimates(frame(values))["seeds"].to_list() == [2, 2]
@@ -71,18 +71,18 @@ def test_only_pairs_in_which_both_have_a_value_count() -> None:
 
 def test_the_baseline_and_the_metrics_can_be_chosen() -> None:
     both = pl.concat([frame({(p, s): float(p * s) for p in range(3) for s in range(2)}, name) for name in ("m", "n")])
-    chosen = paired(both, baseline=2, metrics=["n"])
+    chosen = paired_differences(both, baseline=2, metrics=["n"])
     assert (chosen["point"].to_list(), set(chosen["metric"])) == ([0, 1], {"n"})
     assert chosen["difference"].to_list() == [-1.0, -0.5]
     with pytest.raises(ValueError, match="there is no point 3; the points are 0, 1, 2"):
-        paired(both, baseline=3)
+        paired_differences(both, baseline=3)
     with pytest.raises(ValueError, match="must lie between 0 and 1"):
-        paired(both, confidence=95)
+        paired_differences(both, confidence=95)
 
 
 def test_an_empty_sweep_has_no_differences() -> None:
     empty = frame({(0, 0): 1.0}).clear()
-    assert len(paired(empty)) == len(estimates(empty)) == 0
+    assert len(paired_differences(empty)) == len(estimates(empty)) == 0
     assert parameters_of(empty) == ["x"]
 
 

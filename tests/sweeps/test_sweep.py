@@ -13,11 +13,12 @@ from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError, SweepError
 from fedsim.scenario import Scenario
-from fedsim.sweeps import patience, store
+from fedsim.sweeps import plan as planning
+from fedsim.sweeps import store
 from fedsim.sweeps.executors import Backend, backend_of
 from fedsim.sweeps.pilot import Estimate
 from fedsim.sweeps.plan import plan_sweep
-from fedsim.sweeps.results import paired, read_results
+from fedsim.sweeps.results import paired_differences, read_results
 from fedsim.sweeps.sweep import Swept, run_sweep, sweep
 from fedsim.sweeps.worker import RunOutcome, Task, work
 from tests.command import fedsim, fedsim_process
@@ -124,6 +125,7 @@ def test_a_second_call_does_only_what_is_missing(swept: Path, tmp_path: Path) ->
     assert_frame_equal(results(tmp_path / "s"), done_here(Scenario.load(swept)))
 
 
+@pytest.mark.long
 def test_a_larger_sweep_keeps_the_runs_of_a_smaller_one(swept: Path, write: Write, tmp_path: Path) -> None:
     sweep_of(swept, tmp_path / "s")
     larger = write(SWEPT.replace("[0, 1, 2]", "[3, 2, 1]").replace("seeds: 3", "seeds: 4"), "larger.fedsim.yaml")
@@ -174,7 +176,7 @@ def test_folders_that_are_not_a_sweeps_are_left_alone(swept: Path, tmp_path: Pat
 
 def test_two_sweeps_do_not_share_a_folder(swept: Path, tmp_path: Path) -> None:
     folder = store.open_sweep_directory(tmp_path / "s")
-    with store.sole_writer(folder), pytest.raises(RunError, match="another sweep is writing"):
+    with store.sole_sweep_writer(folder), pytest.raises(RunError, match="another sweep is writing"):
         sweep_of(swept, folder)
     assert sweep_of(swept, folder).kept == 0
 
@@ -230,6 +232,7 @@ def test_workers_that_write_elsewhere_are_found_out(swept: Path, tmp_path: Path)
     assert json.loads((tmp_path / "s" / "sweep.json").read_text())["status"] == "incomplete"
 
 
+@pytest.mark.long
 def test_a_run_that_is_stuck_makes_the_sweep_exit_with_3(write: Write, tmp_path: Path) -> None:
     path = write(
         "stop: {rounds: 9}\npopulation: [{devices: 6, separation: [1, 1, 1, 4, 4, 4]}]\n"
@@ -263,6 +266,7 @@ def test_mistakes_exit_with_2_before_anything_runs(
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.long
 def test_plan_lists_the_runs_and_runs_nothing(swept: Path, tmp_path: Path) -> None:
     listed = fedsim("plan", swept, "--out", tmp_path / "s")
     assert listed.returncode == 0
@@ -380,8 +384,8 @@ def test_a_run_that_takes_too_long_is_given_up(swept: Path, tmp_path: Path, job:
 def test_how_long_a_run_may_take_by_default(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_sweep(Scenario.load(swept))
     for estimate, limit in ((None, 86_400), (Estimate(0.1, 0.1, 0.1), 600), (Estimate(100.0, 50.0, 200.0), 4_000)):
-        monkeypatch.setattr(patience, "estimates", lambda _, estimate=estimate: [estimate])
-        limit_s = patience.default_limit(plan)
+        monkeypatch.setattr(planning, "estimated_times", lambda _, estimate=estimate: [estimate])
+        limit_s = planning.default_limit(plan)
         assert [limit_s(run) for run in plan.runs[:4]] == [limit] * 4
 
 
@@ -394,6 +398,7 @@ def test_the_command_that_does_the_rest_says_how(swept: Path, tmp_path: Path) ->
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.long
 def test_the_same_job_is_what_a_worker_does_by_default(swept: Path, tmp_path: Path) -> None:
     one = sweep_of(swept, tmp_path / "a", job=work)
     other = sweep_of(swept, tmp_path / "b", backend_of("process", 2))
@@ -414,7 +419,9 @@ def test_from_python_a_sweep_is_that_of_the_command(swept: Path, tmp_path: Path)
     assert len({frozenset(path.name for path in run_files(each.directory)) for each in found}) == 1
     assert_frame_equal(found[0].results(), found[2].results())
     metric = ["participation.l1_uniform"]
-    assert_frame_equal(found[0].differences(metric), paired(read_results(tmp_path / "made"), metrics=metric))
+    assert_frame_equal(
+        found[0].differences(metric), paired_differences(read_results(tmp_path / "made"), metrics=metric)
+    )
     assert sweep(made, tmp_path / "file", executor=THREADS).kept == 9
 
 

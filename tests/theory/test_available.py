@@ -9,11 +9,10 @@ from fedsim.analysis.available_time import available_time
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.experiment.preflight import preflight
-from fedsim.learning import LearningError, OracleWeighted, build_optimizer, frequencies
-from fedsim.theory import available as module
+from fedsim.learning import LearningError, build_optimizer, frequencies
+from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
 from fedsim.theory import available_prediction, stationary
-from fedsim.theory.available import Selections, expected_reports
-from fedsim.theory.available_prediction import available_participation, why_not
+from fedsim.theory.available_prediction import Selections, available_participation, expected_reports, why_not
 from tests.conftest import Write
 
 ZIPF = "weight: {kind: zipf, exponent: 1}"
@@ -107,6 +106,7 @@ def test_wall_clock_cooldowns_count(write: Write) -> None:
     assert np.abs(without - log).sum() > 0.12
 
 
+@pytest.mark.long
 def test_sessions_that_outlast_the_availability_bring_no_report(write: Write) -> None:
     """Of two groups that are there for as long, that with long spells reports more."""
     text = """\
@@ -141,14 +141,14 @@ def test_it_is_the_same_in_parts_of_any_size(write: Write, monkeypatch: pytest.M
     population = preflight(result.scenario)
     monkeypatch.setattr(available_prediction, "_AT_ONCE", 1)
     np.testing.assert_array_equal(available_participation(result.scenario, population, result.rounds), whole)
-    monkeypatch.setattr(available_prediction, "MOST_BYTES", 200 * 180)
+    monkeypatch.setattr(available_prediction, "_MOST_BYTES", 200 * 180)
     first = available_participation(result.scenario, population, result.rounds)
     np.testing.assert_array_equal(first, available_participation(result.scenario, population, result.rounds.head(180)))
-    monkeypatch.setattr(available_prediction, "MOST_BYTES", 200 * 20)
+    monkeypatch.setattr(available_prediction, "_MOST_BYTES", 200 * 20)
     with pytest.raises(ChainError, match=r"can look at 20 rounds of 200 devices, which are less than a day"):
         available_participation(result.scenario, population, result.rounds)
-    monkeypatch.setattr(module, "MOST_NUMBERS", 100)
-    monkeypatch.setattr(available_prediction, "MOST_BYTES", 1 << 28)
+    monkeypatch.setattr(available_prediction, "_MOST_NUMBERS", 100)
+    monkeypatch.setattr(available_prediction, "_MOST_BYTES", 1 << 28)
     with pytest.raises(ChainError, match=r"remembers 4 rounds of 200 devices that rest so long; it can .* 100 chances"):
         available_participation(result.scenario, population, result.rounds)
 

@@ -14,8 +14,7 @@ from scipy.special import ndtri
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.theory import stationary
-from fedsim.theory.buffered import Asynchronous, asynchronous
-from fedsim.theory.lengths import Lengths
+from fedsim.theory.buffered import Asynchronous, LengthDistribution, asynchronous
 
 LOGNORMAL = 60.0 * np.exp(0.5 * ndtri((np.arange(4096) + 0.5) / 4096) - 0.125)
 ZIPF = 1.0 / np.arange(1.0, 101.0)
@@ -41,7 +40,7 @@ def ask(
         weights=np.ones(clients) if weights is None else weights,
         separation=np.full(clients, separation),
         cooldown_s=np.full(clients, cooldown_s),
-        lengths=Lengths.of(np.zeros(clients, dtype=np.int64), speed, [values]),
+        lengths=LengthDistribution.of(np.zeros(clients, dtype=np.int64), speed, [values]),
         concurrency=concurrency,
         buffer=buffer,
         law=law,
@@ -235,6 +234,22 @@ def test_discarded_reports_make_versions_longer() -> None:
     assert asynchronous(ask(buffer=1, max_staleness=10_000)).version_s == pytest.approx(free.version_s)
 
 
+@pytest.mark.parametrize("values", [np.array([100.0]), np.array([100.0, 200.0])])
+def test_sessions_that_all_miss_the_deadline_have_no_answer(values: NDArray[np.float64]) -> None:
+    """They never complete a version, neither where they stay in step nor where they do not."""
+    late = ask(values=values, fast=1.0, concurrency=20, buffer=5)
+    late = replace(late, lengths=LengthDistribution.of(late.lengths.group, late.lengths.speed, [values], 10.0))
+    with pytest.raises(ChainError, match="after the deadline"):
+        asynchronous(late)
+
+
+def test_reports_that_are_all_too_stale_have_no_answer() -> None:
+    """At the length that versions have, no report is fresh enough."""
+    question = ask(40, values=np.array([100.0]), fast=2.0, separation=2, concurrency=3, buffer=2, max_staleness=0)
+    with pytest.raises(ChainError, match="staler than max_staleness"):
+        asynchronous(question)
+
+
 def test_what_the_mean_field_cannot_say() -> None:
     """Each refusal names what would be needed."""
     with pytest.raises(ChainError, match="the 50 reports of a version cannot come together for ever"):
@@ -254,12 +269,12 @@ def test_expectations_of_lengths(speed: list[float], bound: float, limit_s: floa
     """Against sums over the values, client by client."""
     values = [np.array([30.0, 10.0, 200.0, 50.0]), np.array([60.0])]
     group = np.arange(len(speed)) % 2
-    lengths = Lengths.of(group, np.array(speed), values, limit_s)
+    lengths = LengthDistribution.of(group, np.array(speed), values, limit_s)
     found = (
         lengths.mean(),
-        lengths.beyond(np.full(len(speed), bound)),
+        lengths.excess(np.full(len(speed), bound)),
         lengths.share_up_to(np.full(len(speed), bound)),
-        lengths.within(),
+        lengths.report_share(),
     )
     for client, (own, pace) in enumerate(zip(group, speed, strict=True)):
         whole = values[own] / pace

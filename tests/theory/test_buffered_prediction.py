@@ -9,8 +9,7 @@ from fedsim import Scenario, simulate
 from fedsim.common.errors import ChainError
 from fedsim.population import build_population
 from fedsim.scenario.server import BufferedServer
-from fedsim.theory.buffered_prediction import flow_of
-from fedsim.theory.prediction import applicable, predicted
+from fedsim.theory.prediction import applicable, flow_of, predicted
 from tests.command import fedsim
 from tests.conftest import Write
 

@@ -49,6 +49,7 @@ def _hard_inputs() -> list[tuple[str, NDArray[np.float64]]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("weights"), [pytest.param(w, id=name) for name, w in _hard_inputs()])
 @pytest.mark.parametrize("cohort", [1, 2, 3])
 def test_relative_error_of_every_client_is_below_1e_10_on_hard_inputs(

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from fedsim.common.errors import ChainError
 from fedsim.selection.bernoulli import bernoulli_chances
 from fedsim.theory import closed_form, exact
-from fedsim.theory.cohorts import cohorts
 from fedsim.theory.question import ask
-from fedsim.theory.windows import enumerate_windows
+from fedsim.theory.windows import cohorts, enumerate_windows
 
 
 @pytest.mark.parametrize(
@@ -123,6 +122,7 @@ def test_a_chain_that_can_stall_is_refused_naming_who_waits() -> None:
     assert exact(np.ones(4), [0, 2, 1, 1], 2, "bernoulli").pi.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_too_many_states_are_refused_with_their_number_and_what_to_use() -> None:
     with pytest.raises(ChainError, match=r"9\.0345e\+09 states or more, and 100000 is the limit.*'mean-field'"):
         exact(np.ones(100), 5)

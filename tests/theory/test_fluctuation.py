@@ -5,8 +5,8 @@ import pytest
 
 from fedsim.common.errors import ChainError
 from fedsim.theory import Fluctuation, asymptotic_variance, exact, rounds_needed
+from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.question import ask, reduced
-from fedsim.theory.replicas import rounds_of
 
 WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 
@@ -64,6 +64,7 @@ def test_auto_falls_back_on_renewal_theory_in_large_systems() -> None:
     assert asymptotic_variance(np.ones(1_000), 50).method == "mean-field"
 
 
+@pytest.mark.long
 def test_frequencies_are_within_precision_after_the_rounds_needed() -> None:
     """Play the rounds needed for 10 % at 90 % in 1,000 replicas: 90 % of them, give or take 4 %, are within 10 %.
 

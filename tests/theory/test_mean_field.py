@@ -80,6 +80,7 @@ def test_approaches_the_closed_form_as_one_over_the_population(separation: int, 
     assert errors[1] < 0.2 * errors[0] or errors[1] < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 def test_error_estimate_covers_the_exact_error_in_most_small_systems(law: str) -> None:
     """Systems of 4 to 8 clients, where the mean field is at its worst: at least 90 % within the estimate."""
@@ -99,6 +100,7 @@ def test_error_estimate_covers_the_exact_error_in_most_small_systems(law: str) -
     assert within >= 0.9 * total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 def test_agrees_with_monte_carlo_at_a_hundred_clients(law: str) -> None:
     """Within its estimate and 5 standard errors; by chance alone once in 10^4 runs over the four laws."""

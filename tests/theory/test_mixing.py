@@ -26,6 +26,7 @@ def _distances(weights: NDArray[np.float64], separation: int, rounds: int) -> li
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("clients", "separation"), [(4, 1), (5, 2), (5, 3), (6, 3)])
 @pytest.mark.parametrize("level", [0.25, 0.01])
 def test_mixing_time_is_the_first_below_the_level(clients: int, separation: int, level: float) -> None:
@@ -42,6 +43,7 @@ def test_spectral_gap_by_hand() -> None:
     assert mixing(np.ones(6), 0).mixing_time == 0
 
 
+@pytest.mark.long
 def test_longer_separations_mix_more_slowly() -> None:
     gaps = [mixing(np.ones(6), rounds).spectral_gap for rounds in (1, 2, 3, 4)]
     assert (np.diff(gaps) < 0.0).all()
@@ -91,6 +93,7 @@ def test_stationary_vector_of_a_birth_death_chain(count: int) -> None:
     np.testing.assert_allclose(stationary_vector(matrix).law, expected / expected.sum(), atol=1e-13)
 
 
+@pytest.mark.long
 def test_a_chain_too_slow_to_iterate_is_eliminated_or_refused() -> None:
     """Two halves joined by a thread of probability 1e-9."""
     from scipy import sparse

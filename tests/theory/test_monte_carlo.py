@@ -6,14 +6,15 @@ from scipy import stats
 
 from fedsim.common.errors import ChainError
 from fedsim.theory import closed_form, exact, monte_carlo
-from fedsim.theory.cohorts import cohorts
+from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.question import ask, reduced
-from fedsim.theory.replicas import rounds_of
+from fedsim.theory.windows import cohorts
 
 LAWS = ["midzuno", "successive", "bernoulli", "uniform"]
 WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("rounds", [[0, 1, 2, 1, 0, 0], [1] * 6])
 def test_agrees_with_the_exact_law(law: str, rounds: list[int]) -> None:
@@ -43,6 +44,7 @@ def test_agrees_with_the_closed_form(
     assert (np.abs(found.pi - truth.pi) < 4.5 * found.standard_error).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("separation", "law"),
     [

@@ -53,7 +53,7 @@ def test_a_group_is_counted_as_its_clients() -> None:
 
 def test_batches_of_replicas_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = running_frequencies(WEIGHTS, 2, rounds=10, replicas=30)
-    monkeypatch.setattr(sys.modules["fedsim.theory.running_frequencies"], "_CELLS", 7 * 6)
+    monkeypatch.setattr(sys.modules["fedsim.theory.convergence"], "CELLS", 7 * 6)
     parts = running_frequencies(WEIGHTS, 2, rounds=10, replicas=30)
     np.testing.assert_allclose(parts.l1, whole.l1, rtol=1e-12)
     np.testing.assert_allclose(parts.standard_error, whole.standard_error, rtol=1e-9)

@@ -15,6 +15,7 @@ from fedsim.theory import Stationary, answer, closed_form, exact, mean_field, mo
 WEIGHTS = np.array([0.5, 1.0, 2.0, 0.3, 1.5, 0.7])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("weights", "separation", "cohort", "law", "method"),
     [
@@ -93,9 +94,9 @@ def test_json_has_one_separation_per_client_and_no_infinity() -> None:
 
 def test_public_names() -> None:
     assert sorted(fedsim.theory.__all__) == [
+        "CHAIN_LAWS",
         "Convergence",
         "Fluctuation",
-        "LAWS",
         "METHODS",
         "Mixing",
         "RunningFrequencies",

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from scipy import stats
 
 from fedsim.availability import AvailabilityModel, Place, between, build_model, conditions
 from fedsim.availability.renewal import RenewalAvailability
-from fedsim.availability.trace import CONDITIONS, Pattern, Rows, TraceError, build_pattern, clean, read_rows
+from fedsim.availability.trace import CONDITIONS, Pattern, TraceError, TraceRows, build_pattern, clean, read_rows
 from fedsim.availability.trace.unions import union
 from fedsim.common.keyed import Purpose, stream
-from fedsim.scenario.availability import Renewal
 from fedsim.scenario.habits import Habits
+from fedsim.scenario.models import Availability
 from fedsim.traces.fit import fit, hourly_shares
-from fedsim.traces.fit_renewal import Lengths, fit_laws
+from fedsim.traces.fit_renewal import CensoredLengths, fit_laws
 from tests.availability.cases import model_of
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -39,10 +40,11 @@ def recorded(kind: AvailabilityModel, devices: int, days: float) -> Pattern:
     owners, starts, ends, codes = (np.array(column) for column in zip(*rows, strict=True))
     names = tuple(map(str, range(devices)))
     return build_pattern(
-        clean(Rows(names, owners, starts, ends, codes.astype(np.int8))), MONDAY, repeat="none", keep_empty=True
+        clean(TraceRows(names, owners, starts, ends, codes.astype(np.int8))), MONDAY, repeat="none", keep_empty=True
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("on", "off"),
     [
@@ -59,7 +61,7 @@ def test_a_renewal_model_comes_back(on: Mapping[str, Any], off: Mapping[str, Any
     for name, law in (("on", on), ("off", off)):
         best = found.laws[name][0]
         assert best.source["kind"] in {law["kind"], "weibull"}  # an exponential law is a Weibull law too
-        fitted = getattr(Renewal.model_validate(found.availability), name)
+        fitted = getattr(TypeAdapter[Any](Availability).validate_python(found.availability), name)
         assert fitted.kind == best.source["kind"]
         again = next(each for each in found.laws[name] if each.source["kind"] == law["kind"])
         assert again.mean == pytest.approx(getattr(kind.process, name).mean, rel=0.1)
@@ -71,12 +73,12 @@ def test_censored_lengths_count() -> None:
     """Cutting half of the exponential lengths short does not make their mean shorter."""
     lengths = stats.expon(scale=100).rvs(4000, random_state=1)
     cuts = stats.uniform(0, 200).rvs(4000, random_state=2)
-    laws = fit_laws(Lengths(lengths[lengths < cuts], cuts[lengths >= cuts]))
+    laws = fit_laws(CensoredLengths(lengths[lengths < cuts], cuts[lengths >= cuts]))
     exponential = next(law for law in laws if law.source["kind"] == "exponential")
     assert exponential.mean == pytest.approx(100, rel=0.08)
     assert exponential.ks < 0.04
     with pytest.raises(ValueError, match="3 whole lengths are too few"):
-        fit_laws(Lengths(lengths[:3], cuts))
+        fit_laws(CensoredLengths(lengths[:3], cuts))
 
 
 @pytest.mark.long
@@ -102,6 +104,7 @@ def test_habits_come_back() -> None:
     assert set(found.conditions) == {"charging", "idle"}
 
 
+@pytest.mark.long
 def test_a_renewal_model_misses_the_time_of_day_and_says_so() -> None:
     trace = clean(read_rows(Path("scenarios/studies/phones.parquet")), keep_empty=True)
     pattern = build_pattern(trace, datetime(2020, 2, 3, tzinfo=UTC), repeat="none", keep_empty=True)
@@ -113,7 +116,7 @@ def test_a_renewal_model_misses_the_time_of_day_and_says_so() -> None:
 
 
 def test_a_trace_that_is_too_short_cannot_be_fitted() -> None:
-    rows = Rows(("a",), np.zeros(2, np.int64), np.array([0.0, 50]), np.array([9.0, 99]), np.zeros(2, np.int8))
+    rows = TraceRows(("a",), np.zeros(2, np.int64), np.array([0.0, 50]), np.array([9.0, 99]), np.zeros(2, np.int8))
     pattern = build_pattern(clean(rows), MONDAY, repeat="none")
     with pytest.raises(TraceError, match="cannot be fitted by renewal: on: 0 whole lengths are too few"):
         fit(pattern, "renewal")

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from fedsim.availability import Place, between, intervals
-from fedsim.availability.trace import CONDITIONS, Pattern, Rows, build_pattern, clean
+from fedsim.availability.trace import CONDITIONS, Pattern, TraceRows, build_pattern, clean
 from fedsim.common.keyed import Purpose, stream
 from fedsim.traces.fit import fit
-from fedsim.traces.fit_intervals import GROUPS, renewal_intervals
+from fedsim.traces.fit_renewal import GROUPS, renewal_intervals
 from tests.availability.cases import model_of
 from tests.command import fedsim
 from tests.traces.test_fit import DAY, MONDAY, recorded
@@ -35,7 +35,7 @@ def world(kind: Any, replicate: int, devices: int, days: float) -> Pattern:
     owners, starts, ends = (np.array(column) for column in zip(*rows, strict=True))
     codes = np.full(len(owners), CONDITIONS.index("available"), dtype=np.int8)
     names = tuple(map(str, range(devices)))
-    return build_pattern(clean(Rows(names, owners, starts, ends, codes)), MONDAY, repeat="none", keep_empty=True)
+    return build_pattern(clean(TraceRows(names, owners, starts, ends, codes)), MONDAY, repeat="none", keep_empty=True)
 
 
 @pytest.mark.long
@@ -75,6 +75,7 @@ def test_intervals_hold_the_truth_in_95_percent_of_the_worlds(
     assert all(covered[name] >= least for name in truth), covered
 
 
+@pytest.mark.long
 def test_a_fit_states_its_intervals_where_they_are_asked_for(tmp_path: Path) -> None:
     kind = {
         "kind": "renewal",

@@ -1,7 +1,6 @@
 """Import of traces in other forms, hostile files among them."""
 
 import json
-import pickle
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability.trace import Policy, TraceError, read_rows
-from fedsim.traces.cleaning import Cleaning
+from fedsim.traces.cleaning import Cleaning, write_trace
 from fedsim.traces.imports import Form, Imported, import_trace
-from fedsim.traces.writing import write_trace
 from tests.command import fedsim
 
 
@@ -52,6 +50,7 @@ numbers = st.one_of(st.floats(-1e9, 1e9), st.integers(-(10**9), 10**9))
 traces = st.dictionaries(st.text(max_size=5), st.lists(st.tuples(numbers, numbers), max_size=6), max_size=5)
 
 
+@pytest.mark.long
 @given(traces, st.sampled_from([None, 1]))
 def test_json_is_read_as_python_reads_it(
     tmp_path: Path, trace: dict[str, list[tuple[float, float]]], indent: int
@@ -102,7 +101,7 @@ HOSTILE = [
     ('{"\\x": [[0, 1]]}', "expected text in UTF-8"),
     (b'{"\xff": [[0, 1]]}', "expected text in UTF-8"),
     ('{"a": [[5, 5]]}', "has no interval that could be used"),
-    (b"\x80\x04\x95\x10", "is not a whole pickle"),
+    (b"\x80\x04\x95\x10", "is not text, but perhaps a pickle"),
     (b"\x1f\x8b\x08\x00\x00", "is not text"),
     ('{"a": [[0, 1]]}'.encode("utf-16"), "is not text"),
     ('{"a": {"x": 1}}', "device 'a' has no messages"),
@@ -126,6 +125,7 @@ def test_a_lenient_policy_drops_impossible_times(tmp_path: Path) -> None:
     assert (found.trace.report.impossible, spans(found, 0), found.trace.names) == (3, [(1, 2)], ("a", "b"))
 
 
+@pytest.mark.long
 def test_a_million_intervals_of_one_device(tmp_path: Path) -> None:
     starts = np.arange(1_000_000) * 7
     text = ",".join(f"[{start},{start + 3}.5]" for start in starts.tolist())
@@ -295,11 +295,11 @@ def test_several_files_make_one_trace(tmp_path: Path) -> None:
     [
         (DATES, None, "t.csv: has no column 'device'; it has id, from, to, app. --columns device=NAME"),
         (DATES, {**NAMED, "end": "too"}, "has no column 'too'; did you mean 'to'?"),
-        ("device,start_s,end_s\na,1,2\na,soon,4\n", None, "t.csv:3:1: start_s must be a number of seconds or a date"),
-        ("device,start_s,end_s\na,1,2\na,2020-01-01,4\n", None, "t.csv:3:1: start_s is a civil time"),
+        ("device,start_s,end_s\na,1,2\na,soon,4\n", None, "t.csv:3:3: start_s must be a number of seconds or a date"),
+        ("device,start_s,end_s\na,1,2\na,2020-01-01,4\n", None, "t.csv:3:3: start_s is a civil time"),
         ("device,start_s,end_s\na,1,2020-01-01\n", None, "starts as number times and its ends as civil times"),
         ("device,start_s,end_s\n,1,2\n", None, "t.csv:2:1: device must not be empty"),
-        ("device,start_s,end_s,condition\na,1,2,asleep\n", None, "t.csv:2:1: condition must be one of available"),
+        ("device,start_s,end_s,condition\na,1,2,asleep\n", None, "t.csv:2:7: condition must be one of available"),
         ("device,start_s,end_s\n", None, "has 0 rows"),
         ("", None, "is empty"),
         ("device,start_s,end_s\na,1,2,3,4\n", None, "is not a readable CSV file"),
@@ -328,58 +328,6 @@ def test_cleaning_joins_gaps_and_then_drops_what_is_short(tmp_path: Path) -> Non
         import_trace(tmp_path / "t.json", cleaning=Cleaning(min_length=1000.0))
     with pytest.raises(TraceError, match="none of the 5 intervals lies in the part that is kept"):
         import_trace(tmp_path / "t.json", cleaning=Cleaning(since=1000.0))
-
-
-FEDSCALE = {
-    3: {"duration": 9, "inactive": [50, 90.5], "active": [10, 70], "finish_time": 100, "model": "M"},
-    "x": {"duration": 0, "inactive": [], "active": [], "finish_time": 100, "model": None},
-}
-
-
-@pytest.mark.parametrize("protocol", range(6))
-def test_a_pickle_of_plain_values(tmp_path: Path, protocol: int) -> None:
-    """FedScale's form, by every protocol of pickling."""
-    (tmp_path / "t").write_bytes(pickle.dumps(FEDSCALE, protocol))
-    found = import_trace(tmp_path / "t", "pickle")
-    assert (found.trace.names, spans(found, 0), spans(found, 1)) == (("3", "x"), [(10, 50), (70, 90.5)], [])
-    if protocol >= 2:
-        assert import_trace(tmp_path / "t").trace.names == ("3", "x")
-
-
-class Bomb:
-    """Unpickled by a call of `eval`."""
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        """Name a function and its argument."""
-        return eval, ("1 / 0",)
-
-
-@pytest.mark.parametrize(
-    ("data", "complaint"),
-    [
-        (pickle.dumps({1: Bomb()}), "with the instruction STACK_GLOBAL before byte"),
-        (pickle.dumps({1: Bomb()}, 0), "with the instruction GLOBAL before byte"),
-        (pickle.dumps({1: np.arange(3)}), "with the instruction STACK_GLOBAL"),
-        (b"\x80\x04cos\nsystem\n(S'echo'\ntR.", "with the instruction GLOBAL"),
-        (b"\x80\x04\x82\x01.", "with the instruction EXT1"),
-        (b"\x80\x04\x96" + b"\xff" * 8 + b".", "with the instruction BYTEARRAY8"),
-        (b"\x80\x04\xff.", "with an instruction that is none"),
-        (b"\x80\x04h\x05.", "is not a whole pickle"),
-        (b"\x80\x04}", "is not a whole pickle"),
-        (b"\x80\x04].", "a pickled trace is {id:"),
-        (pickle.dumps({}), "a pickled trace is {id:"),
-        (pickle.dumps({1: 5}), "a pickled trace is {id:"),
-        (pickle.dumps({1: {"active": [1], "inactive": []}}), "device 1 must have as many times"),
-        (pickle.dumps({1: {"active": ["1"], "inactive": [2]}}), "device 1 has a time that is no number"),
-        (pickle.dumps({1: {"active": [10**400], "inactive": [2]}}), "device 1 has a time that is impossible"),
-        (pickle.dumps({1: {"active": [], "inactive": []}, "1": {"active": [], "inactive": []}}), "a device twice"),
-    ],
-)
-def test_a_pickle_of_anything_else_is_refused(tmp_path: Path, data: bytes, complaint: str) -> None:
-    (tmp_path / "t.pickle").write_bytes(data)
-    with pytest.raises(TraceError) as caught:
-        import_trace(tmp_path / "t.pickle", "pickle")
-    assert complaint in str(caught.value)
 
 
 def test_a_wild_date_is_not_the_base(tmp_path: Path) -> None:

@@ -10,10 +10,8 @@ import pytest
 from fedsim.availability import build_model
 from fedsim.availability.trace import Pattern
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.sources import ExponentialTime, LognormalTime
 from fedsim.traces.fit import fit
-from fedsim.traces.fit_lengths import short_lengths
-from fedsim.traces.hours import time_by_hour
+from fedsim.traces.fit_habits import short_lengths, time_by_hour
 from tests.availability.cases import model_of
 from tests.command import fedsim
 from tests.traces.test_fit import DAY, recorded
@@ -23,6 +21,7 @@ def world(written: dict[str, Any], devices: int = 200, days: float = 14) -> Patt
     return recorded(build_model(Habits.model_validate({"kind": "habits", **written})), devices, days)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "idle",
     [
@@ -37,8 +36,8 @@ def test_the_use_of_the_screen_comes_back(idle: dict[str, Any]) -> None:
     found = fit(world({"require": ["idle"], "idle": idle}), "habits")
     back = Habits.model_validate(found.availability).idle
     assert back.settle == truth.settle
-    assert isinstance(back.use, LognormalTime)
-    assert isinstance(truth.use, LognormalTime)
+    assert back.use.kind == "lognormal"
+    assert truth.use.kind == "lognormal"
     assert back.uses_per_day == pytest.approx(truth.uses_per_day, rel=0.12)
     assert back.spread == pytest.approx(truth.spread, abs=0.1)
     assert back.use.median == pytest.approx(truth.use.median, rel=0.35)
@@ -63,7 +62,7 @@ def test_charging_comes_back() -> None:
     truth = Habits.model_validate({"kind": "habits", **written}).charging
     found = fit(world(written, 300), "habits")
     back = Habits.model_validate(found.availability).charging
-    assert isinstance(back.top_up.length, ExponentialTime)
+    assert back.top_up.length.kind == "exponential"
     assert back.top_up.length.mean == pytest.approx(2400, rel=0.06)
     assert back.top_up.per_day == pytest.approx(0.7, rel=0.15)
     assert back.top_up.per_day_weekend == pytest.approx(1.2, rel=0.15)

@@ -13,8 +13,7 @@ from typing import Final
 import polars as pl
 
 from fedsim.analysis.available_time import AvailableTime
-from fedsim.analysis.metrics.learning import LEARNING
-from fedsim.analysis.metrics.metric import Measurement, Metric
+from fedsim.analysis.metrics.metric import LEARNING, Measurement, Metric
 from fedsim.analysis.metrics.view import LogView, Setting
 from fedsim.analysis.tally import Tallies, Watch, tally
 from fedsim.common.registry import Registry
@@ -22,20 +21,20 @@ from fedsim.log import Recorded
 
 _ROOM = "fedsim.analysis.metrics"
 BUILTIN: Final = {
-    "rounds": f"{_ROOM}.rounds:Rounds",
-    "sessions": f"{_ROOM}.sessions:Sessions",
-    "staleness": f"{_ROOM}.buffered:Staleness",
+    "rounds": f"{_ROOM}.rounds:RoundMetrics",
+    "sessions": f"{_ROOM}.rounds:Sessions",
+    "staleness": f"{_ROOM}.rounds:Staleness",
     "participation": f"{_ROOM}.participation:Participation",
     "tenths": f"{_ROOM}.tenths:Tenths",
-    "separation": f"{_ROOM}.privacy:Separation",
-    "population": f"{_ROOM}.population:Population",
-    "places": f"{_ROOM}.buffered:Places",
+    "separation": f"{_ROOM}.participation:Separation",
+    "population": f"{_ROOM}.population:PopulationMetrics",
+    "places": f"{_ROOM}.rounds:Places",
     "theory": f"{_ROOM}.participation:AgainstTheory",
-    "privacy": f"{_ROOM}.privacy:Promised",
+    "privacy": f"{_ROOM}.participation:Promised",
     "groups": f"{_ROOM}.participation:GroupShares",
 }
 """What every run measures, in this order."""
-ON_REQUEST: Final = {"unevenness": f"{_ROOM}.unevenness:Unevenness"}
+ON_REQUEST: Final = {"unevenness": f"{_ROOM}.unevenness:UnevennessMetrics"}
 """What is measured where a scenario's ``metrics`` name it."""
 METRICS: Final = Registry[Measurement]("a metric", Measurement, BUILTIN | ON_REQUEST)
 
@@ -44,9 +43,9 @@ _READING_ORDER = (
     *("participation.reported", "participation.l1_uniform_theory", "participation.l1_chain", "participation"),
     *("privacy", "population", "selection", "group", "learning"),
 )
-"""In which order lists show the metrics: by the longest of these beginnings that a name has."""
+"""In which order lists show the metrics: by the longest of these beginnings that a name has; the others are last."""
 MOST_GROUPS = 200
-"""With more groups than these, nobody reads a metric for each."""
+"""With more groups than these, groups have no metrics of their own."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _PLACEHOLDER = re.compile(r"[A-Z]{2,}")
 _OF_A_GROUP = Metric(
@@ -68,7 +67,8 @@ def listed() -> tuple[Metric, ...]:
 
 
 def _place(metric: Metric) -> int:
-    return _READING_ORDER.index(max((start for start in _READING_ORDER if metric.name.startswith(start)), key=len))
+    fitting = [start for start in _READING_ORDER if metric.name.startswith(start)]
+    return _READING_ORDER.index(max(fitting, key=len)) if fitting else len(_READING_ORDER)
 
 
 @cache
@@ -125,20 +125,8 @@ def measure(
 ) -> dict[str, float]:
     """Return the metrics of the log, by name; one that has no samples is left out.
 
-    Parameters
-    ----------
-    log
-        What was recorded.
-    clients
-        The table of clients.
-    setting
-        What there is to know about the scenario.
-    tallies
-        What `tally_of` found in the participations.
-    own
-        What is measured beside the built-in metrics.
-    available
-        The time for which devices were available; None where that is not known, or all of it.
+    `tallies` are those of `tally_of`, `own` is measured besides the built-in metrics, and `available` is None where the
+    time for which devices were available is not known, or is all of it.
     """
     run = LogView(
         log.rounds, log.gauges, clients, setting, log.ended_s, log.participations, tallies.run, available=available

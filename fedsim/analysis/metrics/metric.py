@@ -11,19 +11,13 @@ from fedsim.analysis.metrics.view import LogView
 class Metric:
     """A named figure of a run; words in capitals stand for a name: an optimizer's, a group's, a metric's, an hour.
 
-    Attributes
-    ----------
-    name
-        As in ``metrics.json``.
-    unit
-        ``s``, ``rounds``, ``clients``, ``share`` (0 to 1), ``L1`` (0 to 2), ``1/d``, ``1/h``, or empty for a number.
-    meaning
-        One sentence.
+    Units are ``s``, ``rounds``, ``clients``, ``share`` (0 to 1), ``L1`` (0 to 2), ``1/d``, ``1/h``, or empty for a
+    number.
     """
 
-    name: str
+    name: str  # as in metrics.json
     unit: str = ""
-    meaning: str = ""
+    meaning: str = ""  # one sentence
 
 
 def described(family: str, lines: str) -> tuple[Metric, ...]:
@@ -43,3 +37,35 @@ class Measurement(Protocol):
     def measure(self, run: LogView) -> float | Mapping[str, float]:
         """Return the metric, or by name those that have samples."""
         ...
+
+
+LEARNING = described(
+    "learning.OPTIMIZER",
+    """
+    loss | | Global loss, mean over the evaluations in the last half of the rounds.
+    grad_norm | | Norm of the global gradient, mean over the last half of the rounds.
+    final_loss | | Global loss at the last evaluation.
+    drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
+    late_descent | share | Share of the whole descent of the loss between those two quarters.
+    converged | | 1 if drift and late descent are small enough to call the run converged, else 0.
+    diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
+    accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
+    average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
+    average_excess_loss | | That loss above the first optimizer's under uniform participation.
+    drawn_loss | | Global loss of a model drawn uniformly from the run: the paper's output rule.
+    drawn_grad_norm | | Norm of the global gradient of that model.
+    drawn_round | rounds | The round it was drawn from.
+    bias | | Distance from the optimum, where it is known, of the mean model over the last half.
+    bias_predicted | | Distance from the optimum of the point to which the frequencies lead.
+    bias_error | | Distance between that point and the mean model over the last half.
+    time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
+    rounds_to_target | rounds | Server steps until then.
+    device_hours_to_target | h | Time that devices had spent in sessions by then, useful or not.
+    excess_loss | | Loss above that of the first optimizer under uniform participation.
+    above_optimum | | Loss above that of the optimum (learning.loss_parts): the sum of the next three.
+    bias_loss | | What is left of it where each round has what clients send on average: bias, and clipping.
+    participation_noise_loss | | What the chance of who takes part when adds to that.
+    privacy_noise_loss | | What the noise of privacy adds to that.
+""",
+)
+"""What training says of each optimizer; it is measured where models are trained, in `fedsim.learning`."""

@@ -1,4 +1,4 @@
-"""A scenario's own metrics: found, checked, and measured so that what goes wrong in them is told by their name."""
+"""A scenario's own metrics: built, checked, and measured with errors that name them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +17,7 @@ _SCOPES = ("run", "groups", "both")
 
 @dataclass(frozen=True)
 class Own:
-    """A measurement of somebody's own.
-
-    Attributes
-    ----------
-    kind
-        As the scenario names it.
-    metrics, scope
-        What it declares.
-    inner
-        What measures.
-    """
+    """A scenario's own measurement, `inner`, with the kind that the scenario names and what it declares."""
 
     kind: str
     metrics: tuple[Metric, ...]
@@ -43,7 +33,7 @@ class Own:
             If it fails, or returns something else than numbers for the metrics that it declares.
         """
         where = f"metric {self.kind!r}"
-        with METRICS.blame(where):
+        with METRICS.reraise_as_plugin_error(where):
             found = self.inner.measure(run)
         named = found if isinstance(found, Mapping) else {self.metrics[0].name: found}
         known = [each.name for each in self.metrics]
@@ -81,7 +71,7 @@ def _found(scenario: Scenario) -> Iterator[Own | Mistake]:
             continue
         try:
             inner = METRICS.build(choice.kind, choice.options)
-            with METRICS.blame(f"metric {choice.kind!r}"):
+            with METRICS.reraise_as_plugin_error(f"metric {choice.kind!r}"):
                 own = Own(choice.kind, declared(inner), scope(inner), inner)
             complaint = _complaint(own, names)
         except PluginError as error:

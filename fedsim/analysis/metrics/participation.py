@@ -1,4 +1,4 @@
-"""Participation: how far the frequencies are from uniform and from theory, how soon all had a turn, and the gaps."""
+"""Participation: its distance from uniform and theory, how soon all had a turn, the gaps, and what privacy promises."""
 
 import math
 
@@ -61,17 +61,17 @@ class Participation:
             "participation.gini": gini(counts),
             "participation.jain": jain(counts),
         }
-        told = run.tally
+        tally = run.tally
         for share in (50, 90):
             needed = -(-clients * share // 100)
-            if len(told.firsts_s) >= needed:
-                metrics[f"participation.coverage.t{share}"] = float(told.firsts_s[needed - 1])
-        if told.reported.any():
-            metrics["participation.reported_l1_uniform"] = l1(told.reported / told.reported.sum(), uniform)
-        if told.errors is not None:
-            metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = told.errors
-        if told.gaps is not None:
-            counted, total, least, most = told.gaps
+            if len(tally.firsts_s) >= needed:
+                metrics[f"participation.coverage.t{share}"] = float(tally.firsts_s[needed - 1])
+        if tally.reported.any():
+            metrics["participation.reported_l1_uniform"] = l1(tally.reported / tally.reported.sum(), uniform)
+        if tally.errors is not None:
+            metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = tally.errors
+        if tally.gaps is not None:
+            counted, total, least, most = tally.gaps
             metrics["participation.gap.min"] = float(least)
             metrics["participation.gap.mean"] = total / counted
             metrics["participation.gap.max"] = float(most)
@@ -123,3 +123,40 @@ class GroupShares:
         if not run.clients["pi"].null_count():
             metrics["share_theory"] = math.fsum(run.clients["pi"].to_list())
         return metrics
+
+
+class Separation:
+    """How far apart a client's contributions were."""
+
+    metrics = described(
+        "participation",
+        """
+        separation.least | rounds | Fewest rounds from one report of a client that was taken to its next: b, observed.
+    """,
+    )
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return it; nothing where nobody contributed twice."""
+        least = run.tally.least_separation
+        return {} if least is None else {"participation.separation.least": float(least)}
+
+
+class Promised:
+    """What the scenario's ``privacy`` promises: it follows from the scenario alone, not from the log."""
+
+    metrics = described(
+        "privacy",
+        """
+        epsilon | | Promised at the scenario's delta: one client, zeroed out; exact for the Gaussian mechanism.
+        rho | | The zCDP of the same promise: 1 / (2 noise_multiplier^2).
+        sensitivity | | Of the mechanism, for the rounds, separation and cap that the scenario enforces.
+        noise_multiplier | | Standard deviation of the noise over clip norm and sensitivity.
+        rounds | rounds | Most rounds that the scenario allows: n, promised.
+        separation | rounds | Fewest rounds from one participation of a client to its next: b, promised.
+        most | | Most participations of a client: k, promised.
+    """,
+    )
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return the promise; nothing where the scenario has no ``privacy``."""
+        return {f"privacy.{name}": value for name, value in run.setting.privacy.items()}

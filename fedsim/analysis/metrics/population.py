@@ -9,7 +9,7 @@ from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView, mean
 
 
-class Population:
+class PopulationMetrics:
     """What the gauges say."""
 
     metrics = described(

@@ -1,15 +1,14 @@
-"""Rounds: how many, how long, how many clients they found."""
+"""Rounds and sessions: how many, how long, how they ended; of a buffered server also versions, staleness, places."""
 
 import numpy as np
 import polars as pl
 
 from fedsim.analysis.metrics.metric import described
 from fedsim.analysis.metrics.view import LogView, mean
+from fedsim.common.instants import DAY_S, HOUR_S
 
-_DAY_S = 86_400.0
 
-
-class Rounds:
+class RoundMetrics:
     """What is said of rounds, and of the clients that were eligible when they selected."""
 
     metrics = described(
@@ -42,7 +41,7 @@ class Rounds:
         rounds, in_rounds = run.rounds, run.setting.concurrency is None
         metrics = {"rounds.count": float(len(rounds))}
         if run.ended_s > 0:
-            metrics["rounds.per_day"] = len(rounds) / (run.ended_s / _DAY_S)
+            metrics["rounds.per_day"] = len(rounds) / (run.ended_s / DAY_S)
         if len(rounds):
             metrics["rounds.target_share"] = mean(rounds["outcome"] == "target")
             if in_rounds:  # a buffered server's version wants no number of clients, and need not select any
@@ -56,18 +55,100 @@ class Rounds:
             metrics["rounds.selected_mean"] = mean(started["selected"])
             metrics["rounds.reported_mean"] = mean(started["reported"])
             if in_rounds:
-                wait = (started["selected_s"] - started["opened_s"]).to_numpy()
-                metrics["rounds.wait.mean"] = float(wait.mean())
-                metrics["rounds.wait.p95"] = float(np.quantile(wait, 0.95))
-            duration = (started["closed_s"] - started["selected_s" if in_rounds else "opened_s"]).to_numpy()
-            metrics["rounds.duration.mean"] = float(duration.mean())
-            metrics["rounds.duration.p50"] = float(np.quantile(duration, 0.5))
-            metrics["rounds.duration.p95"] = float(np.quantile(duration, 0.95))
+                metrics |= _spread("rounds.wait", started["selected_s"] - started["opened_s"], p95=0.95)
+            duration = started["closed_s"] - started["selected_s" if in_rounds else "opened_s"]
+            metrics |= _spread("rounds.duration", duration, p50=0.5, p95=0.95)
             if not started["eligible"].null_count():
-                eligible = started["eligible"].to_numpy()
-                metrics["selection.eligible.mean"] = float(eligible.mean())
-                metrics["selection.eligible.min"] = float(eligible.min())
+                metrics |= _spread("selection.eligible", started["eligible"], min=0.0)
         return metrics
+
+
+class Sessions:
+    """What is said of sessions."""
+
+    metrics = described(
+        "sessions",
+        """
+        count | | Sessions, which is to say participations.
+        device_hours | h | Time that devices spent in sessions, useful or not.
+        reported_share | share | Sessions whose report was taken.
+        dropped_share | share | Sessions whose device became unavailable.
+        late_share | share | Sessions that reported after the deadline.
+        stale_share | share | Sessions whose report came more than max_staleness versions late and was discarded.
+        aborted_share | share | Sessions that the server ended because the round had closed.
+        wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions.
+    """,
+    )
+    scope = "both"
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return shares of the sessions by outcome, and of device time."""
+        tally = run.tally
+        metrics = {"sessions.count": float(tally.count), "sessions.device_hours": tally.spent_s / HOUR_S}
+        if tally.count:
+            metrics |= {f"sessions.{outcome}_share": number / tally.count for outcome, number in tally.outcomes.items()}
+            if tally.spent_s > 0:
+                metrics["sessions.wasted_share"] = tally.wasted_s / tally.spent_s
+        return metrics
+
+
+class Staleness:
+    """Mean, quantiles and maximum of the staleness of all reports, discarded ones included."""
+
+    metrics = described(
+        "staleness",
+        """
+        mean | rounds | Versions from download to report, on average over all reports; with a buffered server.
+        p50 | rounds | Versions from download to report, median.
+        p95 | rounds | Versions from download to report, 95th percentile.
+        max | rounds | Versions from download to report, largest.
+    """,
+    )
+    scope = "both"
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return what is said of the staleness; nothing in synchronous rounds."""
+        if run.setting.concurrency is None:
+            return {}
+        counts = run.tally.staleness
+        reports, cumulative = int(counts.sum()), np.cumsum(counts)
+        if not reports:
+            return {}
+        return {
+            "staleness.mean": float(counts @ np.arange(len(counts))) / reports,
+            "staleness.p50": float(np.searchsorted(cumulative, 0.5 * reports)),
+            "staleness.p95": float(np.searchsorted(cumulative, 0.95 * reports)),
+            "staleness.max": float(np.flatnonzero(counts)[-1]),
+        }
+
+
+class Places:
+    """How fast versions went by, and how many of the places were taken, on average over time."""
+
+    metrics = described(
+        "",
+        """
+        versions.per_hour | 1/h | Steps that a buffered server makes per hour of simulated time.
+        concurrency.utilisation | share | Places of a buffered server that are taken, on average over time.
+    """,
+    )
+
+    def measure(self, run: LogView) -> dict[str, float]:
+        """Return both; nothing in synchronous rounds, or where no time passed."""
+        concurrency = run.setting.concurrency
+        if concurrency is None or run.ended_s <= 0:
+            return {}
+        steps = int((run.rounds["outcome"] == "target").sum())
+        return {
+            "versions.per_hour": steps / (run.ended_s / HOUR_S),
+            "concurrency.utilisation": run.tally.spent_s / (concurrency * run.ended_s),
+        }
+
+
+def _spread(name: str, values: pl.Series, **quantiles: float) -> dict[str, float]:
+    """Return the mean and quantiles of values, by name."""
+    found = {f"{name}.{own}": float(np.quantile(values.to_numpy(), share)) for own, share in quantiles.items()}
+    return {f"{name}.mean": mean(values), **found}
 
 
 def _waits(rounds: pl.DataFrame, ended_s: float) -> dict[str, float]:

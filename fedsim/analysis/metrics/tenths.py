@@ -1,4 +1,4 @@
-"""Participation of groups that nobody defined: the tenths of the devices by available time and by speed, and zones."""
+"""Participation by tenths of the devices, in the order of available time or speed, and by time zone."""
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ class Tenths:
     )
 
     def measure(self, run: LogView) -> dict[str, float]:
-        """Return those of quantities that differ; nothing where nobody took part, or fewer than ten devices did not."""
+        """Return those of quantities that differ; nothing where no device took part, or fewer than ten are known."""
         counts, metrics = run.clients["participations"].to_numpy(), dict[str, float]()
         if not counts.any():
             return {}
@@ -33,9 +33,9 @@ class Tenths:
             followed, share = run.available.clients, run.available.share
             own = counts[followed]
             if own.any():
-                metrics |= _told("participation.by_availability", share, own / own.mean())
-                metrics |= _told("participation.availability", share, share)
-        metrics |= _told("participation.by_speed", run.clients["speed"].to_numpy(), counts / counts.mean())
+                metrics |= _by_tenth("participation.by_availability", share, own / own.mean())
+                metrics |= _by_tenth("participation.availability", share, share)
+        metrics |= _by_tenth("participation.by_speed", run.clients["speed"].to_numpy(), counts / counts.mean())
         zones = run.clients["time_zone"].unique().sort()
         if len(zones) > 1:
             of_zone = run.clients["time_zone"].cast(pl.Enum(zones)).to_physical().to_numpy()
@@ -47,7 +47,7 @@ class Tenths:
         return metrics
 
 
-def _told(name: str, key: Floats, values: Floats) -> dict[str, float]:
+def _by_tenth(name: str, key: Floats, values: Floats) -> dict[str, float]:
     if len(key) < TENTHS or key.min() == key.max():
         return {}
     return {f"{name}.{number}": float(value) for number, value in enumerate(tenths(key, values), start=1)}
@@ -58,11 +58,6 @@ def tenths(key: Floats, values: Floats | Ints) -> Floats:
 
     Devices of the same key are alike: each tenth that they lie in has its part of all of them, so that their order
     makes no difference.
-
-    Parameters
-    ----------
-    key, values
-        (n,) by what they are ordered, and what is averaged.
     """
     _, of_level, sizes = np.unique(key, return_inverse=True, return_counts=True)
     edges = np.concatenate([[0], np.cumsum(sizes)])

@@ -9,54 +9,30 @@ from fedsim.analysis.metrics.metric import Metric
 from fedsim.analysis.metrics.view import LogView
 from fedsim.analysis.unevenness import recommended_interval, unevenness
 
-Interval = Annotated[int, Field(ge=1)]
+_Interval = Annotated[int, Field(ge=1)]
 
 
-class Unevenness:
-    """The unevenness over windows of some lengths, and the length that is recommended.
-
-    Parameters
-    ----------
-    intervals
-        Rounds of a window, P.
-    recommend
-        Whether to look for the length that is recommended, too.
-    """
+class UnevennessMetrics:
+    """The unevenness over windows of `intervals` rounds each and, with `recommend`, the length that is recommended."""
 
     def __init__(
         self,
         *,
-        intervals: Annotated[Sequence[Interval], Field(min_length=1, max_length=100)] = (1, 10, 100),
+        intervals: Annotated[Sequence[_Interval], Field(min_length=1, max_length=100)] = (1, 10, 100),
         recommend: bool = True,
     ) -> None:
         self.intervals, self.recommend = sorted(set(intervals)), recommend
-        self.metrics = [
-            metric
-            for interval in self.intervals
-            for metric in (
-                Metric(
-                    f"unevenness.{interval}",
-                    "",
-                    f"Squared distance of the clients' shares in windows of {interval} rounds from 1/N, on average.",
-                ),
-                Metric(
-                    f"unevenness.{interval}.chance",
-                    "",
-                    "The same if all rounds chose as many clients uniformly and independently.",
-                ),
-            )
-        ]
-        self.metrics.append(
-            Metric("unevenness.long_run", "", "The same with all rounds as one window: what no window takes away.")
-        )
+        apart = "Squared distance of the clients' shares in windows of {} rounds from 1/N, on average."
+        by_chance = "The same if all rounds chose as many clients uniformly and independently."
+        self.metrics: list[Metric] = []
+        for interval in self.intervals:
+            self.metrics.append(Metric(f"unevenness.{interval}", "", apart.format(interval)))
+            self.metrics.append(Metric(f"unevenness.{interval}.chance", "", by_chance))
+        whole = "The same with all rounds as one window: what no window takes away."
+        self.metrics.append(Metric("unevenness.long_run", "", whole))
         if recommend:
-            self.metrics.append(
-                Metric(
-                    "unevenness.recommended_interval",
-                    "rounds",
-                    "Shortest windows from which longer ones gain only what averaging independent windows gains.",
-                )
-            )
+            best = "Shortest windows from which longer ones gain only what averaging independent windows gains."
+            self.metrics.append(Metric("unevenness.recommended_interval", "rounds", best))
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return those that have samples: a whole window, and enough of the length that is recommended."""

@@ -13,67 +13,34 @@ from fedsim.common.row_groups import slices
 
 @dataclass(frozen=True)
 class Setting:
-    """What metrics need to know about the scenario.
+    """What metrics need to know about the scenario."""
 
-    Attributes
-    ----------
-    wanted
-        Clients that a full round selects.
-    start
-        The instant of simulated time 0.
-    groups
-        The groups of the population by name, in order: how many devices live in which time zones.
-    concurrency
-        Places of a buffered server; None with synchronous rounds.
-    privacy
-        What the scenario's ``privacy`` promises, figures by name; empty without one.
-    fixed_size
-        Whether a full round selects exactly as many as are wanted; not so with `bernoulli` and `poisson`.
-    """
-
-    wanted: int
-    start: datetime
-    groups: Mapping[str, Mapping[str, int]]
-    concurrency: int | None = None
-    privacy: Mapping[str, float] = field(default_factory=dict)
-    fixed_size: bool = True
+    wanted: int  # clients that a full round selects
+    start: datetime  # the instant of simulated time 0
+    groups: Mapping[str, Mapping[str, int]]  # of the population, in order: how many devices live in which time zones
+    concurrency: int | None = None  # places of a buffered server; None with synchronous rounds
+    privacy: Mapping[str, float] = field(default_factory=dict)  # what the scenario's `privacy` promises, by name
+    fixed_size: bool = True  # whether `wanted` is exact, and not an average as with `bernoulli` and `poisson`
 
 
 @dataclass(frozen=True)
 class LogView:
     """A run as metrics see it: all of it, or what is about one group.
 
-    Attributes
-    ----------
-    rounds, gauges, clients
-        Tables of the run, as polars frames. Of a group: all rounds, its own gauges and clients, whose frequencies
-        add up to 1.
-    setting
-        Of a group: with that group alone.
-    ended_s
-        Simulated seconds from start to end.
-    table
-        All participations; `participations` reads those that are meant.
-    tally
-        What was tallied of those that are meant.
-    first
-        The first client that is meant.
-    whole
-        Of a group: the whole run.
-    available
-        The time for which devices were available, of the whole run; None where that is not known, or all of it.
+    A group has all rounds, its own gauges and clients, whose frequencies add up to 1, and a setting with that group
+    alone.
     """
 
     rounds: pl.DataFrame
     gauges: pl.DataFrame
     clients: pl.DataFrame
     setting: Setting
-    ended_s: float
-    table: pl.DataFrame | pl.LazyFrame
-    tally: Tally
-    first: int = 0
-    whole: "LogView | None" = None
-    available: AvailableTime | None = None
+    ended_s: float  # simulated seconds from start to end
+    table: pl.DataFrame | pl.LazyFrame  # all participations; `participations` reads those of the view
+    tally: Tally  # of the participations of the view
+    first: int = 0  # index of the first client of the view
+    whole: "LogView | None" = None  # of a group: the whole run
+    available: AvailableTime | None = None  # of the whole run; None where that is not known, or all of the time
 
     def participations(self, *columns: str) -> Iterator[pl.DataFrame]:
         """Yield ``client`` and other columns of the participations in order, some rows at a time.

@@ -1,88 +1,132 @@
-"""Many devices with habits at once: whether, until when and why not at an instant, and everything within a window."""
+"""Many devices with habits at once: when and why not they are available, and which may be available at all."""
 
+import os
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Clients, Mask, Possible, Reasons, Spells, joined, together
-from fedsim.availability.habits.days import Calendar, Known
-from fedsim.availability.habits.kernel import CHARGING, holding_until, meetings, unmet
+from fedsim.availability.batch import Batch, PossibleClients, Reasons, Spells, concatenate, merge_touching
+from fedsim.availability.civil import Civil, Place
+from fedsim.availability.habits.days import KernelTables, TableBuilder
+from fedsim.availability.habits.kernel import (
+    CHARGING,
+    DAY_PARTS,
+    available_intervals,
+    available_until,
+    possible_parts,
+    unmet_conditions,
+)
 from fedsim.availability.habits.persons import Persons
-from fedsim.availability.habits.possible import PossibleDays
-from fedsim.availability.place import Place
-from fedsim.common.arrays import Ints
+from fedsim.common.arrays import Bits, Bools, Ints
+from fedsim.common.bits import transpose_all, words_for
 from fedsim.common.instants import DAY, FOREVER
 from fedsim.common.reasons import REASON_OF
 from fedsim.scenario.habits import Condition, Habits
 
-_AT_ONCE = 28 * DAY  # of a window
-_WORTH, _LEFT = 2, 6
+_WINDOW = 28 * DAY  # longest for one call of the compiled loops
+_DAY_COST = 2  # finding the possible devices of a day costs as much as looking up 1 / _DAY_COST of the members
+_SAVING = 6  # a look-up on a day with possible devices stands for this many without
+_CHUNK = 1 << 16  # clients of a thread
 
 
 class HabitsBatch(Batch):
     """Devices with one set of habits in one place.
 
-    `members` (n,) are their indices, and `persons` are behind them; batches in other places may share the persons.
+    `members` (n,) are their indices in ascending order; batches in other places share `persons` and `builder`.
     """
 
     foreseeable = DAY
 
-    def __init__(self, habits: Habits, place: Place, members: Clients, persons: Persons, calendar: Calendar) -> None:
+    def __init__(self, habits: Habits, place: Place, members: Ints, persons: Persons, builder: TableBuilder) -> None:
         self._habits, self._place, self._members, self._persons = habits, place, members, persons
         self._require = sum(int(REASON_OF[each]) for each in habits.require)
-        self._calendar = calendar
-        self._days = PossibleDays(members, persons, self._require, calendar) if self._require & CHARGING else None
+        self._builder = builder
+        self._possible_days = (
+            PossibleDays(members, persons, self._require, builder) if self._require & CHARGING else None
+        )
         self._today, self._asked, self._many = 0, 0, False
 
-    def possible(self, instant: int) -> Possible | None:
-        """Tell who may be on a charger with a network, if many are asked about on this day, or were the day before.
-
-        It costs as much as looking up half of them (`_WORTH`); on such days each look-up stands for `_LEFT` without it.
-        """
-        if self._days is None:
+    def possible(self, instant: int) -> PossibleClients | None:
+        """Return which clients may be on a charger with a network, if today or the day before has many look-ups."""
+        if self._possible_days is None:
             return None
         clock = self._place.clock(instant)
         today = clock.day(instant)
         if today != self._today:
-            self._many = self._asked * (_WORTH * _LEFT if self._many else _WORTH) > len(self._members)
+            self._many = self._asked * (_DAY_COST * _SAVING if self._many else _DAY_COST) > len(self._members)
             self._today, self._asked = today, 0
         elif not self._many:
-            self._many = self._asked * _WORTH > len(self._members)
-        return self._days.at(instant, clock) if self._many else None
+            self._many = self._asked * _DAY_COST > len(self._members)
+        return self._possible_days.at(instant, clock) if self._many else None
 
-    def at(self, clients: Clients, instant: int) -> Mask:
-        """Look each of them up."""
+    def at(self, clients: Ints, instant: int) -> Bools:
         self._asked += len(clients)
-        return self._holding_until(clients, instant, np.array([instant])) > instant
+        return self._available_until(clients, instant, np.array([instant])) > instant
 
-    def reasons(self, clients: Clients, instant: int) -> Reasons:
-        """Look up each condition that is required."""
-        return unmet(clients, instant, self._require, self._known(clients, instant, instant))
+    def reasons(self, clients: Ints, instant: int) -> Reasons:
+        return unmet_conditions(clients, instant, self._require, self._tables(clients, instant, instant))
 
-    def ends(self, clients: Clients, instant: int, until: Ints) -> Ints:
-        """Look for the first condition that ceases to hold."""
-        found = self._holding_until(clients, instant, until)
+    def ends(self, clients: Ints, instant: int, until: Ints) -> Ints:
+        found = self._available_until(clients, instant, until)
         return np.where(found <= until, found, FOREVER)
 
-    def spells(self, clients: Clients, since: int, until: int) -> Spells:
-        """Go through the window client by client."""
-        return self.meetings(self._habits.require, clients, since, until)
+    def spells(self, clients: Ints, since: int, until: int) -> Spells:
+        return self.spells_of(self._habits.require, clients, since, until)
 
-    def meetings(self, conditions: Collection[Condition], clients: Clients, since: int, until: int) -> Spells:
-        """Return when clients (n,) meet some conditions within [since, until), in the order of clients and starts."""
+    def spells_of(self, conditions: Collection[Condition], clients: Ints, since: int, until: int) -> Spells:
+        """Return when clients (n,) meet some conditions within [since, until), sorted by client and start."""
         require = sum(int(REASON_OF[each]) for each in conditions)
-        windows = ((first, min(first + _AT_ONCE, until)) for first in range(since, until, _AT_ONCE))
-        parts = [Spells(*meetings(clients, *each, require, self._known(clients, *each))) for each in windows]
+        windows = ((first, min(first + _WINDOW, until)) for first in range(since, until, _WINDOW))
+        parts = [
+            Spells(*available_intervals(clients, *each, require, self._tables(clients, *each))) for each in windows
+        ]
         if len(parts) == 1:
             return parts[0]
-        who, starts, ends = together(parts)
+        who, starts, ends = concatenate(parts)
         order = np.lexsort((starts, who))
-        return joined(who[order], starts[order], ends[order])
+        return merge_touching(who[order], starts[order], ends[order])
 
-    def _holding_until(self, clients: Clients, instant: int, limits: Ints) -> Ints:
-        known = self._known(clients, instant, int(limits.max(initial=instant)))
-        return holding_until(clients, instant, limits, self._require, known)
+    def _available_until(self, clients: Ints, instant: int, limits: Ints) -> Ints:
+        tables = self._tables(clients, instant, int(limits.max(initial=instant)))
+        return available_until(clients, instant, limits, self._require, tables)
 
-    def _known(self, clients: Clients, since: int, until: int) -> Known:
-        self._persons.know(clients)
-        return self._calendar.known(since, until, self._place.clock(since), self._persons)
+    def _tables(self, clients: Ints, since: int, until: int) -> KernelTables:
+        self._persons.ensure_drawn(clients)
+        return self._builder.build(since, until, self._place.clock(since), self._persons)
+
+
+class PossibleDays:
+    """Which members may be on a charger with a network, for each part of one local day after the other.
+
+    Screen uses and network failures are ignored, so some who are not available are among them. `require` are the
+    conditions that must hold, charging among them.
+    """
+
+    def __init__(self, members: Ints, persons: Persons, require: int, builder: TableBuilder) -> None:
+        self._members, self._persons, self._require, self._builder = members, persons, require, builder
+        self._rows: Bits = np.zeros((DAY_PARTS, 0), dtype=np.uint64)
+        self._begin, self._part = 0, 0
+
+    def at(self, instant: int, clock: Civil) -> PossibleClients:
+        """Return which members may be available from an instant on."""
+        if not self._begin <= instant < self._begin + DAY_PARTS * self._part:
+            self._go_to(clock.day(instant), clock)
+        part = (instant - self._begin) // self._part
+        return PossibleClients(self._rows[part], self._begin + (part + 1) * self._part)
+
+    def _go_to(self, day: int, clock: Civil) -> None:
+        """Find the possible members of a local day."""
+        begin, until = clock.instant(clock.midnight(np.array([day, day + 1]))).tolist()
+        self._begin, self._part = begin, -(-(until - begin) // DAY_PARTS)
+        tables = self._builder.build(begin, until, clock, self._persons)
+        bits = np.zeros(DAY_PARTS * words_for(int(self._members.max(initial=0)) + 1), dtype=np.uint64)
+
+        def compute_chunk(first: int) -> None:
+            clients = self._members[first : first + _CHUNK]
+            self._persons.ensure_drawn(clients)
+            bits[clients] = possible_parts(clients, begin, self._part, self._require, tables)
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # each client is in one of them
+            list(threads.map(compute_chunk, range(0, len(self._members), _CHUNK)))
+        self._rows = transpose_all(bits)

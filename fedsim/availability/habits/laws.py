@@ -1,7 +1,6 @@
-"""Laws of the times of a habit as tables of quantiles in whole milliseconds, linear between entries.
+"""Laws of times as tables of quantiles in whole milliseconds, for drawing from 32 random bits by linear interpolation.
 
-A draw of 32 random bits is a place in the unit interval, which is cut into 1,024 bins; so are its first and its last
-64th, and its first and its last 4,096th.
+A table has 1,024 bins for the unit interval, and as many for its first and last 64th and its first and last 4,096th.
 """
 
 from collections.abc import Callable
@@ -13,17 +12,17 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Floats
 from fedsim.common.compiled import inlined
 
-Tables = NDArray[np.int32]
-"""(laws * SIZE,) tables one after the other."""
+LawTables = NDArray[np.int32]
+"""(laws * TABLE_SIZE,) tables one after the other."""
 _BINS, _FINER = 1 << 10, 1 << 6
 _ALL, _TAIL, _END = 1 << 32, (1 << 32) // _FINER, (1 << 32) // _FINER**2
 _LOWER_TAIL, _UPPER_TAIL, _LOWER_END, _UPPER_END = ((_BINS + 1) * part for part in range(1, 5))
-SIZE: Final = 5 * (_BINS + 1)
-_SMALLEST = 2.0**-33  # half of what tells two draws apart
+TABLE_SIZE: Final = 5 * (_BINS + 1)
+_SMALLEST = 2.0**-33  # half the distance of two draws
 
 
-def tabulated(quantile: Callable[[Floats], Floats], longest_s: float) -> Tables:
-    """Return the table (SIZE,) of a law.
+def quantile_table(quantile: Callable[[Floats], Floats], longest_s: float) -> LawTables:
+    """Return the table (TABLE_SIZE,) of a law.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ def tabulated(quantile: Callable[[Floats], Floats], longest_s: float) -> Tables:
 
 
 @inlined
-def drawn(tables: Tables, law: int, bits: int) -> int:
+def law_value(tables: LawTables, law: int, bits: int) -> int:
     """Return the value of the law whose table begins at `law`, from 32 random bits."""
     begin, digits = 0, 22
     if not _TAIL <= bits < _ALL - _TAIL:

@@ -1,4 +1,4 @@
-"""Availability from daily habits: where charging, network and idle hold together, as far as they are required."""
+"""Availability from daily habits: when charging, network and idle hold together, as far as they are required."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
@@ -6,58 +6,48 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.availability.batch import Clients
+from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
-from fedsim.availability.place import Place
+from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY
 from fedsim.common.keyed import Stream
 from fedsim.scenario.habits import Charging, Condition, Habits, Idle, Network
 
 if TYPE_CHECKING:
     from fedsim.availability.habits.batch import HabitsBatch
-    from fedsim.availability.habits.days import Calendar
+    from fedsim.availability.habits.days import TableBuilder
 
 _FIRST_WINDOW, _WINDOW = 2 * DAY, 14 * DAY
 
 
 class HabitsAvailability(ExactModel):
-    """Devices that live by the habits of a person.
-
-    Parameters
-    ----------
-    require
-        Conditions that must all hold.
-    charging, network, idle
-        The habits, as the scenario has them.
-    """
+    """Devices of persons with daily habits, which are available where all conditions of `require` hold."""
 
     def __init__(self, require: list[Condition], charging: Charging, network: Network, idle: Idle) -> None:
         self.habits = Habits(kind="habits", require=require, charging=charging, network=network, idle=idle)
-        self._calendar = lru_cache(maxsize=4)(self._calendar_of)
+        self._builder = lru_cache(maxsize=4)(self._builder_of)
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:
-        """Return the intervals of each required condition of one device."""
         return {each: self._pieces([each], client, place, draws, since) for each in self.habits.require}
 
     def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
-        """Return the intervals in which one device meets all conditions."""
         return self._pieces(self.habits.require, client, place, draws, 0)
 
-    def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[HabitsBatch]":
-        """Return a batch for each place; they share what they know of persons, so many take no more memory."""
-        # It takes a compiler along, which only those shall load who need it.
+    def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> "list[HabitsBatch]":
+        """Return a batch for each place; they share the persons, so many places take no more memory."""
+        # These load the compiler, which scenarios without habits do not need.
         from fedsim.availability.habits.batch import HabitsBatch
         from fedsim.availability.habits.persons import Persons
 
         first = min(int(members.min()) for _, members in homes)
         last = max(int(members.max()) for _, members in homes)
-        persons, calendar = Persons(self.habits, first, last - first + 1, draws), self._calendar(draws.key)
-        return [HabitsBatch(self.habits, place, members, persons, calendar) for place, members in homes]
+        persons, builder = Persons(self.habits, first, last - first + 1, draws), self._builder(draws.key)
+        return [HabitsBatch(self.habits, place, members, persons, builder) for place, members in homes]
 
-    def _calendar_of(self, key: int) -> "Calendar":
-        from fedsim.availability.habits.days import Calendar
+    def _builder_of(self, key: int) -> "TableBuilder":
+        from fedsim.availability.habits.days import TableBuilder
 
-        return Calendar(self.habits, key)
+        return TableBuilder(self.habits, key)
 
     def _pieces(
         self, conditions: Collection[Condition], client: int, place: Place, draws: Stream, since: int
@@ -65,7 +55,7 @@ class HabitsAvailability(ExactModel):
         one, until = np.array([client]), since + _FIRST_WINDOW
         (batch,) = self.batches([(place, one)], draws)
         while True:
-            _, starts, ends = batch.meetings(conditions, one, since, until)
+            _, starts, ends = batch.spells_of(conditions, one, since, until)
             yield from zip(starts.tolist(), ends.tolist(), strict=True)
             yield until, until
             since, until = until, until + _WINDOW

@@ -1,4 +1,4 @@
-"""Who is behind a device: what each draw of the habits is for, and what stays the same for a person from day to day."""
+"""The parameters that stay the same for a person from day to day, and what each draw of the habits is for."""
 
 from enum import IntEnum
 from typing import Final
@@ -7,31 +7,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from fedsim.availability.batch import Clients
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Stream
-from fedsim.population.members import propensity
+from fedsim.population.sources import propensity
 from fedsim.scenario.habits import Habits
 
 LIMIT: Final = 3.0
-"""No deviation from a habit is larger than this many standard deviations."""
-ALL: Final = 1 << 30
-"""A chance of 1: chances are whole numbers, which 30 random bits are compared with."""
+"""Deviations from a habit are cut at this many standard deviations."""
+CERTAIN: Final = 1 << 30
+"""A chance of 1: chances are whole numbers, to be compared with 30 random bits."""
 TOP_UPS: Final = 4
-"""Most short sessions on a charger in a day."""
-_LINE = 64
+"""Most short charging sessions in a day."""
+_CACHE_LINE = 64
 _MOST_USES = 1 << 29
 
 
 class Draw(IntEnum):
-    """What a draw of the habits is for. The numbers are part of the format: a new purpose takes a new number.
+    """What a draw of the habits decides. The numbers are part of the format: a new purpose takes a new number.
 
-    A draw of a day or slot has 64 bits, whose halves are used apart; of `NIGHT_LENGTH` and `BACK` only the upper one:
+    The halves of the 64 bits of a day's or slot's draw are used apart; `NIGHT_LENGTH` and `BACK` use the upper one:
 
     ============  ===================================  ===========================================
     draw          upper half                           lower half
     ============  ===================================  ===========================================
-    NIGHT         whether there is a night's session   when it begins
+    NIGHT         whether there is a night session     when it begins
     TOP_UP        whether the 1st (3rd) takes place    whether the 2nd (4th) does
     TOP_UP_TIME   when it begins                       how long it lasts
     OUTING        whether there is an outing           when the person leaves home
@@ -40,7 +39,7 @@ class Draw(IntEnum):
     ============  ===================================  ===========================================
     """
 
-    PROPENSITY = 1  # drawn in `population.members`
+    PROPENSITY = 1  # drawn in `population.sources`
     NIGHT_TIME_OF_PERSON = 2
     NIGHT_LENGTH_OF_PERSON = 3
     NIGHT = 4
@@ -58,13 +57,13 @@ class Draw(IntEnum):
     USE = 20
 
 
-def index(what: Draw, count: ArrayLike = 0, number: ArrayLike = 0) -> Ints:
-    """Return the index of a draw: `count` of days or slots below 2**40, `number` below 2**8."""
+def draw_index(what: Draw, count: ArrayLike = 0, number: ArrayLike = 0) -> Ints:
+    """Return the index of a draw: `count` is a day or slot below 2**40, `number` is below 2**8."""
     return (np.int64(what) << 48) | (np.asarray(count, dtype=np.int64) << 8) | np.asarray(number, dtype=np.int64)
 
 
-def chance(mean: float, spread: float, score: Floats) -> Floats:
-    """Return each person's chance of something that `mean` of all do.
+def individual_chance(mean: float, spread: float, score: Floats) -> Floats:
+    """Return each person's chance of something that a share `mean` of all persons do.
 
     Phi(Phi^-1(mean) sqrt(1 + spread^2) + spread z): for a normal score z its expectation is `mean`, since it is the
     probability that a normal variable of variance 1 exceeds another of variance spread^2 by a constant.
@@ -73,76 +72,68 @@ def chance(mean: float, spread: float, score: Floats) -> Floats:
 
 
 def scaled_chance(chances: ArrayLike) -> Ints:
-    """Return chances as whole numbers of which `ALL` is 1."""
-    return np.rint(np.multiply(chances, ALL, dtype=np.float64)).astype(np.int64)
+    """Return chances as whole numbers, 1 being `CERTAIN`."""
+    return np.rint(np.multiply(chances, CERTAIN, dtype=np.float64)).astype(np.int64)
 
 
-NIGHT, LATER, LONGER, TOP_UP, TOP_UP_WEEKEND, LEAVES, RETURNS, USES_AND_NETWORKS = range(COLUMNS := 8)
-"""Columns of what belongs to a person, together half a cache line: chance of a night's session, how much later and
-longer than usual it is; chances of a top-up; how much later they leave home and are back; in the last one the screen
-uses a day, in units of 2**-15, times 4, plus where their networks are."""
-AT_HOME, AT_WORK = 1, 2
+(
+    NIGHT_CHANCE, NIGHT_LATER, NIGHT_LONGER, TOP_UP_CHANCE, TOP_UP_WEEKEND_CHANCE,
+    LEAVES_LATER, RETURNS_LATER, USES_AND_NETWORKS,
+) = range(_COLUMNS := 8)  # fmt: skip
+"""Columns of `Persons.columns`, together half a cache line: chances of a night session and of a top-up on working days
+and weekends; how much later and longer than usual the night session is; how much later the person leaves home and is
+back. The last one is 4 * (screen uses a day in units of 2**-15) + `HOME_NETWORK` + `WORK_NETWORK`, where they apply."""
+HOME_NETWORK, WORK_NETWORK = 1, 2
 
 
 class Persons:
-    """The persons behind consecutive clients, known when they are asked about.
+    """The parameters of the persons behind `count` consecutive clients, drawn and cached when they are first needed.
 
-    Parameters
-    ----------
-    habits
-        Their habits.
-    first, count
-        The first of the clients, and how many there are.
-    draws
-        The stream for availability.
-
-    Attributes
-    ----------
-    columns
-        (count, COLUMNS) what belongs to those who are `known`: times in milliseconds, chances as parts of `ALL`.
+    `columns`, (count, columns as named above), has a row for each client from `first` on: milliseconds, and chances in
+    units of `CERTAIN`; 0 before `ensure_drawn`.
     """
 
     def __init__(self, habits: Habits, first: int, count: int, draws: Stream) -> None:
         self._habits, self._draws, self.first = habits, draws, first
-        # Pages of these arrays that nobody has needed take no memory.
-        self._known = np.zeros(count, dtype=np.bool_)
-        self.columns = _lines(count)
+        # Pages of these arrays that are never written take no memory.
+        self._drawn = np.zeros(count, dtype=np.bool_)
+        self.columns = _aligned_zeros(count)
 
-    def know(self, clients: Clients) -> None:
-        """Work out what belongs to the persons of some clients, as far as it is not known yet."""
-        clients = clients[~self._known[clients - self.first]]
+    def ensure_drawn(self, clients: Ints) -> None:
+        """Compute and cache the parameters of those clients that have none yet."""
+        clients = clients[~self._drawn[clients - self.first]]
         if not len(clients):
             return
         rows = clients - self.first
-        self._known[rows] = True
+        self._drawn[rows] = True
         draws, columns = self._draws, self.columns
         charging, network, idle = self._habits.charging, self._habits.network, self._habits.idle
         score = propensity(clients, draws)
 
         def deviation(what: Draw, standard_s: float) -> Floats:
-            own = np.clip(draws.normals(clients, int(index(what))), -LIMIT, LIMIT)
+            own = np.clip(draws.normals(clients, int(draw_index(what))), -LIMIT, LIMIT)
             return np.rint(1000.0 * standard_s * own)
 
         night, top_up = charging.night, charging.top_up
-        columns[rows, NIGHT] = scaled_chance(chance(night.chance, charging.spread, score))
-        columns[rows, LATER] = deviation(Draw.NIGHT_TIME_OF_PERSON, night.between_persons)
-        columns[rows, LONGER] = deviation(Draw.NIGHT_LENGTH_OF_PERSON, night.length_between_persons)
-        for column, per_day in ((TOP_UP, top_up.per_day), (TOP_UP_WEEKEND, top_up.per_day_weekend)):
-            columns[rows, column] = scaled_chance(chance(per_day / TOP_UPS, charging.spread, score))
-        columns[rows, LEAVES] = deviation(Draw.LEAVE_OF_PERSON, network.between_persons)
-        columns[rows, RETURNS] = deviation(Draw.BACK_OF_PERSON, network.between_persons)
+        columns[rows, NIGHT_CHANCE] = scaled_chance(individual_chance(night.chance, charging.spread, score))
+        columns[rows, NIGHT_LATER] = deviation(Draw.NIGHT_TIME_OF_PERSON, night.between_persons)
+        columns[rows, NIGHT_LONGER] = deviation(Draw.NIGHT_LENGTH_OF_PERSON, night.length_between_persons)
+        for column, per_day in ((TOP_UP_CHANCE, top_up.per_day), (TOP_UP_WEEKEND_CHANCE, top_up.per_day_weekend)):
+            columns[rows, column] = scaled_chance(individual_chance(per_day / TOP_UPS, charging.spread, score))
+        columns[rows, LEAVES_LATER] = deviation(Draw.LEAVE_OF_PERSON, network.between_persons)
+        columns[rows, RETURNS_LATER] = deviation(Draw.BACK_OF_PERSON, network.between_persons)
         home, work = (
-            draws.uniforms(clients, int(index(what))) < chance(share, network.spread, score)
+            draws.uniforms(clients, int(draw_index(what))) < individual_chance(share, network.spread, score)
             for what, share in ((Draw.HOME, network.home), (Draw.WORK, network.work))
         )
         uses = idle.uses_per_day * np.exp(-idle.spread * score - idle.spread**2 / 2)
         of_uses = np.minimum(np.rint(uses * (1 << 15)), _MOST_USES - 1).astype(np.int64)
-        columns[rows, USES_AND_NETWORKS] = 4 * of_uses + AT_HOME * home + AT_WORK * work
+        columns[rows, USES_AND_NETWORKS] = 4 * of_uses + HOME_NETWORK * home + WORK_NETWORK * work
 
 
-def _lines(clients: int) -> NDArray[np.int32]:
-    """Return zeros (clients, COLUMNS), none of whose rows lies in two cache lines."""
-    size = clients * COLUMNS * 4
-    memory = np.zeros(size + _LINE, dtype=np.uint8)
-    skew = -memory.ctypes.data % _LINE
-    return memory[skew : skew + size].view(np.int32).reshape(clients, COLUMNS)
+def _aligned_zeros(clients: int) -> NDArray[np.int32]:
+    """Return zeros (clients, columns) laid out so that no row spans two cache lines."""
+    size = clients * _COLUMNS * 4
+    memory = np.zeros(size + _CACHE_LINE, dtype=np.uint8)
+    skew = -memory.ctypes.data % _CACHE_LINE
+    return memory[skew : skew + size].view(np.int32).reshape(clients, _COLUMNS)

@@ -1,8 +1,8 @@
 """A trace in civil time, laid out on a lap of whole days or weeks that can be repeated without losing the time of day.
 
 The position of an instant is its civil time, in seconds since midnight of the trace's first day, or since the Monday of
-its first week where the lap is made of weeks. Clocks that are changed while the trace was recorded: an hour that is
-passed twice is available where either pass was, an hour that is left out is available where the device was across it.
+its first week where the lap is made of weeks. Where clocks were changed while the trace was recorded, an hour that
+occurs twice is available where either was, and an hour that is left out where the device was available across it.
 """
 
 import math
@@ -16,56 +16,32 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedsim.availability.civil import offset_at, offset_pieces
-from fedsim.availability.trace.extent import extent
-from fedsim.availability.trace.faults import TraceError
-from fedsim.availability.trace.rows import Trace
-from fedsim.availability.trace.unions import Moments, Spans, clip, intersection, select, union
+from fedsim.availability.trace.rows import CleanTrace, TraceError
+from fedsim.availability.trace.unions import Moments, Spans, clip, extent, intersection, select, union
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.instants import each_to_ms
+from fedsim.common.instants import DAY_S, each_to_ms
 
 Repeat: TypeAlias = Literal["week", "day", "none"]
-DAY_S, WEEK_S = 86_400.0, 604_800.0
 _A_MONDAY = 4 * DAY_S  # 5 January 1970
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What is repeated.
+    """A trace laid out on its lap."""
 
-    Attributes
-    ----------
-    spans
-        By device, positions within [0, lap), or from 0 on where nothing is repeated.
-    conditions
-        The same for each condition that is required.
-    lap
-        Length in seconds, whole weeks or days; infinite where nothing is repeated.
-    weekly
-        Positions are counted from a Monday.
-    reference
-        Civil time of position 0, in seconds since 1970-01-01 00:00.
-    begin
-        Position at which the trace begins.
-    covered
-        Seconds that the trace covers; the rest of a lap is not available.
-    names
-        Names of the devices.
-    never
-        How many of the trace's devices are never available; they are not among `names` unless they are kept.
-    stray
-        How many intervals were left out because a time of theirs is far from all others.
-    """
-
+    # spans, conditions: by device, positions within [0, lap): where all required conditions hold, and where each does
     spans: Spans
     conditions: dict[str, Spans]
-    lap: float
-    weekly: bool
-    reference: float
+    lap: float  # length in seconds, whole weeks or days; infinite where nothing is repeated
+    weekly: bool  # positions are counted from a Monday
+    reference: float  # civil time of position 0, in seconds since 1970-01-01 00:00
+    # begin, covered: position at which the trace begins, and the seconds that it covers; the rest of a lap is not
+    # available
     begin: float
     covered: float
-    names: tuple[str, ...]
-    never: int
-    stray: int = 0
+    names: tuple[str, ...]  # names of the devices
+    never: int  # how many devices are never available; they are not among `names` unless they are kept
+    stray: int = 0  # how many intervals were left out because a time of theirs is far from all others
 
     @cached_property
     def moments(self) -> dict[str, Moments]:
@@ -84,7 +60,7 @@ class Pattern:
 
 
 def build_pattern(
-    trace: Trace,
+    trace: CleanTrace,
     base: datetime,
     zone: tzinfo | None = None,
     repeat: Repeat = "week",
@@ -95,12 +71,10 @@ def build_pattern(
     keep_empty: bool = False,
     strict: bool = False,
 ) -> Pattern:
-    """Lay out a trace.
+    """Lay out a trace without faults.
 
     Parameters
     ----------
-    trace
-        Without faults.
     base
         The instant of second 0.
     zone
@@ -110,8 +84,7 @@ def build_pattern(
     require
         Conditions that must all hold; None for every condition of the file.
     since, until
-        The part of the trace that is used, in seconds from the base; by default from the first start to the last end
-        of the bulk, see `extent`.
+        The part of the trace that is used, in seconds from the base; by default the bulk, see `extent`.
     keep_empty
         Keep the devices that are never available.
     strict
@@ -136,7 +109,7 @@ def build_pattern(
     opening, closing = base.timestamp() + first, base.timestamp() + last
     # The end lies before a change of the clocks at that very instant.
     begin, end = opening + offset_at(civil, opening), closing + offset_at(civil, math.ceil(closing) - 1)
-    period = WEEK_S if repeat == "week" else DAY_S
+    period = 7 * DAY_S if repeat == "week" else DAY_S
     origin = _A_MONDAY if repeat == "week" else 0.0
     reference = math.floor((begin - origin) / period) * period + origin
     lap = math.inf if repeat == "none" else max(1, math.ceil((end - begin - 1e-3) / period)) * period
@@ -170,7 +143,7 @@ def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spa
     parts: list[tuple[Ints, Floats, Floats]] = []
     for begin, end, offset in offset_pieces(zone, base + float(spans.starts.min())):
         low, high = begin - base, end - base
-        # The base in this piece's civil time; a whole number as a rule, so that times keep every digit.
+        # The base in civil time here; usually a whole number, so that times keep every digit.
         shift = base + offset - reference
         inside = (spans.starts < high) & (spans.ends > low)
         starts = np.maximum(spans.starts[inside], low) + shift

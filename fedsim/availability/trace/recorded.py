@@ -1,25 +1,31 @@
-"""Recorded availability: each client lives the civil times of the device assigned to it, in its own time zone."""
+"""Recorded availability: each client has the civil times of the device assigned to it, in its own time zone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property, lru_cache
 from math import isinf
+from pathlib import Path
 from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fedsim.availability.batch import Batch, Clients, Mask, Reasons, Spells, together
+from fedsim.availability.batch import Batch, Reasons, Spells, concatenate
+from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
-from fedsim.availability.place import Place
-from fedsim.availability.trace.pattern import Pattern
+from fedsim.availability.trace.pattern import Pattern, Repeat, build_pattern, stray_words
+from fedsim.availability.trace.rows import Policy, TraceError, TraceReport, clean
+from fedsim.availability.trace.table import check_file, read_rows
 from fedsim.availability.trace.unions import Moments, union
-from fedsim.common.arrays import Ints
-from fedsim.common.instants import DAY, FOREVER, to_ms
+from fedsim.common.arrays import Bools, Ints
+from fedsim.common.instants import DAY, DAY_S, FOREVER, to_ms
 from fedsim.common.keyed import Stream
 from fedsim.common.reasons import REASON_OF
+from fedsim.common.registry import OptionError
 
 Assign: TypeAlias = Literal["with_replacement", "without_replacement", "in_order"]
-_LOT = 0  # index of the draw of a client that chooses its device
+_DEVICE = 0  # index of the draw of a client that chooses its device
 _RANK = 2**40  # index of the draws that shuffle the devices: no client ever reaches it
 _KNOWN = 360 * DAY  # of the clock from an instant on
 _SHIFT = 4 * DAY  # clocks that are changed, and zones, move a time by less
@@ -27,18 +33,9 @@ _SHIFT = 4 * DAY  # clocks that are changed, and zones, move a time by less
 
 @dataclass(frozen=True)
 class RecordedAvailability(ExactModel):
-    """The trace of a group: clients who live the times of recorded devices.
+    """The trace of a group: each client has the times of a recorded device.
 
-    Attributes
-    ----------
-    pattern
-        What is repeated.
-    assign
-        How clients get their devices.
-    first
-        Index of the group's first client.
-    taken
-        Devices of the same file that earlier groups have taken.
+    `first` is the index of the group's first client, `taken` how many devices of the same file earlier groups have.
     """
 
     pattern: Pattern
@@ -46,37 +43,34 @@ class RecordedAvailability(ExactModel):
     first: int = 0
     taken: int = 0
 
-    def assigned(self, clients: Clients, draws: Stream) -> Clients:
+    def assigned(self, clients: Ints, draws: Stream) -> Ints:
         """Return the device of the trace that each client is.
 
         With replacement a client's device depends on the client's own draw alone; without, the devices are shuffled by
-        draws of their own and dealt in the order of the clients. So devices added to the population change nobody's.
+        draws of their own and dealt in the order of the clients. So a larger population changes no client's device.
         """
         count = len(self.pattern.names)
         if self.assign == "with_replacement":
-            return np.floor(draws.uniforms(clients, _LOT) * count).astype(np.int64)
-        places = np.asarray(clients) - self.first + self.taken
-        return places if self.assign == "in_order" else _shuffled(draws, count)[places]
+            return np.floor(draws.uniforms(clients, _DEVICE) * count).astype(np.int64)
+        ranks = np.asarray(clients) - self.first + self.taken
+        return ranks if self.assign == "in_order" else _shuffled(draws, count)[ranks]
 
     def conditions(self, client: int, place: Place, draws: Stream, since: int = 0) -> Mapping[str, Pieces]:
-        """Return the pieces of each required condition of one client, by name."""
         device, pattern = self._device(client, draws), self.pattern
         return {name: _unrolled(own, device, pattern, place, since) for name, own in pattern.moments.items()}
 
     def pieces(self, client: int, place: Place, draws: Stream) -> Pieces:
-        """Return the intervals in which one client is available, cut where laps end and clocks are changed."""
         return _unrolled(self.pattern.available, self._device(client, draws), self.pattern, place)
 
     def enterable(self, place: Place, until_s: float) -> bool:
-        """Say whether any device of the trace is available at some instant in [0, until_s)."""
+        """Return whether any device of the trace is available at some instant in [0, until_s)."""
         found, lap = self.pattern.available, self.pattern.lap
-        # Everything has been seen once after that.
+        # By then every interval has occurred once.
         last = (int(found.ends.max(initial=0)) if isinf(lap) else 2 * to_ms(lap)) + _SHIFT
         until, everyone = min(to_ms(until_s), last), np.arange(len(found))
         return any(len(each.who) for each in _within(found, everyone, self.pattern, place, 0, until))
 
-    def batches(self, homes: Sequence[tuple[Place, Clients]], draws: Stream) -> "list[RecordedBatch]":
-        """Return a batch for each place; the trace itself is shared."""
+    def batches(self, homes: Sequence[tuple[Place, Ints]], draws: Stream) -> "list[RecordedBatch]":
         return [RecordedBatch(self, place, draws) for place, _ in homes]
 
     def _device(self, client: int, draws: Stream) -> int:
@@ -84,36 +78,32 @@ class RecordedAvailability(ExactModel):
 
 
 class RecordedBatch(Batch):
-    """Clients that live by the trace of a group in one place."""
+    """Clients with the trace of a group in one place."""
 
     def __init__(self, trace: RecordedAvailability, place: Place, draws: Stream) -> None:
         self._trace, self._pattern, self._place, self._draws = trace, trace.pattern, place, draws
         self.may_leave = isinf(trace.pattern.lap) or bool((np.diff(trace.pattern.available.offsets) == 0).any())
 
-    def at(self, clients: Clients, instant: int) -> Mask:
-        """Bisect the intervals of all clients at once."""
+    def at(self, clients: Ints, instant: int) -> Bools:
         return self._holding(self._pattern.available, self._trace.assigned(clients, self._draws), instant)
 
-    def reasons(self, clients: Clients, instant: int) -> Reasons:
-        """Look up each condition by itself."""
+    def reasons(self, clients: Ints, instant: int) -> Reasons:
         devices, found = self._trace.assigned(clients, self._draws), np.zeros(len(clients), dtype=np.uint16)
         for name, moments in self._pattern.moments.items():
             found[~self._holding(moments, devices, instant)] |= int(REASON_OF[name])
         return found
 
-    def spells(self, clients: Clients, since: int, until: int) -> Spells:
-        """Gather the intervals lap by lap, and join those that touch."""
+    def spells(self, clients: Ints, since: int, until: int) -> Spells:
         return self._spells(self._trace.assigned(clients, self._draws), since, until)
 
-    def leaves(self, clients: Clients, since: int, until: int) -> Ints:
-        """Find the last end of devices whose trace is not repeated; others never leave, unless they never come."""
+    def leaves(self, clients: Ints, since: int, until: int) -> Ints:
         gone = np.maximum(self._last[self._trace.assigned(clients, self._draws)], since)
         gone[gone > until] = FOREVER
         return gone
 
     @cached_property
     def _last(self) -> Ints:
-        """When each device of the trace is available for the last time; before all time, where it never is."""
+        """(devices,) when each is available for the last time; `-FOREVER` where it never is."""
         found = self._pattern.available
         last = np.where(np.diff(found.offsets) == 0, -FOREVER, FOREVER)
         if isinf(self._pattern.lap):
@@ -122,26 +112,26 @@ class RecordedBatch(Batch):
             np.maximum.at(last, all_of_it.who, all_of_it.ends)
         return last
 
-    def _holding(self, moments: Moments, devices: Clients, instant: int) -> Mask:
+    def _holding(self, moments: Moments, devices: Ints, instant: int) -> Bools:
         holds = np.zeros(len(devices), dtype=np.bool_)
         for found in _within(moments, devices, self._pattern, self._place, instant, instant + 1):
             holds[found.who] = True
         return holds
 
-    def _spells(self, devices: Clients, since: int, until: int) -> Spells:
+    def _spells(self, devices: Ints, since: int, until: int) -> Spells:
         parts = _within(self._pattern.available, devices, self._pattern, self._place, since, until)
-        who, starts, ends = together(parts)
+        who, starts, ends = concatenate(parts)
         joined, _ = union(who, starts, ends, len(devices))
         return Spells(joined.devices, joined.starts, joined.ends)
 
 
 @lru_cache(maxsize=16)
-def _shuffled(draws: Stream, count: int) -> Clients:
+def _shuffled(draws: Stream, count: int) -> Ints:
     return np.argsort(draws.bits(np.arange(count), _RANK), kind="stable")
 
 
 def _within(
-    moments: Moments, devices: Clients, pattern: Pattern, place: Place, since: int, until: int
+    moments: Moments, devices: Ints, pattern: Pattern, place: Place, since: int, until: int
 ) -> Iterator[Spells]:
     """Yield, lap by lap, the intervals of devices (n,) within [since, until), cut there and as in `laps`."""
     for origin, low, high in laps(pattern, place, since, until):
@@ -167,8 +157,8 @@ def _unrolled(moments: Moments, device: int, pattern: Pattern, place: Place, sin
 def laps(pattern: Pattern, place: Place, since: int, until: int) -> Iterator[tuple[int, int, int]]:
     """Yield (origin, low, high) of the laps that touch a window, cut where it begins and where clocks are changed.
 
-    The trace's first day, or the Monday of its first week, is laid on the day, or the week, of `start`. `origin` is the
-    instant of position 0 in a lap.
+    `origin` is the instant of position 0 in a lap: the trace's first day, or the Monday of its first week, is laid on
+    the day, or the week, of `start`.
     """
     clock, lap = place.clock(0), to_ms(pattern.lap)
     day = clock.day(0)
@@ -185,3 +175,83 @@ def laps(pattern: Pattern, place: Place, since: int, until: int) -> Iterator[tup
             earliest = (low + shift) // lap * lap - shift
             yield from ((origin, low, high) for origin in range(earliest, min(high, until), lap))
         low = high
+
+
+_Used: TypeAlias = tuple[datetime, ZoneInfo | None, Repeat, tuple[str, ...] | None, float | None, float | None]
+"""How the trace is laid out: the arguments of `build_pattern` from `base` to `until`."""
+
+
+class TraceFile(RecordedAvailability):
+    """Recorded availability with the options of a scenario (`fedsim.scenario.trace.Trace`); `notes` are for the user.
+
+    Raises
+    ------
+    OptionError
+        If the file cannot be used, or has too few devices.
+    """
+
+    notes: tuple[str, ...]
+
+    def __init__(
+        self,
+        file: str,
+        base: datetime,
+        time_zone: str | None,
+        repeat: Repeat,
+        since: float | None,
+        until: float | None,
+        require: list[str] | None,
+        assign: Assign,
+        policy: Policy,
+        without_intervals: str,
+        *,
+        members: range,
+        earlier: int,
+        locate: Callable[[str], Path],
+    ) -> None:
+        zone = None if time_zone is None else ZoneInfo(time_zone)
+        used = (base, zone, repeat, None if require is None else tuple(require), since, until)
+        try:
+            path = locate(file)
+            check_file(path)
+            status = path.stat()
+            version = status.st_mtime_ns, status.st_size
+            pattern, report = _read(path, policy, used, without_intervals == "keep", version)
+        except (TraceError, ValueError) as error:
+            raise OptionError("file", str(error)) from None
+        dealt, devices = assign != "with_replacement", len(pattern.names)
+        if dealt and earlier + len(members) > devices:
+            among = f" (after {earlier:,} of earlier groups)" if earlier else ""
+            raise OptionError(
+                "assign",
+                f"{len(members):,} clients{among} cannot have a device each: the trace has {devices:,} that can be "
+                "assigned; take fewer, or assign: with_replacement",
+            )
+        super().__init__(pattern, assign, members.start, earlier if dealt else 0)
+        object.__setattr__(self, "notes", tuple(f"{file}: {note}" for note in _notes(pattern, report)))
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, policy: Policy, used: _Used, keep_empty: bool, _: tuple[int, int]) -> tuple[Pattern, TraceReport]:
+    # The file's time and size are part of the key, so that a new file is read anew.
+    trace = clean(read_rows(path), policy, keep_empty=keep_empty)
+    try:
+        return build_pattern(trace, *used, keep_empty=keep_empty, strict=policy == "strict"), trace.report
+    except TraceError as error:
+        raise TraceError(error.message, str(path)) from None
+
+
+def _notes(pattern: Pattern, report: TraceReport) -> list[str]:
+    notes = [str(report)] if report.faults() else []
+    notes += [stray_words(pattern.stray)] if pattern.stray else []
+    if pattern.never > report.devices_without:
+        required = " and ".join(pattern.conditions)
+        devices = f"{pattern.never:,} device{'s are' if pattern.never > 1 else ' is'}"
+        notes.append(f"{devices} never available ({required}, within the part that is used)")
+    if pattern.covered < 0.95 * pattern.lap < float("inf"):
+        days, lap = pattern.covered / DAY_S, pattern.lap / DAY_S
+        notes.append(
+            f"covers {days:.3g} of the {lap:.0f} days that are repeated, and nobody is available in the others; "
+            "`until` cuts the trace to whole weeks or days"
+        )
+    return notes

@@ -1,27 +1,28 @@
 """The plain trace file: CSV or Parquet with the columns device, start_s, end_s and, if wanted, condition."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from fedsim.availability.trace.faults import MOST_INTERVALS, TraceError
-from fedsim.availability.trace.rows import CONDITIONS, Rows
-from fedsim.common.unpacked import packed_as, too_much
-from fedsim.scenario.model import did_you_mean
+from fedsim.availability.trace.rows import CONDITIONS, MOST_INTERVALS, TraceError, TraceRows
+from fedsim.common.hints import did_you_mean
+from fedsim.common.memory import packed_as, too_much
 
 LARGEST_FILE = 512 * 2**20
 _DATE = r"^\s*\d{4}-\d\d"
 _COLUMNS = ("device", "start_s", "end_s", "condition")
+_OWN_NAMES = {"device": "device", "condition": "condition"}
 _LONGEST_NAME = 1000
 _BYTES_OF_A_ROW = 110  # while it is read and laid out
 
 
-def read_rows(path: Path) -> Rows:
+def read_rows(path: Path) -> TraceRows:
     """Read a trace file as it is written.
 
     Raises
@@ -39,11 +40,13 @@ def read_rows(path: Path) -> Rows:
     except (PolarsError, PanicException) as error:
         message = str(error).strip().partition("\n")[0]
         raise TraceError(f"is not a readable {'Parquet' if parquet else 'CSV'} file: {message}", source) from None
-    return _rows(table, path, 0 if parquet else 2)
+    if not len(table):
+        raise TraceError("has no rows", source)
+    return rows_of(table, path, 0 if parquet else 2)
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not a regular file, is empty, or is larger than can be read in bounded memory."""
+    """Refuse a path that is no regular file, is empty, or is larger than can be read in bounded memory."""
     source = str(path)
     try:
         status = path.stat()
@@ -63,7 +66,7 @@ def _check_columns(columns: list[str], source: str, line: int) -> None:
     unknown = [name for name in columns if name not in _COLUMNS]
     missing = [name for name in _COLUMNS[:3] if name not in columns]
     if unknown:
-        message = f"has the unknown column {unknown[0]!r}{did_you_mean(unknown[0], _COLUMNS)}"
+        message = f"has the unknown column {unknown[0]!r}{did_you_mean(unknown[0], _COLUMNS, or_known=True)}"
         if len(missing) > 1:  # no slip, but a table of another form
             message += "; fedsim trace import makes a trace of a table with other columns"
     elif missing:
@@ -85,13 +88,16 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     if not (schema["device"].is_integer() or schema["device"] in (pl.String, pl.Categorical, pl.Enum)):
         raise TraceError(f"column 'device' holds {schema['device']}, not text or whole numbers", source)
     lazy = pl.scan_parquet(path)
-    count = int(lazy.select(pl.len()).collect().item())
-    if count > MOST_INTERVALS:
+    _check_size(int(lazy.select(pl.len()).collect().item()), MOST_INTERVALS, source)
+    text = [pl.col(name).cast(pl.String) for name in ("device", "condition") if name in schema]
+    return lazy.select(*text, pl.col("start_s", "end_s").cast(pl.Float64)).collect()
+
+
+def _check_size(count: int, most: int, source: str) -> None:
+    if count > most:
         raise TraceError(f"has {count:,} rows; at most {MOST_INTERVALS:,} are possible", source)
     if why := too_much(_BYTES_OF_A_ROW * count):
         raise TraceError(f"has {count:,} rows, which {why}", source)
-    text = [pl.col(name).cast(pl.String) for name in ("device", "condition") if name in schema]
-    return lazy.select(*text, pl.col("start_s", "end_s").cast(pl.Float64)).collect()
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
@@ -102,10 +108,7 @@ def _read_csv(path: Path) -> pl.DataFrame:
         count = 0
         while block := file.read(2**24):
             count += block.count(b"\n")
-    if count > MOST_INTERVALS + 1:
-        raise TraceError(f"has {count:,} rows; at most {MOST_INTERVALS:,} are possible", str(path))
-    if why := too_much(_BYTES_OF_A_ROW * count):
-        raise TraceError(f"has {count:,} rows, which {why}", str(path))
+    _check_size(count, MOST_INTERVALS + 1, str(path))
     try:
         columns = next(csv.reader([head.decode("utf-8-sig").strip()]), [])
     except (UnicodeDecodeError, csv.Error):
@@ -122,23 +125,31 @@ def _read_csv(path: Path) -> pl.DataFrame:
     return numbers
 
 
-def _rows(table: pl.DataFrame, path: Path, line_of_first: int) -> Rows:
+def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[str, str] = _OWN_NAMES) -> TraceRows:
+    """Return the rows of a table with the columns device, start_s, end_s and, if it has one, condition.
+
+    `names` are those that its columns have in the file; `line_of_first` is 0 where it is no text file.
+
+    Raises
+    ------
+    TraceError
+        If a device is missing or too long, or a condition is unknown.
+    """
     source, devices = str(path), table["device"]
-    if not len(table):
-        raise TraceError("has no rows", source)
-    _refuse_first(devices.is_null(), devices, path, line_of_first, "device must not be empty")
+    empty = f"{names['device']} must not be empty"
+    _refuse_first(devices.is_null(), devices, path, line_of_first, empty)
     longest = devices.str.len_bytes().max()
     if isinstance(longest, int) and longest > _LONGEST_NAME:
         raise TraceError(f"has a device name of {longest:,} bytes; at most {_LONGEST_NAME:,} are possible", source)
     if "condition" not in table.columns:
         table = table.with_columns(condition=pl.lit(CONDITIONS[0]))
     codes = table["condition"].cast(pl.Enum(CONDITIONS), strict=False)
-    message = f"condition must be one of {', '.join(CONDITIONS)}, not {{!r}}"
+    message = f"{names.get('condition')} must be one of {', '.join(CONDITIONS)}, not {{!r}}"
     _refuse_first(codes.is_null(), table["condition"], path, line_of_first, message, CONDITIONS)
-    names = devices.unique(maintain_order=True)
-    return Rows(
-        names=tuple(names.to_list()),
-        devices=devices.cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_numpy(),
+    known = devices.unique(maintain_order=True)
+    return TraceRows(
+        names=tuple(known.to_list()),
+        devices=devices.cast(pl.Enum(known)).to_physical().cast(pl.Int64).to_numpy(),
         starts=table["start_s"].fill_null(np.nan).to_numpy(),
         ends=table["end_s"].fill_null(np.nan).to_numpy(),
         conditions=codes.to_physical().cast(pl.Int8).to_numpy(),
@@ -150,12 +161,14 @@ def _rows(table: pl.DataFrame, path: Path, line_of_first: int) -> Rows:
 def _refuse_first(
     bad: pl.Series, texts: pl.Series, path: Path, line_of_first: int, message: str, known: Sequence[str] = ()
 ) -> None:
-    """Blame the first bad row, if there is one: in a CSV file with its line and the column where its text stands."""
-    if not bad.any():
-        return
-    row = int(bad.arg_max() or 0)
-    text = texts[row] or ""
-    message = message.format(texts[row]) + (did_you_mean(text, known) if text and known else "")
+    if bad.any():
+        row = int(bad.arg_max() or 0)
+        hint = did_you_mean(texts[row], known, or_known=True) if texts[row] else ""
+        refuse_row(row, texts[row] or "", path, line_of_first, message.format(texts[row]) + hint)
+
+
+def refuse_row(row: int, text: str, path: Path, line_of_first: int, message: str) -> NoReturn:
+    """Refuse a row: in a CSV file with its line, and the column where a text of it stands."""
     if not line_of_first:
         raise TraceError(f"row {row}: {message}", str(path))
     with path.open(encoding="utf-8-sig", errors="replace") as file:

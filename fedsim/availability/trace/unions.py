@@ -1,4 +1,4 @@
-"""Sets of instants as sorted half-open intervals of many devices at once, in flat arrays."""
+"""Sets of instants as sorted half-open intervals of many devices at once, in flat arrays; and where their bulk lies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,27 +8,25 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.availability.trace.faults import RESOLUTION_S
-from fedsim.common.arrays import Bools, Ints
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.instants import DAY_S
 
-T = TypeVar("T", np.float64, np.int64)
+RESOLUTION_S = 1e-5
+"""Intervals shorter than this are empty, and gaps shorter than this are closed: over centuries of simulated time
+a float64 cannot tell their two ends apart."""
+_T = TypeVar("_T", np.float64, np.int64)
 
 
 @dataclass(frozen=True)
-class Sets(Generic[T]):
+class Sets(Generic[_T]):
     """Half-open intervals [start, end) of devices 0..count-1, sorted by device and start, disjoint, none touching.
 
-    Attributes
-    ----------
-    offsets
-        (count + 1,) device d owns the intervals offsets[d]:offsets[d + 1].
-    starts, ends
-        (n,) seconds, or whole milliseconds.
+    Device d owns the intervals offsets[d]:offsets[d + 1]; times are seconds or whole milliseconds.
     """
 
     offsets: Ints
-    starts: NDArray[T]
-    ends: NDArray[T]
+    starts: NDArray[_T]
+    ends: NDArray[_T]
 
     def __len__(self) -> int:
         """Give the number of devices."""
@@ -39,13 +37,13 @@ class Sets(Generic[T]):
         """(n,) device of each interval."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
-    def of(self, device: int) -> tuple[NDArray[T], NDArray[T]]:
+    def of(self, device: int) -> tuple[NDArray[_T], NDArray[_T]]:
         """Return the starts and the ends of one device."""
         own = slice(self.offsets[device], self.offsets[device + 1])
         return self.starts[own], self.ends[own]
 
     def near(self, devices: Ints, first: float, last: float) -> tuple[NDArray[np.intp], Ints]:
-        """Return the place in `devices` and the row of every interval of some devices that touches [first, last]."""
+        """Return the position in `devices` and the row of every interval of some devices that touches [first, last]."""
         (by_start, starts), (by_end, ends) = self._ranked
         shift = devices * np.int64(len(by_end) + 1)
         begin = ends.searchsorted(shift + by_end.searchsorted(first, side="left"))
@@ -54,7 +52,7 @@ class Sets(Generic[T]):
         return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count - begin, count)
 
     @cached_property
-    def _ranked(self) -> list[tuple[NDArray[T], Ints]]:
+    def _ranked(self) -> list[tuple[NDArray[_T], Ints]]:
         """Starts and ends, sorted; and the rank of each, shifted by the device as in `union`."""
         shift = self.devices * np.int64(len(self.ends) + 1)
         return [(by := np.sort(times), shift + by.searchsorted(times)) for times in (self.starts, self.ends)]
@@ -67,30 +65,20 @@ Moments: TypeAlias = Sets[np.int64]
 
 
 class Joined(NamedTuple):
-    """How many intervals `union` put together: those that overlapped an earlier one, and those that only touched it."""
+    """How many intervals `union` merged: those that overlapped an earlier one, and those that only touched it."""
 
     overlapping: int
     touching: int
 
 
 def union(
-    devices: Ints, starts: NDArray[T], ends: NDArray[T], count: int, shortest: float = RESOLUTION_S
-) -> tuple[Sets[T], Joined]:
-    """Merge intervals that overlap or touch.
+    devices: Ints, starts: NDArray[_T], ends: NDArray[_T], count: int, shortest: float = RESOLUTION_S
+) -> tuple[Sets[_T], Joined]:
+    """Merge intervals that overlap or touch: (n,) in any order, each start before its end, of `count` devices.
 
-    Parameters
-    ----------
-    devices, starts, ends
-        (n,) in any order, each start before its end.
-    count
-        Number of devices.
-    shortest
-        Gaps below this length are closed.
-
-    Notes
-    -----
-    Sort by (device, start) and take the running maximum of the ends within each device, O(n log n). The maximum runs
-    over the ranks of the ends, shifted by the device: integers, so that it is exact.
+    Gaps below `shortest` are closed. Sort by (device, start) and take the running maximum of the ends within each
+    device, O(n log n). The maximum runs over the ranks of the ends, shifted by the device: integers, so that it is
+    exact.
     """
     if not len(starts):
         return Sets(np.zeros(count + 1, dtype=np.int64), starts, ends), Joined(0, 0)
@@ -110,10 +98,10 @@ def union(
     return Sets(offsets, starts[opens], reach[last]), joined
 
 
-def intersection(sets: Sequence[Sets[T]]) -> Sets[T]:
+def intersection(sets: Sequence[Sets[_T]]) -> Sets[_T]:
     """Return the instants that lie in every one of some sets over the same devices.
 
-    A sweep: +1 at each start, -1 at each end, and where the running sum is the number of sets, all of them hold.
+    A sweep: +1 at each start, -1 at each end; all sets hold where the running sum is their number.
     """
     if len(sets) == 1:
         return sets[0]
@@ -121,7 +109,7 @@ def intersection(sets: Sequence[Sets[T]]) -> Sets[T]:
     devices = np.concatenate([spans.devices for spans in sets] * 2)
     instants = np.concatenate([spans.starts for spans in sets] + [spans.ends for spans in sets])
     steps = np.repeat([1, -1], len(instants) // 2)
-    # At one instant the ends come first: then the sum never counts a moment that is no moment.
+    # At one instant the ends come first, so that intervals which only touch do not overlap.
     order = np.lexsort((steps, instants, devices))
     devices, instants = devices[order], instants[order]
     whole = np.flatnonzero(np.cumsum(steps[order]) == len(sets))
@@ -138,8 +126,67 @@ def clip(spans: Spans, since: float, until: float) -> Spans:
 
 
 def select(spans: Spans, keep: Bools) -> Spans:
-    """Return the set of the kept devices alone, numbered anew in their order."""
+    """Return the set of the kept devices alone, renumbered in their order."""
     new = np.cumsum(keep) - 1
     devices = spans.devices
     own = keep[devices]
     return union(new[devices[own]], spans.starts[own], spans.ends[own], int(keep.sum()))[0]
+
+
+_TAIL = 0.1
+_LEAST_GAP_S = 7 * DAY_S
+
+
+class Extent(NamedTuple):
+    """Where a trace begins and ends in seconds, times far from all others left out.
+
+    `stray` counts the intervals with such a time; `kept` are the other intervals of each condition.
+    """
+
+    first: float
+    last: float
+    stray: int
+    kept: list[Spans]
+
+
+def extent(parts: Sequence[Spans], since: float | None = None, until: float | None = None) -> Extent:
+    """Return where the bulk of a trace lies, from the intervals of each condition (at least one interval).
+
+    The bulk of the starts and ends is what lies between their 10 % and 90 % quantiles. Outwards from there the trace
+    goes on up to the first gap without any start or end that is longer than the bulk, and than a week. Up to a tenth of
+    the times may be cut off in this way on each side; below eleven times, none. Nothing is cut off on a side that is
+    given by `since` or `until`.
+    """
+    times = np.concatenate([column for part in parts for column in (part.starts, part.ends)])
+    first, last = bulk(times)
+    # A side that is given cuts intervals, and makes none of them stray.
+    begin, end = (first if since is None else -np.inf), (last if until is None else np.inf)
+    kept = [_inside(part, begin, end) for part in parts]
+    stray = sum(len(part.starts) for part in parts) - sum(len(part.starts) for part in kept)
+    if stray:  # what the stray intervals had inside of the bulk is gone with them
+        first = min(float(part.starts.min(initial=np.inf)) for part in kept)
+        last = max(float(part.ends.max(initial=-np.inf)) for part in kept)
+    return Extent(first if since is None else since, last if until is None else until, stray, kept)
+
+
+def bulk(times: Floats) -> tuple[float, float]:
+    """Return the first and the last of some times, at least one, those far from all others left out; see `extent`."""
+    rank = int(_TAIL * (len(times) - 1))
+    ranks = [rank, len(times) - 1 - rank]
+    left, right = np.partition(times, sorted(set(ranks)))[ranks].tolist()
+    gap = max(right - left, _LEAST_GAP_S)
+    return -_outermost(-times, -left, gap), _outermost(times, right, gap)
+
+
+def _inside(spans: Spans, begin: float, end: float) -> Spans:
+    keep = (spans.starts >= begin) & (spans.ends <= end)
+    return spans if keep.all() else union(spans.devices[keep], spans.starts[keep], spans.ends[keep], len(spans))[0]
+
+
+def _outermost(times: Floats, inner: float, gap: float) -> float:
+    """Return the last time before the first gap that is too long, from `inner` on."""
+    if float(times.max()) - inner <= gap:
+        return float(times.max())
+    outer = np.append(inner, np.sort(times[times > inner]))
+    cut = np.flatnonzero(np.diff(outer) > gap)
+    return float(outer[cut[0]] if len(cut) else outer[-1])

@@ -1,18 +1,15 @@
 """Flower's privacy accountant for clients that take part at most k times, b rounds apart.
 
-Flower's own accountant composes every release as if one client had been in all of them, or as if clients had been
-sampled independently. A server that keeps a separation does better, without any sampling: a client is in at most
-min(k, ceil(n / b)) of n releases. With independent Gaussian noise of multipliers sigma_t, as Flower adds it, all that
-one client contributes is hidden by one Gaussian mechanism of multiplier sigma with
+A client is in at most min(k, ceil(n / b)) of n releases, without any sampling. With independent Gaussian noise of
+multipliers sigma_t, all that one client contributes is hidden by one Gaussian mechanism of multiplier sigma with
 
 ::
 
     1 / sigma^2 = max over participations t_1 < t_2 < ... , at most k, at least b apart, of sum_j 1 / sigma_{t_j}^2
 
-whose epsilon is exact (Balle and Wang 2018). It is the ledger of `fedsim.privacy` for the mechanism ``independent``.
-
-Flower's protocol does not say in which round a release is. `Replay` does: it tells the accountants that it finds in its
-strategies. Without it a client may be in any releases, as many as the bounds allow.
+whose epsilon is exact (Balle and Wang 2018); `fedsim.privacy` computes the same for the mechanism ``independent``.
+Flower does not say in which round a release is; `Replay` tells its accountants. Without it a client may be in any
+releases, as many as the bounds allow.
 """
 
 import math
@@ -27,7 +24,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.experiment.preflight import preflight
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.enforced import enforced
+from fedsim.privacy.enforced import enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, log_delta
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
@@ -36,7 +33,7 @@ METHOD: Final = "fedsim-participation-bounds"
 
 
 class Release(NamedTuple):
-    """One release: in which round it is, where that is known, and with which noise multiplier."""
+    """One release: its round, where that is known, and its noise multiplier."""
 
     round: int | None
     noise_multiplier: float
@@ -45,24 +42,10 @@ class Release(NamedTuple):
 class ParticipationAccountant:
     """An accountant by Flower's protocol `PrivacyAccountant`.
 
-    Parameters
-    ----------
-    bounds
-        n, b and k, as the server enforces them; a release beyond n is refused.
-    target_delta
-        At which epsilon is told, between 0 and 1.
-    population_size
-        N, the clients of the federation.
-    max_epsilon
-        The budget, for `would_exceed`.
-
-    Attributes
-    ----------
-    round
-        The round under way, as it is known; a release is taken to be in it.
-    config
-        What Flower wants to know: no amplification by sampling. Its neighbouring relation is called add-or-remove-one
-        there; what is protected is all that one client contributes, replaced by zeros.
+    The bounds are n, b and k, as the server enforces them; a release beyond n is refused. `target_delta`, between 0 and
+    1, is that of the budget `max_epsilon` of `would_exceed`. `round` is the round under way, where it is known; a
+    release is taken to be in it. There is no amplification by sampling. What is protected is all that one client
+    contributes, replaced by zeros, which Flower calls add-or-remove-one.
     """
 
     def __init__(
@@ -95,7 +78,7 @@ class ParticipationAccountant:
         """
         read = as_scenario(scenario)
         population = preflight(read)
-        bounds, clients = enforced(read, population), len(population)
+        bounds, clients = enforced_bounds(read, population), len(population)
         return cls(bounds, target_delta=target_delta, population_size=clients, max_epsilon=max_epsilon)
 
     @property
@@ -109,13 +92,7 @@ class ParticipationAccountant:
         return len(self._releases)
 
     def compose(self, event: GaussianPrivacyEvent, count: int = 1) -> None:
-        """Count one or more releases.
-
-        Raises
-        ------
-        RunError
-            If there are more than n.
-        """
+        """Count one or more releases; a RunError if there are more than n."""
         self._releases += self._composed(event, count)
 
     def get_epsilon(self, delta: float) -> float:
@@ -135,13 +112,7 @@ class ParticipationAccountant:
         )
 
     def would_exceed(self, event: GaussianPrivacyEvent, max_epsilon: float | None = None, count: int = 1) -> bool:
-        """Say whether releases would go beyond a budget; nothing is counted.
-
-        Raises
-        ------
-        ValueError
-            If there is no budget.
-        """
+        """Say whether releases would go beyond a budget, without counting them; a ValueError if there is no budget."""
         budget = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if budget is None:
             raise ValueError("there is no max_epsilon, neither here nor in the configuration")
@@ -153,13 +124,7 @@ class ParticipationAccountant:
         return {"backend": METHOD, "promise": self._promise(), "releases": [list(each) for each in self._releases]}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Go on from what `state_dict` returned.
-
-        Raises
-        ------
-        ValueError
-            If it is of another accountant, or of one with another promise.
-        """
+        """Go on from what `state_dict` returned; a ValueError if that was of an accountant with another promise."""
         if state.get("backend") != METHOD:
             raise ValueError(f"the state is that of {state.get('backend')!r}, and this accountant is {METHOD!r}")
         if state.get("promise") != self._promise():
@@ -193,14 +158,10 @@ class ParticipationAccountant:
 
 
 def inverse_variance(bounds: ParticipationBounds, releases: Sequence[Release]) -> float:
-    """Return the most of the sum of 1 / sigma^2 over the releases that one client can be in.
+    """Return the largest sum of 1 / sigma^2 over the releases that one client can be in.
 
-    Parameters
-    ----------
-    bounds
-        b and k, and n for releases whose round is not known: a client is then in any min(k, ceil(n / b)) of them.
-    releases
-        In the order of their rounds; several of one round have the same clients.
+    Releases are in the order of their rounds; several of one round have the same clients. Where a round is not known,
+    a client is in any min(k, ceil(n / b)) of them.
     """
     if any(each.round is None for each in releases):
         each_one = sorted((each.noise_multiplier**-2 for each in releases), reverse=True)

@@ -1,7 +1,6 @@
-"""A grid of Flower without Ray, processes or a network: every node is a context, and the client app is called.
+"""A grid of Flower for tests, without Ray, processes or a network: the client app is called directly.
 
-For tests: a round takes as long as its clients, and an exception is told as Flower's simulation tells it, as a reply
-that is an error.
+As in Flower's simulation, an exception becomes a reply that is an error.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,19 +19,8 @@ _CLIENT_APP_RAISED = 2  # Flower's ErrorCode.CLIENT_APP_RAISED_EXCEPTION
 class InProcessGrid(Grid):
     """Nodes in this process, one for each partition.
 
-    Parameters
-    ----------
-    client_app
-        What every node runs.
-    partitions
-        How many nodes there are; or the partition of each, in the order in which they registered.
-    run_config
-        The ``run_config`` of their contexts.
-
-    Attributes
-    ----------
-    log
-        (partition, message type) of every message that was delivered, in order.
+    `partitions` is the number of nodes, or the partition of each. `log` has (partition, message type) of every message
+    that was delivered, in order.
     """
 
     def __init__(
@@ -70,7 +58,7 @@ class InProcessGrid(Grid):
         return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
 
     def get_node_ids(self) -> list[int]:
-        """Return the nodes, in the order in which they registered."""
+        """Return the nodes, in the order of `partitions`."""
         return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
@@ -92,7 +80,7 @@ class InProcessGrid(Grid):
         self.log.append((int(context.node_config["partition-id"]), received.metadata.message_type))
         try:
             reply = self._app(received, context)
-        except Exception as error:  # noqa: BLE001 - whatever a client app raises is a reply, as in Flower's simulation
+        except Exception as error:  # noqa: BLE001
             reply = Message(Error(_CLIENT_APP_RAISED, f"{type(error).__name__}: {error}"), reply_to=received)
         number = str(received.metadata.message_id)
         self._replies[number] = deepcopy(reply)

@@ -29,12 +29,9 @@ def tell_partition(message: Message, context: Context) -> Message:
 
 
 class Partitions:
-    """The nodes of clients, asked for when they are first wanted, and again when one is no longer there.
+    """The nodes of clients, looked up when they are first wanted, and again when one is gone.
 
-    Parameters
-    ----------
-    wait_s
-        How long to wait, in seconds, for nodes to connect.
+    `wait_s` is how many seconds to wait for nodes to connect.
     """
 
     def __init__(self, wait_s: float = 60.0) -> None:
@@ -52,7 +49,7 @@ class Partitions:
         wanted, until = list(clients), time.monotonic() + self.wait_s
         while True:
             there = list(grid.get_node_ids())
-            found = self._of(there)
+            found = self._nodes_of(there)
             missing = [client for client in wanted if client not in found]
             if not missing:
                 return {client: found[client] for client in wanted}
@@ -69,23 +66,15 @@ class Partitions:
                 time.sleep(min(0.2, self.wait_s))
 
     def clients(self, grid: Grid, nodes: Collection[int]) -> list[int]:
-        """Return the client of each node, in the same order.
-
-        Raises
-        ------
-        RunError
-            If a node does not tell.
-        """
+        """Return the client of each node, in the same order; a RunError if a node does not tell."""
         if unknown := set(nodes) - self._clients.keys():
             self._ask(grid, unknown)
         return [self._clients[node] for node in nodes]
 
-    def _of(self, nodes: Iterable[int]) -> dict[int, int]:
+    def _nodes_of(self, nodes: Iterable[int]) -> dict[int, int]:
         found: dict[int, int] = {}
-        for node in nodes:
-            client = self._clients.get(node)
-            if client is None:
-                continue
+        for node in (each for each in nodes if each in self._clients):
+            client = self._clients[node]
             if client in found:
                 raise RunError(f"nodes {found[client]} and {node} both have partition {client}; each needs its own")
             found[client] = node

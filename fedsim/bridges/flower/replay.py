@@ -1,8 +1,7 @@
 """A Flower strategy that sends each round to the cohort of a schedule, and takes the reports that its log took.
 
-Flower draws nodes by Python's global ``random`` and names them anew in each run, so two runs with one seed have other
-cohorts. Here round r goes to the clients of round r - 1 of the schedule (Flower counts from 1), in their order, and the
-replies are aggregated in that order too, so that sums of floating-point numbers are the same every time.
+Round r goes to the clients of round r - 1 of the schedule (Flower counts from 1), in their order. The replies are
+aggregated in that order too, so that sums of floating-point numbers are the same every time.
 """
 
 import os
@@ -24,18 +23,10 @@ _EVERYONE = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes":
 
 
 class CohortGrid(Grid):
-    """A grid on which there is nobody but a cohort; everything else is for the grid behind it.
+    """A grid that has the nodes of a cohort alone; the `grid` of all nodes does everything else.
 
-    Parameters
-    ----------
-    grid
-        All nodes.
-    members
-        The client of each node, in the order of the cohort.
-    reporting
-        The nodes whose report will be taken.
-    population
-        N, the clients of the federation.
+    `members` is the client of each node, in the order of the cohort; `reporting` are the nodes whose report will be
+    taken, and `population` is N, the clients of the federation.
     """
 
     def __init__(self, grid: Grid, members: dict[int, int], reporting: frozenset[int], population: int) -> None:
@@ -76,27 +67,17 @@ class CohortGrid(Grid):
 class Replay(Strategy):
     """Train by another strategy, with the cohorts of a schedule.
 
-    Parameters
-    ----------
-    strategy
-        FedAvg, DebiasedFedAvg, FedAdam, ...: anything that sends to nodes that it samples from the grid; or its class,
-        to be made without arguments.
-    schedule
-        A schedule, or the name of its file or of a run directory.
-    wait_s
-        How long to wait, in seconds, for the nodes of a cohort to connect.
-
-    Attributes
-    ----------
-    sent
-        The clients to whom each round so far was sent, in order; and `received`, those whose report was taken.
+    The strategy is FedAvg, DebiasedFedAvg, FedAdam, ...: anything that sends to nodes that it samples from the grid; or
+    its class, to be made without arguments. The schedule may be the name of its file or of a run directory. The nodes
+    of a cohort have `wait_s` seconds to connect. `sent` are the clients to whom each round so far was sent, in order,
+    and `received` those whose report was taken.
 
     Raises
     ------
     RunError
         If the schedule cannot be read, is that of a buffered server, or breaks what a `ParticipationAccountant` of the
-        strategy was promised; in a round, if there is no node for a client, if
-        the strategy does not send to the whole cohort, or if no report comes where the log has one.
+        strategy was promised; in a round, if there is no node for a client, the strategy does not send to the whole
+        cohort, or no report comes where the log has one.
     """
 
     def __init__(
@@ -114,7 +95,7 @@ class Replay(Strategy):
         self._members: dict[int, int] = {}
         self._accountants = [
             each.accountant
-            for each in wrapped(self.strategy)
+            for each in _with_inner(self.strategy)
             if isinstance(getattr(each, "accountant", None), ParticipationAccountant)
         ]
         for accountant in self._accountants:
@@ -191,7 +172,7 @@ class Replay(Strategy):
         return cohort
 
 
-def wrapped(strategy: Any) -> list[Any]:
+def _with_inner(strategy: Any) -> list[Any]:
     """Return a strategy and those that it wraps, from the outside in."""
     found = []
     while strategy is not None:
@@ -223,7 +204,7 @@ def _check_promise(schedule: Schedule, bounds: ParticipationBounds) -> None:
 def _sampling_everyone(strategy: Strategy) -> Iterator[None]:
     """Let a strategy of FedAvg's kind, and those that it wraps, sample every node that there is, be it a single one."""
     changed = [
-        (each, name, getattr(each, name)) for each in wrapped(strategy) for name in _EVERYONE if hasattr(each, name)
+        (each, name, getattr(each, name)) for each in _with_inner(strategy) for name in _EVERYONE if hasattr(each, name)
     ]
     try:
         for owner, name, _ in changed:

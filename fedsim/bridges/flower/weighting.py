@@ -1,6 +1,6 @@
 """Flower strategies that weight each client's message by how often it takes part.
 
-The weights are those of fedsim's own optimizers, which count participations here as they do in a simulation::
+The weights are those of fedsim's optimizers, which count participations here as in a simulation::
 
     DebiasedFedAvg   nu_i = 1 / (N lambda_i), lambda_i counted, or pi from theory        Sun et al., arXiv:2410.01209
     FedAU            omega_i, the mean interval between participations, over N           Wang and Ji, arXiv:2306.03401
@@ -21,7 +21,7 @@ from fedsim.bridges.flower.partitions import Partitions
 from fedsim.bridges.flower.replay import CohortGrid
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
-from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg as Debiased
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.optimizer import Cohort, Scaling
 from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
@@ -60,7 +60,9 @@ class _Weighted(FedAvg):
         else:
             self._members = dict(zip(nodes, self._partitions.clients(grid, nodes), strict=True))
             population, expected = len(list(grid.get_node_ids())), nodes
-        self._begin(population)
+        if self._state is None:
+            self.clients = population if self.clients is None else self.clients
+            self._state = self._optimizer.init(self.clients, 0)
         if not self._scales_steps:
             return messages
         # What is known when messages go out: the reports so far, and those that are to be expected.
@@ -79,8 +81,8 @@ class _Weighted(FedAvg):
         if not valid:
             return None, None
         cohort = self._cohort(server_round, [each.metadata.src_node_id for each in valid])
-        if self._scales_steps:
-            self._check_scales(valid)
+        for reply in valid if self._scales_steps else ():
+            self._check_scale(reply)
         self._state, _ = self._optimizer.prepare(self._state, cohort)
         # Linear in the changes, so what it does to unit vectors are the weights.
         size = len(valid)
@@ -89,11 +91,6 @@ class _Weighted(FedAvg):
         contents = [each.content for each in valid]
         return _moved(self._arrays, contents, weights), self.train_metrics_aggr_fn(contents, self.weighted_by_key)
 
-    def _begin(self, population: int) -> None:
-        if self._state is None:
-            self.clients = population if self.clients is None else self.clients
-            self._state = self._optimizer.init(self.clients, 0)
-
     def _cohort(self, server_round: int, nodes: Sequence[int]) -> Cohort:
         clients = np.array([self._members[node] for node in nodes], dtype=np.int64)
         assert self.clients is not None
@@ -101,37 +98,29 @@ class _Weighted(FedAvg):
             raise RunError(f"a node has partition {clients.max()}, and the strategy was told of {self.clients} clients")
         return Cohort(server_round - 1, clients)
 
-    def _check_scales(self, replies: list[Message]) -> None:
-        for each in replies:
-            node = each.metadata.src_node_id
-            said = next(iter(each.content.metric_records.values())).get(STEP_SCALE)
-            if not isinstance(said, int | float) or abs(said - self._scales[node]) > 1e-6 * self._scales[node]:
-                raise RunError(
-                    f"client {self._members[node]} was to multiply its step size by {self._scales[node]:.6g} "
-                    f"(config, {STEP_SCALE!r}), and the metrics of its reply say {STEP_SCALE!r}: {said!r}; a client "
-                    "that cannot scale its steps goes with scale='changes'"
-                )
+    def _check_scale(self, reply: Message) -> None:
+        node = reply.metadata.src_node_id
+        sent, said = self._scales[node], next(iter(reply.content.metric_records.values())).get(STEP_SCALE)
+        if not isinstance(said, int | float) or abs(said - sent) > 1e-6 * sent:
+            raise RunError(
+                f"client {self._members[node]} was to multiply its step size by {sent:.6g} (config, {STEP_SCALE!r}), "
+                f"and the metrics of its reply say {STEP_SCALE!r}: {said!r}; a client that cannot scale its steps goes "
+                "with scale='changes'"
+            )
 
 
-class DebiasedFedAvg(_Weighted):
-    """FedAvg in which a client counts the more the less often it takes part, so that in the long run all count alike.
+class DebiasedFedAvgStrategy(_Weighted):
+    """FedAvg that weights a client more the less often it takes part, so that in the long run all count alike.
 
-    Parameters
-    ----------
-    clients
-        N; by default that of the schedule of a `Replay`, or as many as there are nodes in the first round.
-    scale
-        What nu_i multiplies. ``changes``: what the client sends back, x_{t+1} = x_t + mean of nu_i (x_i - x_t); clients
-        need not know of it. ``steps``, as in the paper: the client's step size. Its message has nu_i under
-        ``step-scale`` in the config, and its reply must have the same number under ``step-scale`` in its metrics.
-    pi
-        Long-run share of the participations of each client, shape (N,) by partition, from `fedsim.chain`; counted while
-        training where it is None.
-    clip, warm_up, prior
-        As for fedsim's ``debiased_fedavg``; none of them with `pi`.
-    **fedavg
-        What FedAvg takes. The number of examples weights metrics, and not models: the aim is the mean of the clients'
-        objectives.
+    `clients`, N, is by default that of the schedule of a `Replay`, or as many as there are nodes in the first round.
+    `pi`, (N,) by partition, is the long-run share of the participations of each client, from `fedsim.chain`; it is
+    counted while training where it is None. `clip`, `warm_up` and `prior` are as for fedsim's ``debiased_fedavg``, none
+    of them with `pi`. The rest goes to FedAvg; the number of examples weights metrics, and not models: the aim is the
+    mean of the clients' objectives.
+
+    `scale` says what nu_i multiplies. ``changes``: what the client sends back, x_{t+1} = x_t + mean of
+    nu_i (x_i - x_t); clients need not know of it. ``steps``, as in the paper: the client's step size. Its message has
+    nu_i under ``step-scale`` in the config, and its reply must have the same number there in its metrics.
 
     Raises
     ------
@@ -156,7 +145,7 @@ class DebiasedFedAvg(_Weighted):
             raise ValueError(f"clip is {clip}; it must be at least 1")
         if warm_up < 0 or prior < 0:
             raise ValueError("warm_up and prior must be at least 0")
-        steps: Scaling = Debiased(clip=clip, warm_up=warm_up, prior=prior)
+        steps: Scaling = DebiasedFedAvg(clip=clip, warm_up=warm_up, prior=prior)
         if pi is not None:
             if clip is not None or warm_up or prior:
                 raise ValueError("clip, warm_up and prior are for weights that are counted, and pi is given")
@@ -171,16 +160,9 @@ class DebiasedFedAvg(_Weighted):
 
 
 class FedAU(_Weighted):
-    """FedAvg in which a client's change is weighted by how long, on average, it stays away: fedsim's ``fedau``.
+    """FedAvg that weights a client's change by the mean interval between its participations: fedsim's ``fedau``.
 
-    Parameters
-    ----------
-    clients
-        N; by default that of the schedule of a `Replay`, or as many as there are nodes in the first round.
-    cutoff
-        Rounds after which an interval is closed; never where it is None.
-    **fedavg
-        What FedAvg takes.
+    An interval is closed after `cutoff` rounds, never where that is None; see `DebiasedFedAvgStrategy` for the rest.
     """
 
     def __init__(self, *, clients: int | None = None, cutoff: int | None = 50, **fedavg: Any) -> None:

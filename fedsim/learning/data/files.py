@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Floats
-from fedsim.common.unpacked import too_much
+from fedsim.common.memory import too_much
 from fedsim.learning.data.dataset import Samples
 from fedsim.learning.failures import LearningError
 
@@ -32,44 +32,39 @@ FILES: Final = (
 )
 
 
+_DAMAGED_ARRAYS: Final = (
+    ValueError,
+    OSError,
+    EOFError,
+    MemoryError,
+    LookupError,
+    SyntaxError,
+    AttributeError,
+    TypeError,
+)
+# RuntimeError: encrypted, or packed in a way that zipfile does not know
+_DAMAGED_ZIP: Final = (RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
+
+
 def mnist(path: Path) -> Samples:
     """Return MNIST with pixels from 0 to 1, each image as one row.
 
-    Parameters
-    ----------
-    path
-        A folder with the four IDX files under their usual names, as they are or gzipped; or an .npz file.
-
-    Raises
-    ------
-    LearningError
-        When something is missing, or not what it should be.
+    The path is a folder with the four IDX files under their usual names, as they are or gzipped, or an .npz file; a
+    `LearningError` says what is missing or wrong, in the other functions too.
     """
     train, labels, test, test_labels = _folder(path) if path.is_dir() else _archive(path)
     flat, test_flat = (images.reshape(len(images), -1).astype(np.float64) / 255.0 for images in (train, test))
-    return _agreeing(path, flat, labels.astype(np.int64), test_flat, test_labels.astype(np.int64))
+    return _checked(path, Samples(flat, labels.astype(np.int64), test_flat, test_labels.astype(np.int64)))
 
 
 def archive(path: Path) -> Samples:
-    """Return the arrays of an .npz file as they are: x_train, y_train, x_test, y_test.
-
-    Raises
-    ------
-    LearningError
-        When something is missing, or not what it should be.
-    """
+    """Return the arrays of an .npz file as they are: x_train, y_train, x_test, y_test."""
     inputs, targets, test_inputs, test_targets = _archive(path)
-    return _agreeing(path, inputs.astype(np.float64), targets, test_inputs.astype(np.float64), test_targets)
+    return _checked(path, Samples(inputs.astype(np.float64), targets, test_inputs.astype(np.float64), test_targets))
 
 
 def read_idx(path: Path) -> NDArray[np.generic]:
-    """Return the array of an IDX file, gzipped where its name ends in .gz.
-
-    Raises
-    ------
-    LearningError
-        When it is not an IDX file, or its length is not what its head says.
-    """
+    """Return the array of an IDX file, gzipped if its name ends in .gz."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             head = file.read(4)
@@ -91,7 +86,7 @@ def read_idx(path: Path) -> NDArray[np.generic]:
 
 
 def _check_size(path: Path, count: int) -> None:
-    """Refuse an array of so many numbers, all of which become floats, before it is unpacked."""
+    """Refuse an array of too many numbers, all of which become floats, before it is unpacked."""
     if _FLOAT * count > _LARGEST:
         raise LearningError(f"{path} is larger than {_LARGEST // 2**20} MiB, unpacked to {count:,} floats")
     if why := too_much(2 * _FLOAT * count):
@@ -118,50 +113,30 @@ def _archive(path: Path) -> list[NDArray[np.generic]]:
             if missing := [name for name in _ARRAYS if name not in arrays]:
                 raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(arrays) or 'no arrays'}")
             return [arrays[name] for name in _ARRAYS]
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        MemoryError,
-        RuntimeError,  # encrypted, or packed in a way that zipfile does not know
-        LookupError,
-        SyntaxError,
-        struct.error,
-        zipfile.BadZipFile,
-        zlib.error,
-        AttributeError,
-        TypeError,
-    ) as error:
+    except (*_DAMAGED_ARRAYS, *_DAMAGED_ZIP) as error:
         raise LearningError(f"{path} is not an .npz file of plain arrays: {error}") from None
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive that says it is larger than can be read, unpacked."""
+    """Refuse an archive whose arrays are too large by their headers."""
     if not zipfile.is_zipfile(path):
         return  # np.load says what it is instead
     with zipfile.ZipFile(path) as members:
         for name in {f"{name}.npy" for name in _ARRAYS} & set(members.namelist()):
             with members.open(name) as member:
-                version = np.lib.format.read_magic(member)
-                read_head = (
-                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                )
+                first = npy.read_magic(member) == (1, 0)
+                read_head = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
                 shape, _, kind = read_head(member)
             _check_size(path, math.prod(shape) * max(1, kind.itemsize // _FLOAT))
 
 
-def _agreeing(
-    path: Path,
-    inputs: Floats,
-    targets: NDArray[np.generic],
-    test_inputs: Floats,
-    test_targets: NDArray[np.generic],
-) -> Samples:
-    for what, x, y in (("train", inputs, targets), ("test", test_inputs, test_targets)):
+def _checked(path: Path, samples: Samples) -> Samples:
+    inputs, test_inputs = samples.inputs, samples.test_inputs
+    for what, x, y in (("train", inputs, samples.targets), ("test", test_inputs, samples.test_targets)):
         if len(x) != len(y) or not len(x):
             raise LearningError(f"{path}: {len(x)} inputs and {len(y)} targets to {what} on")
     if inputs.shape[1:] != test_inputs.shape[1:]:
         raise LearningError(
             f"{path}: inputs to train on have shape {inputs.shape[1:]}, to test {test_inputs.shape[1:]}"
         )
-    return Samples(inputs, targets, test_inputs, test_targets)
+    return samples

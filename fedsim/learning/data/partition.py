@@ -1,6 +1,7 @@
-"""Who has which samples: evenly mixed, by Dirichlet proportions of the labels, or by shards of sorted labels.
+"""Partitions of samples: random, by Dirichlet proportions of the labels, or by shards of sorted labels.
 
-Every client gets the same number of samples, n = (samples) // N; what is left over belongs to nobody.
+Every client gets n = (samples) // N samples; the rest is left out. Every function raises a `LearningError` if there are
+fewer samples than clients (or shards).
 """
 
 import numpy as np
@@ -16,13 +17,7 @@ _SHUFFLE, _TURN, _PROPORTIONS, _PICKS = (family << 40 for family in range(4))
 
 
 def iid(samples: int, clients: int, seed: int) -> Ints:
-    """Return a random partition, shape (N, n): everyone's data are alike.
-
-    Raises
-    ------
-    LearningError
-        When there are fewer samples than clients.
-    """
+    """Return a random partition, shape (N, n)."""
     each = _each(samples, clients)
     return _shuffled(samples, _draws(seed))[: clients * each].reshape(clients, each)
 
@@ -30,17 +25,12 @@ def iid(samples: int, clients: int, seed: int) -> Ints:
 def shards(labels: Ints, clients: int, seed: int, per_client: int = 2, *, shuffled: bool = True) -> Ints:
     """Return a partition by label shards, shape (N, n).
 
-    Samples sorted by label are cut into N x `per_client` shards of one size, and every client is dealt `per_client`
-    of them, so that it knows a few labels only. Without `shuffled` they are dealt in order, client 0 getting the first
-    ones: then labels go by the client's index, and with it by its group.
+    Samples sorted by label are cut into N x `per_client` shards of one size, and every client gets `per_client` of
+    them, so it has few labels. Without `shuffled` clients get them in order, so the labels follow the client's index,
+    and with it its group.
 
     McMahan et al., *Communication-Efficient Learning of Deep Networks from Decentralized Data*, AISTATS 2017,
     arXiv:1602.05629, section 3, with 2 shards.
-
-    Raises
-    ------
-    LearningError
-        When there are fewer samples than shards.
     """
     size = _each(len(labels), clients * per_client, "shards")
     draws = _draws(seed)
@@ -64,11 +54,6 @@ def dirichlet(labels: Ints, clients: int, seed: int, concentration: float) -> In
 
     Hsu, Qi and Brown, *Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification*,
     2019, arXiv:1909.06335.
-
-    Raises
-    ------
-    LearningError
-        When there are fewer samples than clients.
     """
     each = _each(len(labels), clients)
     draws = _draws(seed)

@@ -5,45 +5,85 @@
     x_{t+1} = x_t + (1/|S_t|) sum_{i in S_t} Delta_i
     x_{t+1} <- x_{t_0} + eta (x_{t+1} - x_{t_0})     after t = P - 1, 2 P - 1, ...; t_0 = t + 1 - P
 
-A long step along what a whole interval agreed on, with short ones inside it: where an interval hears everyone alike, as
-over the cycles of cyclic participation, the server can take a large step without following those who were there last.
-Amplifying does not ask who took part how often, though: over uneven participation it comes to rest where FedAvg does,
-at eta = 1 step by step.
+If an interval hears all clients alike, as over the cycles of cyclic participation, the server can take a large step
+along their common direction without following those who were there last. It rests where FedAvg does. Rounds are counted
+as the log numbers them: if the last round of an interval has no report, the model is amplified at the beginning of the
+next round with one, before that round's clients train.
 
-The server keeps one more model, x_{t_0}; clients keep nothing, and send what they send to FedAvg. Over a buffered log P
-counts versions, and a report belongs to the interval in which it arrives.
-
-References
-----------
-Wang and Ji, *A Unified Analysis of Federated Learning with Arbitrary Client Participation*, NeurIPS 2022,
+Source: Wang and Ji, *A Unified Analysis of Federated Learning with Arbitrary Client Participation*, NeurIPS 2022,
 arXiv:2205.13648, generalised FedAvg.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.amplification import Amplified, Interval
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun
+
+
+@dataclass(slots=True)
+class CurrentInterval:
+    """The number t // P of the current interval, and the model at its beginning; None between two intervals."""
+
+    number: int = 0
+    start: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Amplified:
+    """An optimizer that amplifies the change over each interval."""
+
+    # P, rounds (versions, with a buffered server); for cyclic participation the length of a cycle
+    interval: Annotated[int, Field(ge=1)] = 10
+    amplification: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.5  # eta; 1 amplifies nothing
+
+    def overdue(self, current: CurrentInterval, cohort: Cohort) -> bool:
+        """Say whether an earlier interval has ended without a report in its last round."""
+        return current.start is not None and current.number != cohort.round // self.interval
+
+    def closes(self, cohort: Cohort) -> bool:
+        """Say whether this is the last round of an interval."""
+        return (cohort.round + 1) % self.interval == 0
+
+    def starts(self, current: CurrentInterval, cohort: Cohort) -> Floats | None:
+        """Return the amplified model from which a cohort starts, shape (B, d), if that is overdue, or None."""
+        if not self.overdue(current, cohort) or cohort.downloaded.ndim > 1:
+            return None
+        model = self._amplified(current, cohort.downloaded)
+        return np.broadcast_to(model, (len(cohort.clients), len(model)))
+
+    def moved(self, current: CurrentInterval, model: Floats, cohort: Cohort, change: Floats) -> Floats:
+        """Return the model moved by the cohort's change, and amplified where that is due."""
+        if self.overdue(current, cohort):
+            model, current.start = self._amplified(current, model), None
+        if current.start is None:
+            current.number, current.start = cohort.round // self.interval, model
+        model = model + change
+        if self.closes(cohort):
+            model, current.start = self._amplified(current, model), None
+        return model
+
+    def _amplified(self, current: CurrentInterval, model: Floats) -> Floats:
+        return model if current.start is None else model + (self.amplification - 1.0) * (model - current.start)
 
 
 @dataclass(frozen=True)
 class AmplifiedFedAvg(Amplified):
-    """Amplified FedAvg. Its state is the model at the beginning of the interval; options as in `Amplified`."""
+    """Amplified FedAvg; options as in `Amplified`."""
 
-    def init(self, _clients: int, _dimension: int) -> Interval:
-        """Return an interval that has not begun."""
-        return Interval()
+    def init(self, _clients: int, _dimension: int) -> CurrentInterval:
+        return CurrentInterval()
 
-    def prepare(self, state: Interval, cohort: Cohort) -> tuple[Interval, LocalSteps]:
-        """Let everyone take the plain local step, from the amplified model where that is overdue."""
+    def prepare(self, state: CurrentInterval, cohort: Cohort) -> tuple[CurrentInterval, LocalSteps]:
         return state, LocalSteps(starts=self.starts(state, cohort))
 
-    def apply(self, state: Interval, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Interval, Floats]:
-        """Return the model moved by the mean of the changes, and amplified at the end of an interval."""
+    def apply(
+        self, state: CurrentInterval, model: Floats, cohort: Cohort, deltas: Floats
+    ) -> tuple[CurrentInterval, Floats]:
         return state, self.moved(state, model, cohort, np.add.reduce(deltas, axis=0) / len(deltas))
 
     def long_run(self, pi: Floats) -> LongRun:
-        """Return pi itself, as FedAvg: what an interval adds up is biased as its rounds are."""
-        return LongRun(pi, np.ones(len(pi)))
+        return LongRun.by_frequency(pi)

@@ -5,32 +5,22 @@
     y_i     = x_{t - tau_i} + Delta_i  for i in S_t;    y_i as it was for the others, x_0 before its first
     x_{t+1} = x_t + (1/N) sum_{i in S_t} (y_i - what it was before) = (1/N) sum_i y_i
 
-A client remembers what it sent last, and sends the difference, so that the server has nothing to remember but its
-model; what one round took from a client is taken back in a later one, which privacy counts as released again. Whoever
-takes part has the same weight as everyone else, however often it does, and with full local gradients and a constant
-step the point of rest is one of no noise. A client that has not taken part counts with x_0, and holds the model there:
-one that never does leaves a bias, the larger the shorter the local steps.
+A client remembers what it sent last, and sends the difference, so the server remembers nothing but its model; what one
+round took from a client is taken back in a later one, which privacy counts as released again. All clients have the same
+weight, however often they take part. A client that never takes part counts with x_0, which leaves a bias.
 
-Over a buffered log, for which it was made, S_t are the reports of a buffer; of a client that stands there twice the
-second difference is from the first. What a server update is given is (1/N) sum_i y_i - x_t, so that the point of rest
-stays where it is.
-
-On real devices the memory is d numbers at each client; here it is a row for each that has taken part.
-
-References
-----------
-Iakovidou and Kim, *Asynchronous Federated Stochastic Optimization for Heterogeneous Objectives Under Arbitrary Delays*,
-arXiv:2405.10123: AsynchRonous Exact Averaging.
+Source: Iakovidou and Kim, *Asynchronous Federated Stochastic Optimization for Heterogeneous Objectives Under Arbitrary
+Delays*, arXiv:2405.10123: AsynchRonous Exact Averaging.
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.by_participant import ByParticipant
+from fedsim.learning.optimizers.by_participant import Remembered, RemembersParticipants
 from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps
-from fedsim.learning.optimizers.remembered import Remembered
 
 
 @dataclass(slots=True)
@@ -42,19 +32,15 @@ class LastModels:
 
 
 @dataclass(frozen=True)
-class Area(PlainSteps[LastModels]):
-    """AREA. It has no options; its state is what each client sent last."""
+class Area(PlainSteps[LastModels], RemembersParticipants):
+    """AREA, which has no options; its state is what each client sent last."""
 
-    def memory(self, participants: int, dimension: int) -> int:
-        """Return what `ByParticipant` takes at most."""
-        return ByParticipant.size(participants, dimension)
+    reuses_updates: ClassVar[bool] = True
 
     def init(self, clients: int, dimension: int) -> LastModels:
-        """Return a state in which nobody has sent anything."""
         return LastModels(Remembered.nothing(clients, dimension))
 
     def apply(self, state: LastModels, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[LastModels, Floats]:
-        """Replace what the cohort sent last, and return the mean over everyone."""
         if not len(state.initial):
             state.initial = model.copy()
         ends = cohort.downloaded + deltas
@@ -62,5 +48,5 @@ class Area(PlainSteps[LastModels]):
         return state, state.initial + state.sent.mean
 
     def long_run(self, pi: Floats) -> LongRun | None:
-        """Return even weights where everyone takes part; those who never do hold the model at x_0 instead."""
+        # Clients that never take part hold the model at x_0.
         return LongRun(np.full(len(pi), 1 / len(pi)), np.ones(len(pi))) if (pi > 0).all() else None

@@ -1,33 +1,25 @@
-"""What is kept of each client: d numbers for those that have taken part, and nothing of the others.
+"""A row of d numbers for each client that has taken part: its last change, model or control.
 
-Memory grows with the participants: 8 d bytes for each, and with room for more, and while that is being made, up to 2.5
-times that; for every client of the population, whether it takes part or not, 8 bytes.
+Memory grows with the participants: 8 d bytes for each, and up to 2.5 times that while room for more is made; and 8
+bytes for every client of the population, whether it takes part or not.
 """
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
-from fedsim.common.arrays import Floats, Ints
+from fedsim.common.arrays import Bools, Floats, Ints
 
 
 class ByParticipant:
-    """A row of d numbers for each client, zeros until it is first given one.
-
-    Parameters
-    ----------
-    clients, dimension
-        N and d.
-    """
+    """A row of d numbers for each of N clients, zeros until it is first given one."""
 
     def __init__(self, clients: int, dimension: int) -> None:
-        # Row 0 stays zero: it is everyone's who has none.
+        # Row 0 stays zero: all clients without a row of their own read it.
         self._row_of = np.zeros(clients, dtype=np.int64)
         self._rows = np.zeros((1, dimension))
         self._used = 1
-
-    @staticmethod
-    def size(participants: int, dimension: int) -> int:
-        """Return the bytes that rows for so many clients take at most."""
-        return 20 * participants * dimension
 
     def __len__(self) -> int:
         """How many clients have a row."""
@@ -37,15 +29,15 @@ class ByParticipant:
         """Return the rows of these clients, shape (B, d), a copy."""
         return self._rows[self._row_of[clients]]
 
-    def known(self, clients: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def known(self, clients: Ints) -> Bools:
         """Return which of these clients have been given a row, shape (B,)."""
-        known: np.ndarray[tuple[int], np.dtype[np.bool_]] = self._row_of[clients] > 0
+        known: Bools = self._row_of[clients] > 0
         return known
 
     def keep(self, clients: Ints, values: Floats) -> Floats:
         """Replace the rows of these clients by `values`, shape (B, d), and return the change of the sum of all rows.
 
-        Of a client that stands there several times the last row counts.
+        For a client that occurs several times the last row counts.
         """
         if len(np.unique(clients)) < len(clients):
             last = len(clients) - 1 - np.unique(clients[::-1], return_index=True)[1]
@@ -62,3 +54,30 @@ class ByParticipant:
         change: Floats = (values - self._rows[rows]).sum(axis=0)
         self._rows[rows] = values
         return change
+
+
+class RemembersParticipants:
+    """An optimizer whose state has a `ByParticipant`, or several."""
+
+    tables: ClassVar[int] = 1
+
+    def memory(self, participants: int, dimension: int) -> int:
+        return 20 * self.tables * participants * dimension
+
+
+@dataclass(slots=True)
+class Remembered:
+    """The last row of each of N clients, zero before its first, and the mean over all of them, shape (d,)."""
+
+    rows: ByParticipant
+    mean: Floats
+    clients: int
+
+    @classmethod
+    def nothing(cls, clients: int, dimension: int) -> Self:
+        """Return zeros for every client."""
+        return cls(ByParticipant(clients, dimension), np.zeros(dimension), clients)
+
+    def keep(self, clients: Ints, rows: Floats) -> None:
+        """Replace the rows of these clients; updating the mean costs as much as the cohort, not as the population."""
+        self.mean = self.mean + self.rows.keep(clients, rows) / self.clients

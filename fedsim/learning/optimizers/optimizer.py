@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -23,20 +23,20 @@ class Cohort:
     Parameters
     ----------
     round
-        Index of the round in the log; of the version, where the server is buffered.
+        Index of the round in the log; of the version, with a buffered server.
     clients
-        Their indices, shape (B,), in the order in which they were selected; of a buffered server, in the order of
-        their reports, where one may stand several times. B may differ from round to round.
+        Their indices, shape (B,), in the order of selection; with a buffered server, in the order of their reports,
+        where a client may occur several times. B may differ from round to round.
     staleness
-        tau of each report, shape (B,): versions since the client downloaded its model. Zeros where it is left out, as
-        in synchronous rounds.
+        tau of each report, shape (B,): versions since the client downloaded its model. Zeros in synchronous rounds,
+        the default.
     local_steps
         K.
     step_sizes
-        alpha of each client, shape (B,), before any scale. Ones where it is left out.
+        alpha of each client, shape (B,), before any scale; ones by default.
     downloaded
-        The server's model as the clients downloaded it: x_t, shape (d,); of a buffered server x_{t - tau_i}, a row for
-        each, shape (B, d). It must not be changed.
+        The server's model as the clients downloaded it: x_t, shape (d,); with a buffered server x_{t - tau_i}, a row
+        for each, shape (B, d). It must not be changed.
     """
 
     round: int
@@ -55,9 +55,9 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class LocalSteps:
-    """How the clients of a cohort train, where an optimizer wants more than scales of their steps.
+    """How the clients of a cohort train, for an optimizer that does more than scale their steps.
 
-    Client i goes K times::
+    Client i takes K steps::
 
         x^i_{t,k+1} = x^i_{t,k} - alpha s_i (grad f_i(x^i_{t,k}) + c_i + mu_i (x^i_{t,k} - x_t))
 
@@ -66,15 +66,15 @@ class LocalSteps:
     Parameters
     ----------
     scales
-        s_i, shape (B,); ones where it is None.
+        s_i, shape (B,); None for ones.
     starts
-        x^i_{t,0}, shape (B, d); the model downloaded where it is None.
+        x^i_{t,0}, shape (B, d); None for the downloaded model.
     corrections
-        c_i, shape (B, d), or (d,) for everyone the same; none where it is None.
+        c_i, shape (B, d), or (d,) if all are the same; None for none.
     proximal
         mu_i, at least 0: a number, or shape (B,).
     rule
-        What to do instead of K steps of gradient descent; its gradients have c_i and mu_i in them.
+        What to do instead of K steps of gradient descent; its gradients include c_i and mu_i.
     """
 
     scales: Floats | None = None
@@ -88,27 +88,31 @@ class Optimizer(Protocol):
     """A server's rule for turning the work of each cohort into the next model.
 
     Any class with these methods is an optimizer; it need not inherit from this one. A scenario names it as
-    ``kind: my_package.my_module:MyOptimizer``, and it is then called with the scenario's options as keyword
+    ``kind: my_package.my_module:MyOptimizer``, and its constructor is called with the scenario's options as keyword
     arguments.
 
-    What an optimizer remembers lives in its state, never in itself: one object may serve several runs. The
-    state may be of any type, and may be changed in place. Between `prepare` and `apply`, client i of the
-    cohort takes K local steps of gradient descent from the server's model x_t, each of length (step size) x
-    (its scale)::
+    An optimizer keeps what it remembers in its state, never in itself: one object may serve several runs. The state
+    may be of any type, and may be changed in place. Between `prepare` and `apply`, client i of the cohort takes K local
+    steps of gradient descent from the server's model x_t, each of length (step size) x (its scale)::
 
         x^i_{t,0} = x_t
         x^i_{t,k+1} = x^i_{t,k} - alpha s_i grad f_i(x^i_{t,k})
         Delta_i = x^i_{t,K} - x_t
 
-    Where that is not enough (start points of their own, corrections, a proximal term, another local rule), `prepare`
-    returns `LocalSteps` in place of the scales.
+    For start points of their own, corrections, a proximal term or another local rule, `prepare` returns `LocalSteps`
+    instead of the scales.
 
     Over the log of a buffered server, client i starts from the version that it downloaded, x_{t - tau_i}, and both
     methods are called when the buffer is full; the model that `apply` gets is the server's own, x_t.
 
     An optimizer whose constructor has an argument ``pi`` or ``frequency`` is given it, each of shape (N,) with sum 1:
     ``pi`` is the long-run participation that theory predicts, None where theory does not apply; ``frequency`` is what
-    the whole log, its end included, will have shown.
+    the whole log, to its end, shows. An argument ``predicted`` is given a function that returns the participation that
+    a mean field predicts, shape (N,).
+
+    A class may also have `memory` (see `SizedState`), `long_run` (see `Foreseeable`), and an attribute
+    ``frequency_option``, a `FrequencyOption`. A built-in one that releases what a client sent again in later rounds,
+    which privacy does not cover, has ``reuses_updates = True``.
     """
 
     def init(self, clients: int, dimension: int, /) -> Any:
@@ -120,77 +124,79 @@ class Optimizer(Protocol):
     def apply(self, state: Any, model: Floats, cohort: Cohort, deltas: Floats, /) -> tuple[Any, Floats]:
         """Return the state, and the server's next model, shape (d,).
 
-        Parameters
-        ----------
-        state
-            What `prepare` returned.
-        model
-            The server's model x_t, shape (d,).
-        cohort
-            Who took part.
-        deltas
-            Their changes to the model, Delta_i, shape (B, d).
+        `model` is x_t, shape (d,), and `deltas` the cohort's changes Delta_i, shape (B, d).
         """
 
 
 class Scaling(Optimizer, Protocol):
-    """An optimizer that does no more to local work than scale the steps."""
+    """An optimizer that changes local work only by scaling the steps."""
 
     def prepare(self, state: Any, cohort: Cohort, /) -> tuple[Any, Floats]:
         """Return the state, and s_i of each client, shape (B,)."""
 
 
-@dataclass(frozen=True)
-class LongRun:
-    """Where an optimizer comes to rest for small steps: at the x with sum_i w_i Delta_i(x; s_i) = 0.
-
-    Parameters
-    ----------
-    weights
-        w_i, shape (N,).
-    scales
-        s_i, the factor on client i's local step size, shape (N,).
-    local_steps
-        K of these Delta_i, where it is not that of the clients; 1 for an optimizer that rests where the weighted
-        gradients vanish, however many local steps are taken.
-    """
-
-    weights: Floats
-    scales: Floats
-    local_steps: int | None = None
-
-
-def even_weights(pi: Floats, local_steps: int | None = None) -> LongRun:
-    """Return where everyone who takes part weighs the same: those who never do have no weight."""
-    return LongRun((pi > 0) / len(pi), np.ones(len(pi)), local_steps)
-
-
-class PlainSteps(Generic[State]):
-    """What optimizers share that leave the local step as it is."""
-
-    def prepare(self, state: State, cohort: Cohort) -> tuple[State, Floats]:
-        """Return ones: every client takes the plain local step."""
-        scales = np.empty(len(cohort.clients))
-        scales.fill(1.0)  # several times faster than np.ones, and done in every round
-        return state, scales
-
-
 @runtime_checkable
-class Foreseeable(Protocol):
-    """An optimizer that can say where the participation will lead it; those of users need not."""
-
-    def long_run(self, pi: Floats, /) -> LongRun | None:
-        """Return its weights and scales in the long run when client i takes part with frequency pi_i, if it can say."""
-
-
-@runtime_checkable
-class Remembering(Protocol):
+class SizedState(Protocol):
     """An optimizer whose state grows with participants x parameters, and that can say how large it will be."""
 
     def memory(self, participants: int, dimension: int, /) -> int:
         """Return the bytes that the state takes when so many different clients have taken part."""
 
 
+@dataclass(frozen=True)
+class LongRun:
+    """Where an optimizer comes to rest for small steps: at the x with sum_i w_i Delta_i(x; s_i) = 0."""
+
+    weights: Floats  # w_i, shape (N,)
+    scales: Floats  # s_i, the factor on client i's local step size, shape (N,)
+    # K of these Delta_i, if it is not that of the clients; 1 for an optimizer that rests where the weighted gradients
+    # vanish, however many local steps are taken
+    local_steps: int | None = None
+
+    @classmethod
+    def by_frequency(cls, pi: Floats) -> "LongRun":
+        """Weight clients by how often they take part, as FedAvg does: biased towards those who do so often."""
+        return cls(pi, np.ones(len(pi)))
+
+    @classmethod
+    def evenly(cls, pi: Floats, local_steps: int | None = None) -> "LongRun":
+        """Weight all clients that ever take part alike."""
+        return cls((pi > 0) / len(pi), np.ones(len(pi)), local_steps)
+
+
+@runtime_checkable
+class Foreseeable(Protocol):
+    """An optimizer that can say where the participation will lead it."""
+
+    def long_run(self, pi: Floats, /) -> LongRun | None:
+        """Return its long run when client i takes part with frequency pi_i; None if that is not all it depends on."""
+
+
+class FrequencyOption(NamedTuple):
+    """An option that says where the frequencies of an optimizer come from; ``theory`` and ``predicted`` are checked."""
+
+    # name and default of the option
+    name: str
+    default: str
+    instead_of_theory: str  # what the user may write where no theory covers the scenario
+
+
+class Stateless:
+    """An optimizer that remembers nothing."""
+
+    def init(self, _clients: int, _dimension: int) -> None:
+        """Return None."""
+
+
+class PlainSteps(Generic[State]):
+    """An optimizer whose clients take the plain local steps."""
+
+    def prepare(self, state: State, cohort: Cohort) -> tuple[State, Floats]:
+        scales = np.empty(len(cohort.clients))
+        scales.fill(1.0)  # several times faster than np.ones, and done in every round
+        return state, scales
+
+
 def inverse_frequency(pi: Floats) -> Floats:
-    """Return nu_i = 1 / (N pi_i), and 1 for a client that never takes part: nobody will see its steps."""
+    """Return nu_i = 1 / (N pi_i), and 1 for a client that never takes part, whose steps nobody sees."""
     return np.divide(1.0, len(pi) * pi, out=np.ones(len(pi)), where=pi > 0)

@@ -1,7 +1,6 @@
 """Learning problems: the protocol in `problem`, then one module for each problem.
 
-To add one, write the class in a module of its own and name it in `PROBLEMS`; its dataclass fields are its
-options.
+To add one, write the class in a module of its own and name it in `PROBLEMS`; its fields are its options.
 """
 
 from typing import Final

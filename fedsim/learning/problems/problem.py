@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+
 from fedsim.common.arrays import Floats, Ints
 
 Gradients: TypeAlias = Callable[[Floats], Floats]
@@ -13,11 +15,12 @@ class Problem(Protocol):
     """Objectives f_1, ..., f_N over models x in R^d; the federation minimises F = (1/N) sum_i f_i.
 
     Any class with these members is a problem; it need not inherit from this one. A scenario names it as
-    ``kind: my_package.my_module:MyProblem``, and it is then called with the scenario's options as keyword
-    arguments, and with ``clients=`` (N) and ``seed=`` (the scenario's seed). Where the constructor has an argument
-    ``folder``, it is given that of the scenario file, to which paths are relative.
+    ``kind: my_package.my_module:MyProblem``, and its constructor is called with the scenario's options as keyword
+    arguments, and with ``clients=`` (N) and ``seed=`` (the scenario's seed). An argument ``folder`` is given the folder
+    of the scenario file, to which paths are relative.
 
-    A problem has no state: the same arguments give the same values, in whatever order it is asked.
+    A problem has no state: the same arguments give the same values, in whatever order it is called. A static method
+    ``size(clients, options)`` may say how many bytes its data take, and how many parameters there are.
     """
 
     @property
@@ -34,17 +37,8 @@ class Problem(Protocol):
     def gradients(self, clients: Ints, models: Floats, /) -> Floats:
         """Return the gradient of each client's own objective at that client's own model.
 
-        Parameters
-        ----------
-        clients
-            Shape (B,), values 0..N-1. A client may occur several times, each time with another model: the
-            models that several optimizers hand to one cohort are evaluated together.
-        models
-            Shape (B, d); row b belongs to ``clients[b]``. It must not be changed.
-
-        Returns
-        -------
-        Row b is the gradient of f_i at ``models[b]`` for i = ``clients[b]``, shape (B, d).
+        Row b of the result, shape (B, d), is the gradient of f_i at row b of `models`, (B, d), for i = ``clients[b]``,
+        0..N-1. A client may occur several times, each time with another model. `models` must not be changed.
         """
 
     def evaluate(self, model: Floats, /) -> Mapping[str, float]:
@@ -57,68 +51,48 @@ class Problem(Protocol):
 
 @runtime_checkable
 class Sampled(Problem, Protocol):
-    """A problem whose f_i are means over as many samples for each client; minibatches need that."""
+    """A problem whose f_i are means over the same number of samples for each client, as minibatches need it."""
 
     @property
     def samples(self) -> int:
         """n, how many samples a client has."""
 
     def select(self, clients: Ints, samples: Ints | None = None, /) -> Gradients:
-        """Return the gradients of these clients as a function of their models alone.
+        """Return the gradients of these M clients as a function of their models alone.
 
-        What the local steps of a round have in common is done here once.
-
-        Parameters
-        ----------
-        clients
-            As in `gradients`, shape (M,).
-        samples
-            Which samples of each the mean is taken over, shape (M, batch size), values 0..n-1, possibly several times
-            the same; all of them where it is None.
+        Work that the local steps of a round share is done here once. `samples`, shape (M, batch size), values 0..n-1
+        with repetitions, are those of the mean; None for all.
         """
 
 
 @runtime_checkable
 class Descending(Problem, Protocol):
-    """A problem that takes a round's local steps itself, which costs less than being asked for each gradient."""
+    """A problem that takes a round's local steps itself, which costs less than a call for each gradient."""
 
     def descend(
         self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None, /
     ) -> Floats:
-        """Return what gradient descent adds to the models, shape (M, d).
+        """Return what K steps of gradient descent add to the models, shape (M, d).
 
-        Parameters
-        ----------
-        clients, models
-            As in `gradients`.
-        step_sizes
-            Of each client, shape (M,).
-        steps
-            K >= 1.
-        minibatches
-            As `Sampled.select` takes them, for each step, shape (K, M, batch size); full gradients where it is None.
+        `step_sizes` has shape (M,); `minibatches` are samples as in `Sampled.select` for each step, shape
+        (K, M, batch size), or None for full gradients.
         """
 
 
 @runtime_checkable
 class Affine(Problem, Protocol):
-    """A problem whose local work is affine in the model, so that all steps of a client can be taken at once."""
+    """A problem whose local work is affine in the model, so all steps of a client can be taken at once."""
 
     def affine(self, clients: Ints, step_sizes: Floats, steps: int, /) -> tuple[Floats, Floats]:
         """Return m and c of Delta_i(x) = -m_i (x - c_i), coordinate by coordinate, shape (M, d) each.
 
-        Parameters
-        ----------
-        clients, step_sizes
-            Who trains, and with which alpha s_i, shape (M,) each.
-        steps
-            K.
+        These are of K steps of length alpha s_i, given in `step_sizes`, shape (M,).
         """
 
 
 @runtime_checkable
 class Solvable(Problem, Protocol):
-    """A problem whose optimum can be found, at a cost that is only paid where it is asked for."""
+    """A problem whose optimum can be computed, at a cost."""
 
     def solve(self) -> Floats:
         """Return the minimiser of F, shape (d,)."""
@@ -133,12 +107,29 @@ class Solved(Problem, Protocol):
         """The minimiser of F, shape (d,)."""
 
     def rest(self, weights: Floats, scales: Floats, /, *, local_steps: int, step_size: float) -> Floats:
-        """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,); where all are, the initial one.
+        """Return the model x with sum_i w_i Delta_i(x; s_i) = 0, shape (d,); the initial one if every x is such.
 
-        Parameters
-        ----------
-        weights, scales
-            w_i and s_i of each client, shape (N,); see `fedsim.learning.optimizers.optimizer.LongRun`.
-        local_steps, step_size
-            K and alpha.
+        For w and s, shape (N,), see `fedsim.learning.optimizers.optimizer.LongRun`.
         """
+
+
+def repeated_cohort(clients: Ints, samples: Ints | None = None) -> tuple[Ints, Ints | None, int]:
+    """Return a cohort (and its samples) once, and how many times in a row it occurs, once for each optimizer.
+
+    Shapes are (M,), and (M, batch size) or (K, M, batch size) with K steps; `samples` is None for all samples.
+    """
+    count = int(np.count_nonzero(clients == clients[0])) if len(clients) else 1
+    if count == 1 or len(clients) % count:
+        return clients, samples, 1
+    size = len(clients) // count
+    first, batches = clients[:size], None if samples is None else samples[..., :size, :]
+    same = clients.tobytes() == first.tobytes() * count
+    if same and samples is not None:
+        *steps, _, batch_size = samples.shape
+        same = bool((samples.reshape(*steps, count, size, batch_size) == samples[..., None, :size, :]).all())
+    return (first, batches, count) if same else (clients, samples, 1)
+
+
+def has_optimum(problem: type) -> bool:
+    """Say whether the optimum of a class of problems is known or can be found."""
+    return hasattr(problem, "rest") or hasattr(problem, "solve")

@@ -1,4 +1,4 @@
-"""Quadratic objectives, whose optimum is known, and with it the point to which participation leads an optimizer.
+"""Quadratic objectives, whose optimum is known, and so is the point to which participation leads an optimizer.
 
 ::
 
@@ -7,8 +7,7 @@
     h_ij   = exp(curvature_spread Normal(0, 1))
     x*     = sum_i h_i c_i / sum_i h_i,  coordinate by coordinate
 
-Clusters are blocks of consecutive clients of one size (up to one), so that they can stand for groups of the
-population whose data differ.
+Clusters are blocks of consecutive clients of one size (up to one); they stand for groups whose data differ.
 
 *Predicted bias.* K local steps of length alpha s_i bring client i from x to c_i + (1 - alpha s_i h_i)^K (x - c_i), so
 
@@ -18,8 +17,8 @@ is linear in x, and an optimizer that in the long run moves by sum_i w_i Delta_i
 
     x_rest = sum_i w_i m_i c_i / sum_i w_i m_i.
 
-FedAvg has w = pi, s = 1. That is the mean of its models in the long run, exactly when all h_ij are one number, and up
-to terms of the order of alpha otherwise, since who takes part now has had a part in where the model is.
+FedAvg has w = pi, s = 1. That is the mean of its models in the long run, exactly if all h_ij are equal, and up to terms
+of the order of alpha otherwise, since the model depends on who took part before.
 """
 
 from collections.abc import Mapping
@@ -39,35 +38,18 @@ _CLUSTER = 2**62
 
 @dataclass(eq=False)
 class Quadratic:
-    """Quadratic objectives with diagonal curvature.
-
-    Parameters
-    ----------
-    clients
-        N.
-    seed
-        The scenario's seed.
-    dimension
-        d.
-    spread
-        Standard deviation of a client's centre around that of its cluster, in each coordinate.
-    clusters
-        How many clusters there are; with one, its centre is common to all.
-    cluster_spread
-        Standard deviation of the centres of clusters.
-    curvature_spread
-        Standard deviation of log h_ij; 0 gives everyone the same curvature, 1.
-    data_seed
-        Draws the centres and curvatures; the scenario's seed where it is None.
-    """
+    """Quadratic objectives with diagonal curvature."""
 
     clients: int
     seed: int = field(repr=False)
-    dimension: Annotated[int, Field(ge=1)] = 10
+    dimension: Annotated[int, Field(ge=1)] = 10  # d
+    # standard deviation of a client's centre around that of its cluster, in each coordinate
     spread: Annotated[float, Field(ge=0)] = 1.0
-    clusters: Annotated[int, Field(ge=1)] = 1
-    cluster_spread: Annotated[float, Field(ge=0)] = 0.0
+    clusters: Annotated[int, Field(ge=1)] = 1  # number of clusters
+    cluster_spread: Annotated[float, Field(ge=0)] = 0.0  # standard deviation of the centres of clusters
+    # standard deviation of log h_ij; 0 gives all clients the curvature 1
     curvature_spread: Annotated[float, Field(ge=0)] = 0.0
+    # draws the centres and curvatures; the scenario's seed by default
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
     centres: Floats = field(init=False, repr=False)
     curvatures: Floats = field(init=False, repr=False)
@@ -75,7 +57,6 @@ class Quadratic:
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the bytes of centres and curvatures while they are drawn, and d."""
         dimension = options.get("dimension", 10)
         return 4 * 8 * clients * dimension, dimension
 
@@ -91,16 +72,13 @@ class Quadratic:
         self._least = float((self.curvatures * (self.optimum - self.centres) ** 2).sum(axis=1).mean() / 2)
 
     def initial(self) -> Floats:
-        """Return the origin."""
         return np.zeros(self.dimension)
 
     def gradients(self, clients: Ints, models: Floats) -> Floats:
-        """Return h_i (x - c_i) of each client at its model."""
         slopes: Floats = self.curvatures[clients] * (models - self.centres[clients])
         return slopes
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
-        """Return ``loss``, ``grad_norm``, and ``distance``, that from the optimum; the same work for any N."""
         away = model - self.optimum
         return {
             "loss": self._least + float(self._curvature @ away**2) / 2,
@@ -109,12 +87,10 @@ class Quadratic:
         }
 
     def affine(self, clients: Ints, step_sizes: Floats, steps: int) -> tuple[Floats, Floats]:
-        """Return m_i and c_i of Delta_i(x) = -m_i (x - c_i)."""
         pull: Floats = 1.0 - (1.0 - step_sizes[:, None] * self.curvatures[clients]) ** steps
         return pull, self.centres[clients]
 
     def rest(self, weights: Floats, scales: Floats, *, local_steps: int, step_size: float) -> Floats:
-        """Return x_rest, and the initial model in coordinates in which nobody moves anything."""
         pull = weights[:, None] * (1.0 - (1.0 - step_size * scales[:, None] * self.curvatures) ** local_steps)
         total, rest = pull.sum(axis=0), self.initial()
         np.divide((self.centres * pull).sum(axis=0), total, out=rest, where=total != 0.0)

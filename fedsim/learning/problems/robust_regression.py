@@ -1,4 +1,4 @@
-"""The synthetic problem of the paper: regression with a loss that forgives outliers, unlike at every client.
+"""The synthetic problem of the paper: regression with a robust loss and data that differ between clients.
 
 For client i = 1..N (index i - 1) with n samples in d dimensions::
 
@@ -9,18 +9,15 @@ For client i = 1..N (index i - 1) with n samples in d dimensions::
     alpha   ~ Normal(0, variance 100), one number for the whole federation
 
 The paper does not say whether alpha is one number or one for each client, nor which clients form a group. Here it is
-one, and a group is of consecutive clients, whose features are on a like scale; `alpha` and `order` choose otherwise.
+one, and groups are of consecutive clients, whose features have similar scales; `alpha` and `order` choose otherwise.
 
-Clients with a small index have features on a large scale, so that it matters who takes part. The optimum lies
-near -alpha in every coordinate. The loss is not convex and its gradient is bounded: when abs(alpha) is large,
-the start x = 0 lies on the flat flank of the loss, and a run may spend thousands of rounds on its way.
+Clients with a small index have features on a large scale, so it matters who takes part. The optimum lies near -alpha in
+every coordinate. The loss is not convex and its gradient is bounded: if abs(alpha) is large, the start x = 0 lies on
+the flat flank of the loss, and a run may need thousands of rounds.
 
-References
-----------
-Sun, Zhang, Xu, Joshi, Sharma and Wei, *Debiasing Federated Learning with Correlated Client Participation*,
-ICLR 2025, arXiv:2410.01209, numerical experiments. The data follow Sun and Wei, *A Communication-efficient
-Algorithm with Linear Convergence for Federated Minimax Learning*, NeurIPS 2022, arXiv:2206.01132, robust
-linear regression.
+Source: Sun, Zhang, Xu, Joshi, Sharma and Wei, *Debiasing Federated Learning with Correlated Client Participation*, ICLR
+2025, arXiv:2410.01209, numerical experiments. The data follow Sun and Wei, *A Communication-efficient Algorithm with
+Linear Convergence for Federated Minimax Learning*, NeurIPS 2022, arXiv:2206.01132, robust linear regression.
 """
 
 from collections.abc import Mapping
@@ -33,16 +30,15 @@ from pydantic import Field
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.learning.failures import LearningError
-from fedsim.learning.problems.problem import Gradients
-from fedsim.learning.problems.repeated import once
+from fedsim.learning.problems.problem import Gradients, repeated_cohort
 
 _LIMIT = 4 * 2**30
 _BLOCK = 256
-_TWO = np.array(2.0)  # beside a short array numpy takes an array without axes faster than a number
+_TWO = np.array(2.0)  # with a short array, numpy handles an array without axes faster than a number
 
-# Where each family of draws begins among a client's indices: a longer one never moves the others.
+# Where each family of draws begins among a client's indices.
 _MU, _THETA, _FEATURES, _NOISE, _ALPHA = (family << 40 for family in range(5))
-# One alpha for everyone, and the order, belong to no client; they are kept under an index that no client has.
+# The index, of no client, for draws of the whole federation: the shared alpha, and the order.
 _FEDERATION = 2**63 - 1
 
 
@@ -50,45 +46,26 @@ _FEDERATION = 2**63 - 1
 class RobustRegression:
     """The paper's synthetic robust regression.
 
-    Parameters
-    ----------
-    clients
-        N.
-    seed
-        The scenario's seed.
-    dimension
-        d, the number of features.
-    samples
-        n, the samples of each client.
-    data_seed
-        Draws the data; the scenario's seed where it is None. Set it to keep the data while the seed of the
-        scenario, and with it the participation, varies.
-    alpha
-        ``shared``: one number for everyone; ``per_client``: one for each. With the latter the optima of the clients lie
-        far apart, by 10 in every coordinate, and in some draws the loss hardly descends.
-    order
-        ``index``: client i has features of scale 2/i, so that consecutive clients are alike; ``shuffled``: the same
-        objectives, dealt to the clients at random.
-
-    Raises
-    ------
-    LearningError
-        When the features (8 N n d bytes) would take more than 4 GiB.
+    Raises a `LearningError` if the features (8 N n d bytes) would take more than 4 GiB.
     """
 
     clients: int
     seed: int = field(repr=False)
-    dimension: Annotated[int, Field(ge=1)] = 20
-    samples: Annotated[int, Field(ge=1)] = 100
+    dimension: Annotated[int, Field(ge=1)] = 20  # d, the number of features
+    samples: Annotated[int, Field(ge=1)] = 100  # n, the samples of each client
+    # draws the data; the scenario's seed by default. Set it to keep the data while the participation varies
     data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    # ``shared``: one number for all clients; ``per_client``: one for each. Then the optima of the clients lie about 10
+    # apart in every coordinate, and in some draws the loss hardly descends
     alpha: Literal["shared", "per_client"] = "shared"
+    # ``index``: client i has features of scale 2/i, so that consecutive clients are alike; ``shuffled``: the same
+    # objectives, assigned to the clients at random
     order: Literal["index", "shuffled"] = "index"
     features: Floats = field(init=False, repr=False)
     targets: Floats = field(init=False, repr=False)
 
     @staticmethod
     def size(clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the bytes of features and targets, and d."""
         dimension, samples = options.get("dimension", 20), options.get("samples", 100)
         return 8 * clients * samples * (dimension + 1), dimension
 
@@ -110,7 +87,7 @@ class RobustRegression:
             self.features[block], self.targets[block] = self._draw(draws, owned[block])
 
     def _draw(self, draws: Stream, clients: Ints) -> tuple[Floats, Floats]:
-        """Return features and targets of these clients, counted from 0 before the order deals them out."""
+        """Return features and targets of these clients, by their index before `order` shuffles them."""
         normals = draws.normals
         samples, coordinates, client = np.arange(self.samples), np.arange(self.dimension), clients[:, None]
         alpha = 10.0 * (normals(_FEDERATION, 0) if self.alpha == "shared" else normals(client, _ALPHA))
@@ -123,19 +100,14 @@ class RobustRegression:
         return features, (features @ theta[..., None])[..., 0] + noise
 
     def initial(self) -> Floats:
-        """Return the origin."""
         return np.zeros(self.dimension)
 
     def gradients(self, clients: Ints, models: Floats) -> Floats:
-        """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d); leading axes broadcast."""
         return self.select(clients)(models)
 
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
-        """Return the gradients of these clients, over these samples, as a function of their models.
-
-        grad f_i(x) = (1/n) sum_j r_ij / (1 + r_ij^2 / 2) A_ij with the residual r_ij = <A_ij, x> + b_ij.
-        """
-        clients, samples, cohorts = once(clients, samples)
+        # grad f_i(x) = (1/n) sum_j r_ij / (1 + r_ij^2 / 2) A_ij with the residual r_ij = <A_ij, x> + b_ij.
+        clients, samples, cohorts = repeated_cohort(clients, samples)
         features, targets = self._data(clients, samples)
 
         def gradients(models: Floats) -> Floats:
@@ -148,8 +120,7 @@ class RobustRegression:
     def descend(
         self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
     ) -> Floats:
-        """Return what local steps add to the models, shape (M, d); see `Descending`."""
-        clients, minibatches, cohorts = once(clients, minibatches)
+        clients, minibatches, cohorts = repeated_cohort(clients, minibatches)
         local = models.copy()
         each = local.reshape(cohorts, len(clients), self.dimension)
         lengths, slopes = step_sizes.repeat(self.dimension).reshape(each.shape), np.empty(each.shape)
@@ -173,7 +144,6 @@ class RobustRegression:
         return self.features[chosen], self.targets[chosen]
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
-        """Return ``loss``, F(model), and ``grad_norm``, the norm of its gradient."""
         residuals = self.features @ model + self.targets
         halves = 0.5 * residuals * residuals
         pull = residuals / (1.0 + halves)
@@ -186,8 +156,7 @@ def _means(
 ) -> Floats:
     """Return the means over j of r_ij / (1 + r_ij^2 / 2) A_ij. The residuals, still without b_ij, are overwritten.
 
-    Summed is half of that, r / (2 + r^2), and divided by half their number: one pass less, and the same bits, since
-    twice and half of a number are exact as long as nothing over- or underflows.
+    It sums r / (2 + r^2) and divides by half the number of samples: one pass less and the same bits.
     """
     np.add(residuals, targets, residuals)
     weights: Floats = np.square(residuals, out=spare)

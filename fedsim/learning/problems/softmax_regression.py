@@ -1,16 +1,14 @@
-"""Softmax (multinomial logistic) regression on labelled samples that are unlike at every client.
+"""Softmax (multinomial logistic) regression on labelled samples that differ between clients.
 
 ::
 
     f_i(W) = (1/n) sum_j [ log sum_c exp(z_jc) - z_{j, y_j} ] + (l2 / 2) |W|^2,    z_j = W^T (a_j, 1)
 
-with a column of W for each class and the bias in its last row. Convex, so that every run that settles has something
-definite to settle at.
+with a column of W for each class and the bias in its last row. The objective is convex.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -19,52 +17,21 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.learning.data.choice import Data, Digits, DirichletPartition, Partition, federated, missing_extras
+from fedsim.learning.data.choice import ChosenData, missing_extras
 from fedsim.learning.failures import LearningError
-from fedsim.learning.problems.problem import Gradients
-from fedsim.learning.problems.repeated import once
+from fedsim.learning.problems.problem import Gradients, repeated_cohort
 
 
 @dataclass(eq=False)
-class SoftmaxRegression:
-    """Softmax regression; its parameters are W row by row, shape ((features + 1) x classes,).
+class SoftmaxRegression(ChosenData):
+    """Softmax regression on data with labels; its parameters are W row by row, shape ((features + 1) x classes,)."""
 
-    Parameters
-    ----------
-    clients
-        N.
-    seed
-        The scenario's seed.
-    folder
-        The scenario's, to which paths are relative.
-    data
-        ``digits``; ``{kind: mnist, path: ...}``; ``{kind: npz, path: ...}``.
-    partition
-        ``iid``; ``{kind: dirichlet, concentration: 0.3}``; ``{kind: shards, per_client: 2, shuffled: true}``.
-    l2
-        Strength of the regularisation.
-    data_seed
-        Draws test samples and partition; the scenario's seed where it is None.
-
-    Raises
-    ------
-    LearningError
-        When data cannot be read or shared, or have no labels.
-    """
-
-    clients: int
-    seed: int = field(repr=False)
-    folder: Path = field(default=Path(), repr=False)
-    data: Data = field(default_factory=Digits)
-    partition: Partition = field(default_factory=DirichletPartition)
-    l2: Annotated[float, Field(ge=0)] = 1e-3
-    data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+    l2: Annotated[float, Field(ge=0)] = 1e-3  # strength of the regularisation
 
     check_options = staticmethod(missing_extras)
 
     def __post_init__(self) -> None:
-        seed = self.seed if self.data_seed is None else self.data_seed
-        owned = federated(self.data, self.partition, self.clients, seed, self.folder)
+        owned = self.load()
         samples = owned.samples
         if not samples.labelled:
             raise LearningError("softmax regression needs labels: one whole number from 0 on for each sample")
@@ -76,30 +43,21 @@ class SoftmaxRegression:
 
     @property
     def dimension(self) -> int:
-        """Number of entries of W."""
         return int(self._inputs.shape[1]) * self.classes
 
-    @property
-    def samples(self) -> int:
-        """n, the samples of each client."""
-        return int(self._members.shape[1])
-
     def samples_of(self, client: int) -> tuple[Floats, Floats]:
-        """Return what a client has, for whoever trains elsewhere: (a_j, 1) and the unit vectors of the labels y_j."""
+        """Return a client's samples for training elsewhere: (a_j, 1) and the unit vectors of the labels y_j."""
         own = self._members[client]
         return self._inputs[own], self._targets[own]
 
     def initial(self) -> Floats:
-        """Return W = 0: all classes are alike."""
         return np.zeros(self.dimension)
 
     def gradients(self, clients: Ints, models: Floats) -> Floats:
-        """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d)."""
         return self.select(clients)(models)
 
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
-        """Return the gradients of these clients, over these samples, as a function of their models."""
-        clients, samples, cohorts = once(clients, samples)
+        clients, samples, cohorts = repeated_cohort(clients, samples)
         own = self._members[clients] if samples is None else self._members[clients[:, None], samples]
         inputs, targets = self._inputs.take(own, axis=0), self._targets.take(own, axis=0)
         transposed = _mean_of(inputs)
@@ -118,8 +76,7 @@ class SoftmaxRegression:
     def descend(
         self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
     ) -> Floats:
-        """Return what local steps add to the models, shape (M, d); see `Descending`."""
-        clients, minibatches, cohorts = once(clients, minibatches)
+        clients, minibatches, cohorts = repeated_cohort(clients, minibatches)
         own = (
             self._members.take(clients, axis=0) if minibatches is None else self._members[clients[:, None], minibatches]
         )
@@ -143,7 +100,6 @@ class SoftmaxRegression:
         return local
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
-        """Return ``loss`` and ``grad_norm`` of F, and ``accuracy`` on the test samples."""
         loss, slope = self._whole(model)
         guesses = (self._test_inputs @ model.reshape(-1, self.classes)).argmax(axis=1)
         return {
@@ -153,13 +109,7 @@ class SoftmaxRegression:
         }
 
     def solve(self) -> Floats:
-        """Return the W at which F is least, to a gradient norm of about 1e-8: Newton's method.
-
-        Raises
-        ------
-        LearningError
-            Without regularisation: then there may be none.
-        """
+        """Return the optimum, to a gradient norm of about 1e-8, by Newton's method; it may not exist without `l2`."""
         if self.l2 == 0.0:
             raise LearningError("softmax regression has an optimum for certain only with l2 above 0")
         found = minimize(
@@ -194,7 +144,7 @@ def _with_one(inputs: Floats) -> Floats:
 
 
 def _mean_of(inputs: Floats) -> Floats:
-    """Return what takes the means over samples of inputs times something: their transpose over their number."""
+    """Return the transposed inputs over their number: times values of the samples, these give means."""
     means: Floats = inputs.swapaxes(-1, -2) / inputs.shape[-2]
     return means
 

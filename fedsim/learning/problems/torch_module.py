@@ -1,18 +1,16 @@
 """Any PyTorch module and loss: f_i(x) = loss(module with parameters x, applied to the samples of client i).
 
 The parameters of the module, one after the other, are the model x. The clients of a cohort, for all optimizers, are
-evaluated in one call: torch.func turns the module into a function of its parameters, differentiates it, and maps it
-over a batch of (parameters, samples). PyTorch itself is imported only when such a problem is built.
+evaluated in one call of torch.func. PyTorch is imported only when such a problem is built.
 
-The default is the paper's kind of network: three fully connected layers with ReLU between them. With cross-entropy its
-gradients are those of `fedsim.learning.problems.dense_network`, which are the same and cost less.
+The default is the paper's kind of network: three fully connected layers with ReLU between them. With cross-entropy the
+gradients of `fedsim.learning.problems.dense_network` are the same and cost less.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,15 +20,7 @@ from pydantic import Field
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.registry import Findings
-from fedsim.learning.data.choice import (
-    Data,
-    Digits,
-    DirichletPartition,
-    Partition,
-    federated,
-    missing_extras,
-    not_installed,
-)
+from fedsim.learning.data.choice import ChosenData, missing_extras, not_installed
 from fedsim.learning.data.dataset import Federated
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.dense_network import SAMPLES_AT_A_TIME, DenseNetwork
@@ -38,7 +28,7 @@ from fedsim.learning.problems.problem import Gradients
 
 MLP = "mlp"
 
-# The draw of the initial parameters belongs to no client; it is kept under an index that no client has.
+# The index, of no client, for the draw of the initial parameters.
 _INITIAL = 2**63 - 1
 
 
@@ -51,63 +41,34 @@ def _check_options(options: Mapping[str, object]) -> Findings:
 
 
 @dataclass(eq=False)
-class TorchModule:
+class TorchModule(ChosenData):
     """Clients that train a PyTorch module.
 
-    Parameters
-    ----------
-    clients
-        N.
-    seed
-        The scenario's seed.
-    folder
-        The scenario's, to which paths are relative.
-    module
-        ``mlp``, or a class ``package.module:Name`` that makes a torch.nn.Module.
-    arguments
-        What its constructor is called with; for ``mlp``, ``hidden`` are the widths of the hidden layers.
-    loss
-        A function of torch.nn.functional, or ``package.module:name``; called with outputs and targets.
-    data, partition
-        As for softmax regression.
-    l2
-        Strength of the regularisation, (l2 / 2) |x|^2.
-    device
-        ``auto`` takes a GPU where there is one; else a name that PyTorch knows.
-    dtype
-        In which the module computes; models are kept in float64 in any case.
-    threads
-        Of PyTorch on the CPU, for the whole process. More than one slows small modules down, by a factor of ten where
-        the cores are shared with others. None leaves PyTorch's own setting.
-    data_seed
-        Draws test samples, partition and initial parameters; the scenario's seed where it is None.
+    Further options as in `ChosenData`; the data seed draws the initial parameters too.
 
-    Raises
-    ------
-    LearningError
-        When something cannot be found or built, or the module has layers whose output depends on more than its
-        parameters and one sample's client: batch normalisation, dropout.
+    Raises a `LearningError` if something cannot be found or built, or the module has layers whose output depends on
+    more than parameters and samples: batch normalisation, dropout.
     """
 
-    clients: int
-    seed: int = field(repr=False)
-    folder: Path = field(default=Path(), repr=False)
+    # ``mlp``, or a class ``package.module:Name`` that makes a torch.nn.Module
     module: Annotated[str, Field(min_length=1)] = MLP
+    # what its constructor is called with; for ``mlp``, ``hidden`` are the widths of the hidden layers
     arguments: dict[str, Any] = field(default_factory=dict)
+    # a function of torch.nn.functional, or ``package.module:name``; called with outputs and targets
     loss: Annotated[str, Field(min_length=1)] = "cross_entropy"
-    data: Data = field(default_factory=Digits)
-    partition: Partition = field(default_factory=DirichletPartition)
-    l2: Annotated[float, Field(ge=0)] = 0.0
+    l2: Annotated[float, Field(ge=0)] = 0.0  # strength of the regularisation, (l2 / 2) |x|^2
+    # ``auto`` for a GPU if there is one; else a name that PyTorch knows
     device: Annotated[str, Field(min_length=1)] = "auto"
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Literal["float32", "float64"] = "float32"  # in which the module computes; models are float64 in any case
+    # of PyTorch on the CPU, for the whole process; None leaves PyTorch's own setting. More than one slows small modules
+    # down, by a factor of ten if the cores are shared with others
     threads: Annotated[int, Field(ge=1)] | None = 1
-    data_seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
 
     check_options = staticmethod(_check_options)
 
     @staticmethod
     def size(_clients: int, options: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the bytes of the parameters, and their number, for `mlp` on the digits; others tell when made."""
+        # Known beforehand only for `mlp`, taken to train on the digits.
         arguments = options.get("arguments", {})
         hidden = arguments.get("hidden", [32, 32]) if options.get("module", MLP) == MLP else []
         if not isinstance(hidden, list) or not all(isinstance(width, int) and width > 0 for width in hidden):
@@ -118,8 +79,7 @@ class TorchModule:
     def __post_init__(self) -> None:
         import torch
 
-        seed = self.seed if self.data_seed is None else self.data_seed
-        owned = federated(self.data, self.partition, self.clients, seed, self.folder)
+        owned = self.load()
         self._device = _device(self.device)
         if self.threads is not None:
             torch.set_num_threads(self.threads)
@@ -127,15 +87,14 @@ class TorchModule:
         self._loss = _loss(self.loss)
         # PyTorch draws initial parameters from a state of its own, which others may be using.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(stream(seed, 0, Purpose.PROBLEM).bits(_INITIAL, 0)[0] >> np.uint64(1)))
+            torch.manual_seed(int(stream(self.drawn_by, 0, Purpose.PROBLEM).bits(_INITIAL, 0)[0] >> np.uint64(1)))
             module = _module(self.module, self.arguments, owned)
         self._module = module.to(device=self._device, dtype=self._dtype)
-        _refuse_stateful(self._module)
         self._shapes = [(name, parameter.shape) for name, parameter in self._module.named_parameters()]
         self._buffers = dict(self._module.named_buffers())
         if not self._shapes:
             raise LearningError(f"module {self.module!r} has no parameters to train")
-        self._members = torch.as_tensor(owned.members, device=self._device)
+        self._members = self._indices(owned.members)
         samples = owned.samples
         self._labelled = samples.labelled
         self._inputs, self._test_inputs = self._numbers(samples.inputs), self._numbers(samples.test_inputs)
@@ -146,27 +105,15 @@ class TorchModule:
 
     @property
     def dimension(self) -> int:
-        """Number of parameters."""
         return sum(shape.numel() for _, shape in self._shapes)
 
-    @property
-    def samples(self) -> int:
-        """n, the samples of each client."""
-        return int(self._members.shape[1])
-
     def initial(self) -> Floats:
-        """Return the parameters that the module was made with."""
-        import torch
-
-        flat = torch.cat([parameter.detach().reshape(-1) for parameter in self._module.parameters()])
-        return _array(flat)
+        return np.concatenate([_array(parameter.detach()).reshape(-1) for parameter in self._module.parameters()])
 
     def gradients(self, clients: Ints, models: Floats) -> Floats:
-        """Return the gradients of `clients`, shape (M,), at `models`, shape (M, d)."""
         return self.select(clients)(models)
 
     def select(self, clients: Ints, samples: Ints | None = None) -> Gradients:
-        """Return the gradients of these clients, over these samples, as a function of their models."""
         inputs, targets = self._chosen(clients, samples)
 
         def gradients(models: Floats) -> Floats:
@@ -177,7 +124,6 @@ class TorchModule:
     def descend(
         self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
     ) -> Floats:
-        """Return what local steps add to the models, shape (M, d); see `Descending`. All in the module's precision."""
         start, sizes = self._numbers(models), self._numbers(step_sizes).unsqueeze(1)
         changes = start * 0.0
         for step in range(steps):
@@ -187,11 +133,9 @@ class TorchModule:
         return _array(changes)
 
     def _chosen(self, clients: Ints, samples: Ints | None) -> tuple[Any, Any]:
-        import torch
-
-        chosen = self._members[torch.as_tensor(clients, device=self._device)]
+        chosen = self._members[self._indices(clients)]
         if samples is not None:
-            chosen = chosen.gather(1, torch.as_tensor(samples, device=self._device))
+            chosen = chosen.gather(1, self._indices(samples))
         return self._inputs[chosen], self._targets[chosen]
 
     def _slopes(self, models: Any, inputs: Any, targets: Any) -> Any:
@@ -200,7 +144,6 @@ class TorchModule:
         return self._each(models, inputs, targets).detach()
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
-        """Return ``loss`` and ``grad_norm`` of F and, where targets are labels, ``accuracy`` on the test samples."""
         import torch
 
         own = self._numbers(model)
@@ -218,7 +161,7 @@ class TorchModule:
         return figures
 
     def _as_dense_network(self) -> DenseNetwork | None:
-        """Return the module as a dense network, where it is one whose gradients are known."""
+        """Return the module as a dense network if its gradients are known."""
         if self.module != MLP or self.loss != "cross_entropy":
             return None
         weights = [shape for _, shape in self._shapes if len(shape) == 2]
@@ -240,12 +183,14 @@ class TorchModule:
 
         return torch.as_tensor(values, dtype=self._dtype, device=self._device)
 
-    def _answers(self, targets: NDArray[np.generic]) -> Any:
+    def _indices(self, values: Ints) -> Any:
         import torch
 
-        if self._labelled:
-            return torch.as_tensor(targets.astype(np.int64), device=self._device)
-        return self._numbers(targets.astype(np.float64))
+        return torch.as_tensor(values, device=self._device)
+
+    def _answers(self, targets: NDArray[np.generic]) -> Any:
+        labelled = self._labelled
+        return self._indices(targets.astype(np.int64)) if labelled else self._numbers(targets.astype(np.float64))
 
 
 def _array(values: Any) -> Floats:
@@ -282,6 +227,13 @@ def _module(name: str, arguments: Mapping[str, Any], owned: Federated) -> Any:
     module = _mlp(owned, **arguments) if name == MLP else _named(name)(**arguments)
     if not isinstance(module, torch.nn.Module):
         raise LearningError(f"module {name!r} must make a torch.nn.Module, got {type(module).__name__}")
+    stateful = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
+    for layer_name, layer in module.named_modules():
+        if isinstance(layer, stateful):
+            raise LearningError(
+                f"layer {layer_name!r} is a {type(layer).__name__}: its output depends on more than parameters and a "
+                "sample, which a gradient that can be repeated must not; GroupNorm and LayerNorm can be used"
+            )
     return module
 
 
@@ -306,15 +258,3 @@ def _named(name: str) -> Any:
         return getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise LearningError(f"cannot find {name!r}, which must be of the form my_module:Name: {error}") from None
-
-
-def _refuse_stateful(module: Any) -> None:
-    import torch
-
-    for name, layer in module.named_modules():
-        kinds = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
-        if isinstance(layer, kinds):
-            raise LearningError(
-                f"layer {name!r} is a {type(layer).__name__}: its output depends on more than parameters and a sample, "
-                "which a gradient that can be repeated must not; GroupNorm and LayerNorm can be used"
-            )

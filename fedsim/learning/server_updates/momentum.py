@@ -1,11 +1,9 @@
 """Heavy-ball momentum at the server: m_t = beta m_{t-1} + v_t,  x_{t+1} = x_t + eta m_t,  m_{-1} = 0.
 
-In the long run a direction that stays the same is followed with eta / (1 - beta) of its length.
+A constant direction is followed with eta / (1 - beta) of its length in the long run.
 
-References
-----------
-Hsu, Qi and Brown, *Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification*,
-2019, arXiv:1909.06335 (FedAvgM).
+Source: Hsu, Qi and Brown, *Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+Classification*, 2019, arXiv:1909.06335 (FedAvgM).
 """
 
 from dataclasses import dataclass
@@ -19,26 +17,16 @@ from fedsim.common.arrays import Floats
 
 @dataclass(frozen=True)
 class Momentum:
-    """Server momentum. Its state is m, shape (d,).
-
-    Parameters
-    ----------
-    beta
-        Share of the last step that is kept.
-    step_size
-        eta.
-    """
+    """Server momentum. Its state is m, shape (d,)."""
 
     linear: ClassVar[bool] = True
 
-    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    step_size: Annotated[float, Field(gt=0)] = 1.0
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9  # share of the last step that is kept
+    step_size: Annotated[float, Field(gt=0)] = 1.0  # eta
 
     def init(self, dimension: int) -> Floats:
-        """Return a server at rest."""
         return np.zeros(dimension)
 
     def step(self, velocity: Floats, direction: Floats) -> tuple[Floats, Floats]:
-        """Return m, and eta m."""
         velocity = self.beta * velocity + direction
         return velocity, self.step_size * velocity

@@ -1,17 +1,17 @@
-"""What a server update is: how far and how smoothly the server follows the direction that an optimizer gives."""
+"""What a server update is: how the server follows the direction that an optimizer gives."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LocalSteps, LongRun, Optimizer, Remembering
+from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LocalSteps, LongRun, Optimizer, SizedState
 
 
 class ServerUpdate(Protocol):
     """A rule x_{t+1} = x_t + u(v_0, ..., v_t), v_t being the change of the model that an optimizer asks for.
 
     Reddi et al., *Adaptive Federated Optimization*, ICLR 2021, arXiv:2003.00295, call -v_t the pseudo-gradient. A
-    server update remembers in its state, not in itself, and knows nothing of clients: it goes with every optimizer.
+    server update keeps what it remembers in its state, and goes with every optimizer.
     """
 
     linear: ClassVar[bool]
@@ -32,30 +32,23 @@ class Composed:
     server: ServerUpdate
 
     def init(self, clients: int, dimension: int) -> tuple[Any, Any]:
-        """Return the states of both."""
         return self.optimizer.init(clients, dimension), self.server.init(dimension)
 
     def prepare(self, state: tuple[Any, Any], cohort: Cohort) -> tuple[tuple[Any, Any], Floats | LocalSteps]:
-        """Ask the optimizer how the clients train."""
         own, local = self.optimizer.prepare(state[0], cohort)
         return (own, state[1]), local
 
     def apply(
         self, state: tuple[Any, Any], model: Floats, cohort: Cohort, deltas: Floats
     ) -> tuple[tuple[Any, Any], Floats]:
-        """Return the model moved as the server update makes of the optimizer's direction."""
         own, wanted = self.optimizer.apply(state[0], model, cohort, deltas)
         of_server, change = self.server.step(state[1], wanted - model)
         return (own, of_server), model + change
 
     def memory(self, participants: int, dimension: int) -> int:
-        """Return the optimizer's own; the server update needs a few vectors."""
-        return self.optimizer.memory(participants, dimension) if isinstance(self.optimizer, Remembering) else 0
+        return self.optimizer.memory(participants, dimension) if isinstance(self.optimizer, SizedState) else 0
 
     def long_run(self, pi: Floats) -> LongRun | None:
-        """Return the optimizer's own, None where it cannot say, or where the server update may shift it."""
-        return (
-            self.optimizer.long_run(pi)
-            if getattr(self.server, "linear", False) and isinstance(self.optimizer, Foreseeable)
-            else None
-        )
+        if not getattr(self.server, "linear", False) or not isinstance(self.optimizer, Foreseeable):
+            return None
+        return self.optimizer.long_run(pi)

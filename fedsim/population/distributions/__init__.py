@@ -1,7 +1,7 @@
 """Distributions of weights, speeds and lengths of time: the protocol in `distribution`, then one small class for each.
 
-To add one, write the class and name it in `DISTRIBUTIONS`; its arguments are its options. A scenario names the built-in
-ones by their models (`fedsim.scenario.sources`), and anybody's own as ``module:Class``.
+To add one, write the class and name it in `DISTRIBUTIONS`; the arguments of its constructor are its options in a
+scenario (`fedsim.scenario.sources`).
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ from fedsim.common.errors import PluginError
 from fedsim.common.registry import Findings, Registry
 from fedsim.population.distributions.distribution import Distribution, Quantiles
 from fedsim.population.distributions.numbers import Constant
-from fedsim.scenario.component import chosen, components
+from fedsim.scenario.component import Choice, components
 from fedsim.scenario.model import Model
 
 DISTRIBUTIONS: Final = Registry[Quantiles](
@@ -26,33 +26,27 @@ DISTRIBUTIONS: Final = Registry[Quantiles](
         "whole_uniform": "fedsim.population.distributions.numbers:WholeUniform",
         "dirichlet": "fedsim.population.distributions.numbers:Dirichlet",
         "zipf": "fedsim.population.distributions.numbers:Zipf",
+        "largest_zipf": "fedsim.population.distributions.numbers:LargestZipf",
         "exponential": "fedsim.population.distributions.lengths:Exponential",
         "weibull": "fedsim.population.distributions.lengths:Weibull",
         "lognormal": "fedsim.population.distributions.lengths:Lognormal",
         "pareto": "fedsim.population.distributions.lengths:Pareto",
+        "mean_pareto": "fedsim.population.distributions.lengths:MeanPareto",
     },
     offered=("count",),
 )
 _PROBE = np.array([2.0**-54, 0.25, 0.5, 0.75, 1.0 - 2.0**-53])
 
 
-class Brought(Distribution):
-    """Somebody's own law, whose values are checked.
-
-    Parameters
-    ----------
-    law
-        What they brought.
-    kind
-        How the scenario calls it.
-    """
+class CheckedLaw(Distribution):
+    """A user's own law, named `kind` in the scenario, whose values are checked."""
 
     def __init__(self, law: Quantiles, kind: str) -> None:
         self._law, self._where = law, f"law {kind!r}"
 
     def quantile(self, p: Floats) -> Floats:
-        """Return what the law says, if it can be: one number at least 0 and finite for each probability."""
-        with DISTRIBUTIONS.blame(self._where):
+        """Return the values, one number at least 0 and finite for each probability, or raise a `PluginError`."""
+        with DISTRIBUTIONS.reraise_as_plugin_error(self._where):
             values = np.asarray(self._law.quantile(p), dtype=np.float64)
             if values.shape != p.shape:
                 raise ValueError(f"quantile gives the shape {values.shape} for probabilities of shape {p.shape}")
@@ -64,29 +58,21 @@ class Brought(Distribution):
 
 
 @lru_cache(maxsize=4096)
-def distribution(source: Model, count: int = 1) -> Distribution:
-    """Return the law that a scenario's source names.
-
-    Parameters
-    ----------
-    source
-        One of the models of laws, or a component.
-    count
-        How many clients draw from it.
+def distribution(source: Choice, count: int = 1) -> Distribution:
+    """Return the law that a scenario's source names, for `count` clients that draw from it.
 
     Raises
     ------
     PluginError
-        If it is somebody's own, and cannot be made.
+        If it is a user's own law, and cannot be made.
     """
-    kind, options = chosen(source)
-    options.pop("correlation", None)
-    law = DISTRIBUTIONS.build(getattr(source, "law", kind), options, count=count)
-    return law if isinstance(law, Distribution) else Brought(law, kind)
+    options = {name: value for name, value in source.options.items() if name != "correlation"}
+    law = DISTRIBUTIONS.build(getattr(source, "registered", source.kind), options, count=count)
+    return law if isinstance(law, Distribution) else CheckedLaw(law, source.kind)
 
 
 def check_laws(part: Model) -> Findings:
-    """Return every mistake in the choices of people's own laws that a part of the scenario makes, wherever in it."""
+    """Return every mistake in the choices of users' own laws, anywhere in a part of the scenario."""
     findings: Findings = []
     for path, law in components(part):
         wrong = DISTRIBUTIONS.check(law.kind, law.options)

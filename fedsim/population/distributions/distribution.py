@@ -1,12 +1,12 @@
 """What a distribution is: a law of a weight, a speed or a length of time, given by its quantiles.
 
-One method is enough; a class of one's own needs nothing but `Quantiles`. What else is asked of a law has a default that
-is worked out from the quantiles, and the laws here say it exactly where there is a formula.
+One method is enough; a user's class needs nothing but `Quantiles`. Everything else has a default derived from the
+quantiles, which the laws here replace where there is a formula.
 """
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,9 +15,19 @@ from fedsim.common.arrays import Floats
 _SMALLEST, _LARGEST = 2.0**-60, 1.0 - 2.0**-53
 _NODES = 1 << 14
 
+# Arguments of constructors whose unit and range depend on the quantity (`fedsim.scenario.sources`).
+Value: TypeAlias = Annotated[float, "value"]
+"""One of the values, which is whole for numbers of rounds and may be 0 for lengths of time."""
+Largest: TypeAlias = Annotated[float, "largest"]
+"""One of the values that says how large all are; no length of 0."""
+Scale: TypeAlias = Annotated[float, "scale"]
+"""How large the values are: above 0, and not necessarily one of them."""
+Spread: TypeAlias = Annotated[float, "spread"]
+"""Standard deviation of a logarithm."""
+
 
 class Quantiles(Protocol):
-    """A law as a person brings it. Its class takes options when it is made, and `count`, the number of clients."""
+    """A law as a user writes it. Its class takes options when it is made, and `count`, the number of clients."""
 
     def quantile(self, p: Floats) -> Floats:
         """Return the values (n,) that are exceeded with probability 1 - p, for p (n,) strictly between 0 and 1."""
@@ -25,10 +35,17 @@ class Quantiles(Protocol):
 
 
 class Distribution(ABC):
-    """A law of which all is known that is ever asked."""
+    """A law with all that the simulation asks of it."""
 
     ranked: ClassVar[bool] = False
     """Whether clients have their values by rank and not by chance: the r-th of n, from 0, that at 1 - (r + 1/2) / n."""
+    fixed: ClassVar[bool] = False
+    """Whether all values are the same, so that they cannot be correlated with anything."""
+    of_a_group: ClassVar[bool] = False
+    """Whether values depend on how many clients there are, so that it cannot be a part of a mixture."""
+    uses: ClassVar[tuple[str, ...]] = ("number", "rounds", "client_time", "time", "interval")
+    """Where a scenario may name it: weights and speeds; numbers of rounds; a length of time for each client; one that
+    is drawn each time; lengths on and off by turns."""
 
     @abstractmethod
     def quantile(self, p: Floats) -> Floats:
@@ -40,7 +57,7 @@ class Distribution(ABC):
 
     def of_scores(self, z: Floats) -> Floats:
         """Return the values at standard normal scores."""
-        return self.quantile(within(z))
+        return self.quantile(normal_probabilities(z))
 
     @cached_property
     def mean(self) -> float:
@@ -69,7 +86,7 @@ class Distribution(ABC):
         return (grid, np.concatenate([[0.0], np.cumsum(steps)])), total
 
 
-def within(z: Floats) -> Floats:
+def normal_probabilities(z: Floats) -> Floats:
     """Return the probabilities of standard normal scores, strictly between 0 and 1."""
     from scipy.special import ndtr  # takes long to import
 

@@ -2,38 +2,47 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from fedsim.common.arrays import Floats
-from fedsim.population.distributions.distribution import Distribution
+from fedsim.population.distributions.distribution import Distribution, Scale, Spread
 
 
 @dataclass(frozen=True)
 class Exponential(Distribution):
-    """-mean log(1 - p): without memory, so that what is left is as a whole length."""
+    """Exponential: -mean log(1 - p), without memory, so that what is left of a length is as a whole one."""
 
-    mean: float = field()  # not the inherited one
+    uses = ("client_time", "time", "interval")
+
+    mean: Scale = field()  # not the inherited one
+    """Mean length."""
 
     def quantile(self, p: Floats) -> Floats:
-        """As told above."""
         return self.mean * -np.log1p(-p)
 
     def draw(self, u: Floats) -> Floats:
-        """With u for 1 - p."""
         return self.mean * -np.log(u)
 
     def remaining(self, u: Floats, v: Floats) -> Floats:  # noqa: ARG002
-        """As `draw`."""
         return self.draw(u)
 
 
 @dataclass(frozen=True)
 class Weibull(Distribution):
-    """scale (-log(1 - p))^(1 / shape), where mean = scale Gamma(1 + 1 / shape)."""
+    """Weibull: below shape 1 many short lengths and a few long ones, above 1 lengths close to the mean.
 
-    mean: float = field()  # not the inherited one
-    shape: float
+    scale (-log(1 - p))^(1 / shape), where mean = scale Gamma(1 + 1 / shape).
+    """
+
+    uses = ("interval",)
+
+    mean: Scale = field()  # not the inherited one
+    """Mean length."""
+    shape: Annotated[float, Field(ge=0.1, le=100)]
+    """1 is the exponential law."""
 
     @property
     def scale(self) -> float:
@@ -41,11 +50,9 @@ class Weibull(Distribution):
         return self.mean / math.gamma(1 + 1 / self.shape)
 
     def quantile(self, p: Floats) -> Floats:
-        """As told above."""
         return self.scale * (-np.log1p(-p)) ** (1 / self.shape)
 
     def draw(self, u: Floats) -> Floats:
-        """With u for 1 - p."""
         return self.scale * (-np.log(u)) ** (1 / self.shape)
 
     def remaining(self, u: Floats, v: Floats) -> Floats:  # noqa: ARG002
@@ -58,24 +65,23 @@ class Weibull(Distribution):
 
 @dataclass(frozen=True)
 class Lognormal(Distribution):
-    """median exp(sigma z), z the p-quantile of the normal law."""
+    """exp(Normal(log(median), sigma)): median exp(sigma z), z the p-quantile of the normal law."""
 
-    sigma: float
-    median: float = 1.0
+    median: Scale = 1.0
+    """Half of the values lie below."""
+    sigma: Spread = field(kw_only=True)
+    """Standard deviation of the logarithm."""
 
     @property
     def mean(self) -> float:
-        """That of any lognormal law."""
         return self.median * math.exp(self.sigma**2 / 2)
 
     def quantile(self, p: Floats) -> Floats:
-        """As told above."""
         from scipy.special import ndtri  # takes long to import
 
         return self.of_scores(ndtri(p))
 
     def of_scores(self, z: Floats) -> Floats:
-        """As told above."""
         return np.asarray(self.median * np.exp(self.sigma * z), dtype=np.float64)
 
     def remaining(self, u: Floats, v: Floats) -> Floats:
@@ -86,29 +92,23 @@ class Lognormal(Distribution):
 
 
 class Pareto(Distribution):
-    """minimum (1 - p)^(-1 / shape); the chance to exceed x falls as x^-shape.
+    """minimum * U ** (-1 / shape): a power law; the chance to exceed x falls as x ** -shape."""
 
-    Parameters
-    ----------
-    shape
-        How fast the tail falls; up to 1 the mean is infinite.
-    minimum
-        The least value.
-    mean
-        Instead of it: the least value is then mean (shape - 1) / shape.
-    """
+    uses: ClassVar[tuple[str, ...]] = ("number", "rounds", "client_time")
 
-    def __init__(self, shape: float, minimum: float = 1.0, mean: float | None = None) -> None:
-        self.shape = shape
-        self.minimum = minimum if mean is None else mean * (shape - 1) / shape
-        self.mean = mean if mean is not None else minimum * shape / (shape - 1) if shape > 1 else math.inf
+    shape: float
+    """How fast the tail falls; up to 1 the mean is infinite."""
+    minimum: float
+    """Least possible value."""
+
+    def __init__(self, shape: Annotated[float, Field(gt=0, le=100)], minimum: Scale = 1.0) -> None:
+        self.shape, self.minimum = shape, minimum
+        self.mean = minimum * shape / (shape - 1) if shape > 1 else math.inf
 
     def quantile(self, p: Floats) -> Floats:
-        """As told above."""
         return self.minimum * (1.0 - p) ** (-1.0 / self.shape)
 
     def draw(self, u: Floats) -> Floats:
-        """With u for 1 - p."""
         return self.minimum * u ** (-1 / self.shape)
 
     def remaining(self, u: Floats, v: Floats) -> Floats:  # noqa: ARG002
@@ -116,3 +116,19 @@ class Pareto(Distribution):
         with np.errstate(over="ignore"):
             beyond = self.minimum * (self.shape * u) ** (-1 / (self.shape - 1))
         return np.where(u > 1 / self.shape, self.mean * (1 - u), beyond)
+
+
+class MeanPareto(Pareto):
+    """Pareto: a least length and a heavy tail; the chance to exceed x falls as x ** -shape."""
+
+    kind = "pareto"
+    uses = ("interval",)
+
+    mean: float
+    """Mean length; the least is mean * (shape - 1) / shape."""
+    shape: float
+    """How fast the tail falls; up to 1 the mean would be infinite, up to 2 the variance is."""
+
+    def __init__(self, mean: Scale, shape: Annotated[float, Field(gt=1, le=100)]) -> None:
+        super().__init__(shape, mean * (shape - 1) / shape)
+        self.mean = mean

@@ -1,53 +1,78 @@
 """Laws of weights, speeds and whole numbers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from fedsim.common.arrays import Floats
-from fedsim.population.distributions.distribution import Distribution
+from fedsim.common.registry import Findings
+from fedsim.population.distributions.distribution import Distribution, Largest, Value
 
 
 @dataclass(frozen=True)
 class Constant(Distribution):
-    """The same value every time."""
+    """The same for every client of the group, or every time."""
 
-    value: float
+    fixed = True
+    uses = ("number", "rounds", "client_time", "time")
+
+    value: Value
+    """What it is."""
 
     def quantile(self, p: Floats) -> Floats:
-        """The value."""
         return np.full(p.shape, float(self.value))
 
 
 @dataclass(frozen=True)
 class Uniform(Distribution):
-    """low + (high - low) p."""
+    """Uniform between low and high: low + (high - low) p."""
 
-    low: float
-    high: float
+    uses: ClassVar[tuple[str, ...]] = ("number", "client_time")
+
+    low: Value
+    """Least possible value."""
+    high: Value
+    """Largest possible value."""
+
+    @staticmethod
+    def check_options(options: Mapping[str, Any], unit: str = "") -> Findings:
+        """Return what is wrong if they are not in order."""
+        low, high = options["low"], options["high"]
+        return [((), f"low is {low:.12g}{unit}, above high, {high:.12g}{unit}")] if low > high else []
 
     def quantile(self, p: Floats) -> Floats:
-        """As told above."""
         return self.low + (self.high - self.low) * p
 
 
 @dataclass(frozen=True)
 class WholeUniform(Uniform):
-    """low + floor((high - low + 1) p): a whole number, `high` as likely as all others."""
+    """A whole number between low and high, both included, all equally likely: low + floor((high - low + 1) p)."""
+
+    kind = "uniform"
+    uses = ("rounds",)
 
     def quantile(self, p: Floats) -> Floats:
-        """As told above."""
         return self.low + np.floor((self.high - self.low + 1) * p)
 
 
 @dataclass(frozen=True)
 class Dirichlet(Distribution):
-    """Gamma(concentration): n independent ones, divided by their sum, are one Dirichlet draw."""
+    """Shares of one Dirichlet draw over the clients of the group, each with this concentration.
 
-    concentration: float
+    Independent Gamma(concentration) variables, divided by their sum, are such a draw; these are their quantiles.
+    """
+
+    of_a_group = True
+    uses = ("number",)
+
+    concentration: Annotated[float, Field(ge=0.01, le=1e6)]
+    """Small: few clients have nearly all; large: nearly even."""
 
     def quantile(self, p: Floats) -> Floats:
-        """Above the median from the upper tail, where the lower one is near 1 and has lost its digits."""
+        """Return those above the median from the upper tail, where the lower one is near 1 and has lost its digits."""
         shape = self.concentration
         from scipy.special import gammainccinv, gammaincinv  # takes long to import
 
@@ -57,16 +82,33 @@ class Dirichlet(Distribution):
 
 @dataclass(frozen=True)
 class Zipf(Distribution):
-    """largest rank^-exponent: the ranks are 1, 2, ... from the top among `count` clients, `per_rank` to each."""
+    """rank ** -exponent for the clients of the group in order: the paper's long tail."""
 
     ranked = True
+    of_a_group = True
+    uses: ClassVar[tuple[str, ...]] = ("number",)
 
-    exponent: float
-    per_rank: int
     count: int
-    largest: float = 1.0
+    exponent: Annotated[float, Field(ge=0, le=50)]
+    """How steep the tail is; 0 makes all equal."""
+    per_rank: Annotated[int, Field(ge=1)] = 1
+    """Consecutive clients that share a rank, such as the members of one selection group."""
 
     def quantile(self, p: Floats) -> Floats:
-        """That of the rank of which the part 1 - p of all lies above."""
+        """Return that of the rank of which the part 1 - p of all lies above; ranks are 1, 2, ... from the top."""
         ranks = 1.0 + np.floor((1.0 - p) * self.count).astype(np.int64) // self.per_rank
-        return np.asarray(self.largest * ranks**-self.exponent)
+        return np.asarray(ranks**-self.exponent)
+
+
+@dataclass(frozen=True)
+class LargestZipf(Zipf):
+    """largest * rank ** -exponent for the clients of the group in order."""
+
+    kind = "zipf"
+    uses = ("rounds", "client_time")
+
+    largest: Largest = field(kw_only=True)
+    """That of the first rank."""
+
+    def quantile(self, p: Floats) -> Floats:
+        return np.asarray(self.largest * super().quantile(p))

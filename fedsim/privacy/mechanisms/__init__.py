@@ -5,14 +5,13 @@ from typing import Final
 from fedsim.common.registry import Registry
 from fedsim.privacy.mechanisms.mechanism import Mechanism
 
-_ROOM = "fedsim.privacy.mechanisms"
 MECHANISMS: Final = Registry[Mechanism](
     "a privacy mechanism",
     Mechanism,
     {
-        "independent": f"{_ROOM}.independent:Independent",
-        "sqrt": f"{_ROOM}.sqrt:Sqrt",
-        "banded": f"{_ROOM}.banded:Banded",
-        "blt": f"{_ROOM}.blt:Blt",
+        "independent": "fedsim.privacy.mechanisms.independent:Independent",
+        "sqrt": "fedsim.privacy.mechanisms.sqrt:Sqrt",
+        "banded": "fedsim.privacy.mechanisms.banded:Banded",
+        "blt": "fedsim.privacy.mechanisms.blt:Blt",
     },
 )

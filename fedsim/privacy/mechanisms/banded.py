@@ -1,7 +1,7 @@
 """Banded: the first coefficients of C, as many as a separation keeps apart, optimized for the error.
 
-With at most b bands the columns that one client reaches do not overlap, so that what it can change is a sum over its
-participations. The noise is made row by row by back-substitution, with a memory of the last rows::
+With at most b bands the columns that one client reaches do not overlap, so its influence is a sum over its
+participations. The noise is made row by row by back-substitution::
 
     x_t = (z_t - c_1 x_{t-1} - ... - c_{m-1} x_{t-m+1}) / c_0
 
@@ -13,55 +13,46 @@ Factorization Mechanism for Differentially Private ML*, 2024, arXiv:2405.15913.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.mechanisms.mechanism import Rows
+from fedsim.privacy.mechanisms.mechanism import NoiseRows
 from fedsim.privacy.mechanisms.sqrt import square_root
-from fedsim.privacy.optimized import Objective, kept, minimized, objective_of
+from fedsim.privacy.optimized import Objective, cached, minimize_loss, objective_of
 
 
 @dataclass(frozen=True)
 class Banded:
-    """A Toeplitz C with a few bands.
+    """A Toeplitz C with a few bands."""
 
-    Parameters
-    ----------
-    bands
-        How many coefficients there are; b, where it is not given, and never more.
-    objective
-        The error that is made small: its ``rms`` over the rounds, or its ``max``.
-    """
+    ignores_caps: ClassVar[bool] = True
 
-    bands: Annotated[int, Field(ge=1)] | None = None
-    objective: Objective = "rms"
+    bands: Annotated[int, Field(ge=1)] | None = None  # number of coefficients; by default b, and never more
+    objective: Objective = "rms"  # the error to minimise: its root mean square over the rounds, or its maximum
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
-        """Return the bands."""
         bands = min(bounds.min_separation, bounds.rounds, self.bands or bounds.rounds)
         if bands == 1:
             return np.ones(1)
         question = ("banded", bands, self.objective, bounds.rounds, bounds.min_separation, bounds.participations)
-        return kept(question, lambda: self._optimized(bands, bounds))
+        return cached(question, lambda: self._optimized(bands, bounds))
 
     def _optimized(self, bands: int, bounds: ParticipationBounds) -> Floats:
         def loss(tail: Floats) -> tuple[float, Floats]:
             value, slope = objective_of(np.concatenate([np.ones(1), tail]), bounds, self.objective)
             return value, slope[1:]
 
-        found = minimized(loss, square_root(bands)[1:], [(0.0, 1.0)] * (bands - 1), steps=500)
+        found = minimize_loss(loss, square_root(bands)[1:], [(0.0, 1.0)] * (bands - 1), steps=500)
         return np.concatenate([np.ones(1), found.x])
 
     def kept(self, bounds: ParticipationBounds) -> int:
-        """Return how many rows are kept: one fewer than there are bands."""
         return len(self.coefficients(bounds)) - 1
 
-    def correlate(self, rows: Rows, bounds: ParticipationBounds) -> Rows:
-        """Yield the rows of C^{-1} Z, with a memory of as many rows as there are bands."""
+    def correlate(self, rows: NoiseRows, bounds: ParticipationBounds) -> NoiseRows:
         c = self.coefficients(bounds)
         later = c[1:]
         last: Floats | None = None  # the last rows, newest first from `start` on, as a ring

@@ -16,7 +16,7 @@ Algorithm for Private Learning in Practice*, 2024, arXiv:2408.08868.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -24,29 +24,20 @@ from scipy.special import expit, logit
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.mechanisms.mechanism import Rows
-from fedsim.privacy.optimized import Objective, kept, minimized, objective_of
+from fedsim.privacy.mechanisms.mechanism import NoiseRows
+from fedsim.privacy.optimized import Objective, cached, minimize_loss, objective_of
 
 _STARTS, _FEWER, _MANY_ROUNDS = 5, 2, 10_000  # of the search, for each number of buffers; fewer with many rounds
 
 
 @dataclass(frozen=True)
 class Blt:
-    """A Toeplitz C of a few geometric series.
+    """A Toeplitz C of a few geometric series."""
 
-    Parameters
-    ----------
-    buffers
-        How many there are.
-    objective
-        The error that is made small: its ``rms`` over the rounds, or its ``max``.
-    """
-
-    buffers: Annotated[int, Field(ge=1, le=8)] = 3
-    objective: Objective = "rms"
+    buffers: Annotated[int, Field(ge=1, le=8)] = 3  # number of geometric series
+    objective: Objective = "rms"  # the error to minimise: its root mean square over the rounds, or its maximum
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
-        """Return all n of them."""
         return series(*self.parameters(bounds), bounds.rounds)
 
     def parameters(self, bounds: ParticipationBounds) -> tuple[Floats, Floats]:
@@ -54,8 +45,12 @@ class Blt:
         if bounds.rounds == 1:
             return np.zeros(self.buffers), np.full(self.buffers, 0.5)
         n, b, k = bounds.rounds, bounds.min_separation, bounds.participations
-        found = kept(("blt", self.buffers, self.objective, n, b, k), lambda: self._optimized(bounds))
+        found = cached(("blt", self.buffers, self.objective, n, b, k), lambda: self._optimized(bounds))
         return found[: self.buffers], found[self.buffers :]
+
+    def exported(self, bounds: ParticipationBounds) -> dict[str, Any]:
+        omega, theta = self.parameters(bounds)
+        return {"output_scale": omega.tolist(), "buf_decay": theta.tolist()}
 
     def _optimized(self, bounds: ParticipationBounds) -> Floats:
         """Search from several starts for one buffer, then for one more at a time, from the best with one fewer too."""
@@ -77,16 +72,14 @@ class Blt:
             if buffers > 1:
                 starts += [_with_one_more(best, each) for each in (-1.0, slowest)]
             limits = [(-30.0, 30.0)] * buffers + [(-14.0, 14.0)] * buffers
-            tried = [minimized(loss, start, limits, steps=200) for start in starts]
+            tried = [minimize_loss(loss, start, limits, steps=200) for start in starts]
             best = min(tried, key=lambda each: float(each.fun)).x
         return np.concatenate(_meant(best))
 
     def kept(self, _bounds: ParticipationBounds) -> int:
-        """Return how many rows are kept: one for each buffer."""
         return self.buffers
 
-    def correlate(self, rows: Rows, bounds: ParticipationBounds) -> Rows:
-        """Yield the rows of C^{-1} Z, with a memory of one row for each buffer."""
+    def correlate(self, rows: NoiseRows, bounds: ParticipationBounds) -> NoiseRows:
         omega, theta = self.parameters(bounds)
         state: Floats | None = None
         for row in rows:

@@ -1,7 +1,6 @@
 """Independent noise in every round: C is the identity.
 
-It is what DP-FedAvg adds where nothing is said for its random sampling (amplification), since availability, not a coin,
-decides who takes part.
+It is the noise of DP-FedAvg without amplification by sampling, since availability, not a coin, decides who takes part.
 """
 
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.mechanisms.mechanism import Rows
+from fedsim.privacy.mechanisms.mechanism import NoiseRows
 
 
 @dataclass(frozen=True)
@@ -18,13 +17,10 @@ class Independent:
     """Independent noise; its sensitivity is the square root of how often a client may take part."""
 
     def coefficients(self, _bounds: ParticipationBounds) -> Floats:
-        """Return (1,)."""
         return np.ones(1)
 
-    def correlate(self, rows: Rows, _bounds: ParticipationBounds) -> Rows:
-        """Yield the rows as they are."""
+    def correlate(self, rows: NoiseRows, _bounds: ParticipationBounds) -> NoiseRows:
         return rows
 
     def kept(self, _bounds: ParticipationBounds) -> int:
-        """Return 0: no row is kept."""
         return 0

@@ -23,7 +23,6 @@ class Sqrt:
     """The square root of the triangle of ones."""
 
     def coefficients(self, bounds: ParticipationBounds) -> Floats:
-        """Return all n of them."""
         return square_root(bounds.rounds)
 
 

@@ -1,7 +1,7 @@
-"""The charts of a run's report, in the order in which they are read, one module each.
+"""The charts of a run's report, in the order in which they are read.
 
-To add one, write a class with a method `draw` in a module of its own and name it in `BUILTIN`. Your own, named by a
-scenario's ``charts``, go through the same door.
+To add one, write a class with a method `draw` in a module of its own and name it in `RUN_CHARTS`. Charts that a
+scenario names under ``charts`` are built by the same registry.
 """
 
 from typing import Final
@@ -11,12 +11,12 @@ from fedsim.report.charts.chart import Absent, Chart, RunChart, chart_of
 from fedsim.report.finished_run import FinishedRun
 
 _ROOM = "fedsim.report.charts"
-BUILTIN: Final = {
+RUN_CHARTS: Final = {
     "participation": f"{_ROOM}.participation:ParticipationChart",
     "distance": f"{_ROOM}.distance:DistanceChart",
     "group-frequency": f"{_ROOM}.groups:GroupChart",
-    "tenths": f"{_ROOM}.tenths:TenthsChart",
-    "zone-frequency": f"{_ROOM}.tenths:ZoneChart",
+    "tenths": f"{_ROOM}.groups:TenthsChart",
+    "zone-frequency": f"{_ROOM}.groups:ZoneChart",
     "gaps": f"{_ROOM}.gaps:GapChart",
     "coverage": f"{_ROOM}.coverage:CoverageChart",
     "convergence": f"{_ROOM}.convergence:ConvergenceChart",
@@ -35,10 +35,8 @@ BUILTIN: Final = {
     "optimum": f"{_ROOM}.learning:OptimumChart",
 }
 """Every chart that the report of a run can have, by the anchor in its page."""
-CHARTS: Final = Registry[RunChart]("a chart", RunChart, BUILTIN)
-
-OWN = "own"
-"""The section of charts that name none."""
+CHARTS: Final = Registry[RunChart]("a chart", RunChart, RUN_CHARTS)
+OWN = "own"  # the section of charts that name none
 SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
 
@@ -51,7 +49,7 @@ def section_of(kind: RunChart) -> str:
 def run_charts(run: FinishedRun) -> dict[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every built-in chart of a run, by the section that shows it; one without data says why."""
     sections: dict[str, tuple[Chart | Absent, ...]] = dict.fromkeys(SECTIONS, ())
-    for name in BUILTIN:
+    for name in RUN_CHARTS:
         kind = CHARTS[name]()
         made = chart_of(name, kind, run)
         sections[section_of(kind)] += () if made is None else (made,)

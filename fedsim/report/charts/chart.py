@@ -1,8 +1,4 @@
-"""What every chart is made of: its data as words and as a table, and a function that draws it.
-
-The chart of a run is a class with one method, `draw`. What else it has is looked at where it is there; the data that
-`prepare` computes is what tests pin, and the drawing is looked at.
-"""
+"""What every chart is made of: its data as words and as a table, and a function that draws it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,33 +13,15 @@ from fedsim.report.tables import Table
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart that is ready to be drawn.
+    """A chart that is ready to be drawn."""
 
-    Parameters
-    ----------
-    name
-        Its anchor in the page and its file under `figures/`.
-    title
-        What is to be seen in it, or what it shows.
-    description
-        What is to be seen in it, for who cannot see it.
-    notes
-        How to read it: what a mark stands for, what was averaged or left out.
-    table
-        Its data; None where it has none to show.
-    draw
-        Draws it on empty axes.
-    height
-        How tall it is, relative to the usual height.
-    """
-
-    name: str
-    title: str
-    description: str
-    notes: tuple[str, ...]
-    table: Table | None
-    draw: Callable[[Axes], None]
-    height: float = 1.0
+    name: str  # its anchor in the page and its file under `figures/`
+    title: str  # its finding, or what it shows
+    description: str  # its finding for readers who cannot see it
+    notes: tuple[str, ...]  # how to read it: what a mark stands for, what was averaged or left out
+    table: Table | None  # its data; None where it has none to show
+    draw: Callable[[Axes], None]  # draws it on empty axes
+    height: float = 1.0  # how tall it is, relative to the usual height
 
 
 @dataclass(frozen=True)
@@ -58,11 +36,11 @@ class Absent:
 class RunChart(Protocol):
     """Draws a chart of a run.
 
-    It can have a method ``prepare(run)``, which returns the data to draw, a text that says why there are none, or None
-    where a page without this chart lacks nothing; the data are the `FinishedRun` itself, where it has none such. It can
-    have ``title``, a text or a method of the run, and ``finding``, a method of the data: what is to be seen, in 80
-    characters or so, which is the title then. It can have ``description``, ``notes`` (texts), ``table`` and ``height``,
-    each a value or a method of the data; and ``section``, which is bias, devices, rounds or learning.
+    It may have a method ``prepare(run)``, which returns the data to draw; or a text that says why there are none; or
+    None where the page without this chart lacks nothing. Without it, the data are the `FinishedRun` itself. It may have
+    ``title``, a text or a method of the run, and ``finding``, a method of the data: what is to be seen, in about 80
+    characters, which becomes the title. It may have ``description``, ``notes`` (texts), ``table`` and ``height``, each
+    a value or a method of the data; and ``section``: bias, devices, rounds or learning.
     """
 
     def draw(self, data: Any, axes: Axes) -> None:
@@ -74,24 +52,24 @@ def chart_of(name: str, kind: RunChart, run: FinishedRun) -> Chart | Absent | No
     """Compute what a chart shows of a run; None where a page without it lacks nothing."""
     prepare = getattr(kind, "prepare", None)
     data = run if prepare is None else prepare(run)
-    title = _told(kind, "title", type(kind).__name__, run)
+    title = _part_of(kind, "title", type(kind).__name__, run)
     if data is None:
         return None
     if isinstance(data, str):
         return Absent(name, title, data)
-    notes = _told(kind, "notes", (), data)
+    notes = _part_of(kind, "notes", (), data)
     return Chart(
         name=name,
-        title=_told(kind, "finding", title, data),
-        description=_told(kind, "description", title, data),
+        title=_part_of(kind, "finding", title, data),
+        description=_part_of(kind, "description", title, data),
         notes=(notes,) if isinstance(notes, str) else tuple(notes),
-        table=_told(kind, "table", None, data),
+        table=_part_of(kind, "table", None, data),
         draw=partial(kind.draw, data),
-        height=_told(kind, "height", 1.0, data),
+        height=_part_of(kind, "height", 1.0, data),
     )
 
 
-def _told(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
-    """Return what a chart says of itself, as a value or by a method of its data."""
+def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
+    """Return an attribute of a chart: a value, or what its method returns for the data."""
     found = getattr(kind, what, otherwise)
     return found(data) if callable(found) else found

@@ -1,20 +1,20 @@
 """How fast the law of the participants approaches its limit, for several separations."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from fedsim.report.charts.marks import INK, finish, linear, logarithmic, series_color
+from fedsim.report.charts.marks import DOTTED, INK, finish, linear, logarithmic, series_color
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, number
 from fedsim.report.tables import Table, thinned
 
-LEAST = 1e-4
-"""Smaller distances are drawn at this one: nobody can measure them, and they would press the others together."""
+LEAST = 1e-4  # smaller distances are drawn at this one: they cannot be measured, and would press the others together
 
-NEAR = 0.01
-"""The start is forgotten from where on the distance is no longer than this."""
+_NEAR = 0.01  # the start is forgotten from where on the distance is no longer than this
 
 
 class ConvergenceChart:
@@ -26,24 +26,22 @@ class ConvergenceChart:
         return run.convergence
 
     def finding(self, table: pl.DataFrame) -> str:
-        told = []
+        words = []
         for name, each in _approaches(table).items():
-            far = np.flatnonzero(each["tv"].to_numpy() > NEAR)
+            far = np.flatnonzero(each["tv"].to_numpy() > _NEAR)
             settled = 0 if not len(far) else int(far[-1]) + 1
-            told.append(f"{name}: {count(each['round'][settled]) if settled < len(each) else 'not yet'}")
-        return f"Rounds until the start is forgotten (TV below 0.01). {', '.join(told[:4])}"
+            words.append(f"{name}: {count(each['round'][settled]) if settled < len(each) else 'not yet'}")
+        return f"Rounds until the start is forgotten (TV below 0.01). {', '.join(words[:4])}"
 
-    def notes(self, table: pl.DataFrame) -> list[str]:
-        notes = [
+    def notes(self, table: pl.DataFrame) -> Iterator[str]:
+        yield (
             "TV distance between the law of who takes part in a round, all clients being ready at round 0, and the law "
             "in the long run. It is the law of one round's participant, not of the chain's state: it can fall faster "
             "than the chain mixes, and it can swing. Distances below 0.0001 are drawn at 0.0001."
-        ]
+        )
         if any(not each["noise_floor"].null_count() for each in _approaches(table).values()):
-            notes.append(
-                "Dotted: what sampling noise alone would give where the law was estimated by simulated replicas."
-            )
-        return notes
+            floor = "what sampling noise alone would give where the law was estimated by simulated replicas"
+            yield f"Dotted: {floor}."
 
     def description(self, table: pl.DataFrame) -> str:
         data = _approaches(table)
@@ -67,7 +65,7 @@ class ConvergenceChart:
             if not each["noise_floor"].null_count():
                 noise = each["noise_floor"].to_numpy()
                 floor = np.where(noise < LEAST, np.nan, noise)
-                axes.plot(each["round"], floor, color=color, linestyle=(0, (1, 1.6)), linewidth=1)
+                axes.plot(each["round"], floor, color=color, linestyle=DOTTED, linewidth=1)
         if bool((table["tv"] > LEAST).any()):
             logarithmic(axes, "y")
         else:

@@ -1,6 +1,8 @@
 """How far from uniform the theory lies for every common separation R, and where this run lies."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,51 +15,29 @@ from fedsim.report.formatting import count, fixed
 from fedsim.report.tables import Table, thinned
 from fedsim.theory import distances
 
-POINTS = 60
-"""Values of R at most, for large populations."""
-
-ALL_UP_TO = 1_000
-"""With so few clients every R is evaluated."""
-
-FLAT = 1e-9
-"""Distances below are 0 but for rounding."""
-
+_POINTS = 60  # values of R at most, for large populations
+_ALL_UP_TO = 1_000  # with so few clients every R is evaluated
+_FLAT = 1e-9  # distances below are 0 but for rounding
 _EVEN = "All clients weigh the same"
 
-CLIENTS = 100_000
-"""Beyond so many clients, the curve would take longer than the rest of the report."""
+LARGEST_CURVE = 100_000
+"""Most clients for which theory is computed at many R: more would take longer than the rest of the report."""
 
 
 @dataclass(frozen=True)
 class Distances:
-    """L1 distance from uniform by R.
-
-    Parameters
-    ----------
-    separations, l1
-        The theory's curve.
-    feasible
-        How many R there are, from 0 on.
-    separation
-        The run's R.
-    measured
-        The run's measured distance; None where it has none.
-    error
-        Standard error of the measured distance; None where it is not known.
-    always
-        Whether theory covers the run itself, which is so where devices are always available.
-    """
+    """L1 distance from uniform by R."""
 
     separations: Ints
     l1: Floats
-    feasible: int
-    separation: int
-    measured: float | None
-    error: float | None
-    always: bool = True
+    feasible: int  # how many R there are, from 0 on
+    separation: int  # the run's R
+    measured: float | None  # the run's measured distance; None where it has none
+    error: float | None  # standard error of the measured distance; None where it is not known
+    always: bool = True  # whether theory covers the run itself, which is so where devices are always available
 
 
-def choose_separations(feasible: int, separation: int, points: int = POINTS) -> Ints:
+def choose_separations(feasible: int, separation: int, points: int = _POINTS) -> Ints:
     """Choose the R to evaluate out of ``0..feasible - 1``: all, or evenly spaced ones and the run's own."""
     if feasible <= points:
         return np.arange(feasible, dtype=np.int64)
@@ -65,42 +45,39 @@ def choose_separations(feasible: int, separation: int, points: int = POINTS) -> 
     return np.unique([*spaced, *([separation] if separation < feasible else [])])
 
 
-def distance_data(run: FinishedRun) -> Distances | str:
-    """Compute the chart's data, or say why there is none."""
-    clients, wanted = len(run.clients), run.wanted
-    if clients > CLIENTS:
-        return f"Left out beyond {count(CLIENTS)} clients: the closed form would be computed once for each R."
-    table = run.clients.sort("client")
-    if table["separation"].n_unique() > 1:
-        return "Clients have different separations: the closed form is for one common R."
-    if wanted is None:
-        return "The manifest does not say how clients are selected."
-    if not 1 <= wanted <= clients:
-        return "A round wants more clients than there are: no R is feasible."
-    separation, feasible = int(table["separation"][0]), clients // wanted
-    separations = choose_separations(feasible, separation, feasible if clients <= ALL_UP_TO else POINTS)
-    try:
-        l1 = distances(table["weight"].to_numpy(), separations.tolist(), wanted, run.scenario.server.selection.kind)
-    except ChainError as error:
-        return f"The theory has no answer here: {error}."
-    if float(l1.max()) < FLAT:
-        return f"{_EVEN}: the closed form, which takes them to be always available, is 0 at every R."
-    return Distances(
-        always=not table["pi"].null_count(),
-        separations=separations,
-        l1=l1,
-        feasible=feasible,
-        separation=separation,
-        measured=run.metrics.get("participation.l1_uniform"),
-        error=run.metrics.get("participation.l1_uniform_se"),
-    )
-
-
 class DistanceChart:
     """How far from uniform theory lies for every R, and where the run lies."""
 
     title, section = "Bias against separation", "bias"
-    prepare = staticmethod(distance_data)
+
+    def prepare(self, run: FinishedRun) -> Distances | str:
+        clients, wanted = len(run.clients), run.wanted
+        if clients > LARGEST_CURVE:
+            return f"Left out beyond {count(LARGEST_CURVE)} clients: the closed form would be computed once for each R."
+        table = run.clients.sort("client")
+        if table["separation"].n_unique() > 1:
+            return "Clients have different separations: the closed form is for one common R."
+        if wanted is None:
+            return "The manifest does not say how clients are selected."
+        if not 1 <= wanted <= clients:
+            return "A round wants more clients than there are: no R is feasible."
+        separation, feasible = int(table["separation"][0]), clients // wanted
+        separations = choose_separations(feasible, separation, feasible if clients <= _ALL_UP_TO else _POINTS)
+        try:
+            l1 = distances(table["weight"].to_numpy(), separations.tolist(), wanted, run.scenario.server.selection.kind)
+        except ChainError as error:
+            return f"The theory has no answer here: {error}."
+        if float(l1.max()) < _FLAT:
+            return f"{_EVEN}: the closed form, which takes them to be always available, is 0 at every R."
+        return Distances(
+            always=not table["pi"].null_count(),
+            separations=separations,
+            l1=l1,
+            feasible=feasible,
+            separation=separation,
+            measured=run.metrics.get("participation.l1_uniform"),
+            error=run.metrics.get("participation.l1_uniform_se"),
+        )
 
     def finding(self, data: Distances) -> str:
         at = f"R = {data.separation}"
@@ -114,21 +91,17 @@ class DistanceChart:
         return f"In theory {at} takes the bias (L1) from {fixed(data.l1[0])} to {here}{told}"
 
     def description(self, data: Distances) -> str:
-        words = (
-            f"L1 distance of the theory from uniform by separation R: from {fixed(data.l1[0])} at R = 0 "
-            f"to {fixed(data.l1[-1])} at R = {data.separations[-1]}"
-        )
-        if data.measured is not None:
-            words += f"; this run measured {fixed(data.measured)} at R = {data.separation}"
-        return words + "."
+        ends = f"from {fixed(data.l1[0])} at R = 0 to {fixed(data.l1[-1])} at R = {data.separations[-1]}"
+        measured = data.measured
+        own = "" if measured is None else f"; this run measured {fixed(measured)} at R = {data.separation}"
+        return f"L1 distance of the theory from uniform by separation R: {ends}{own}."
 
-    def notes(self, data: Distances) -> tuple[str, ...]:
-        notes = ["0 is no bias, 2 the most there could be. The curve takes every client to be always available."]
+    def notes(self, data: Distances) -> Iterator[str]:
+        yield "0 is no bias, 2 the most there could be. The curve takes every client to be always available."
         if len(data.separations) < data.feasible:
-            notes.append(f"Evaluated at {len(data.separations)} of the {count(data.feasible)} values that R can take.")
+            yield f"Evaluated at {len(data.separations)} of the {count(data.feasible)} values that R can take."
         if data.measured is not None and data.error is not None:
-            notes.append("The bar on the measured point spans two standard errors on either side.")
-        return tuple(notes)
+            yield "The bar on the measured point spans two standard errors on either side."
 
     def table(self, data: Distances) -> Table:
         rows = [
@@ -145,21 +118,12 @@ class DistanceChart:
         top = float(data.l1.max())
         if data.measured is not None:
             bar = None if data.error is None else 2 * data.error
-            point = axes.errorbar(
-                data.separation,
-                data.measured,
-                yerr=bar,
-                color=SERIES[0],
-                marker="D",
-                markersize=6,
-                capsize=3,
-                zorder=4,
-            )
+            style: dict[str, Any] = {"color": SERIES[0], "marker": "D", "markersize": 6, "capsize": 3, "zorder": 4}
+            point = axes.errorbar(data.separation, data.measured, yerr=bar, **style)
             entries.append((point.lines[0], "this run"))
             top = max(top, data.measured + (bar or 0.0))
         rule(axes, y=0)
-        top = top or 1.0
-        axes.set_ylim(-0.03 * top, 1.1 * top)
+        axes.set_ylim(-0.03 * (top or 1.0), 1.1 * (top or 1.0))
         span = max(float(data.separations[-1]), 1.0)
         axes.set_xlim(-0.04 * span, 1.04 * span)
         linear(axes, "x", whole=True)

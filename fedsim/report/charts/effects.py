@@ -7,74 +7,54 @@ from itertools import combinations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.chart import Chart
-from fedsim.report.charts.marks import INK, RULE, SERIES, label_axes, linear, rule, shortened
-from fedsim.report.finished_sweep import FinishedSweep
+from fedsim.report.charts.marks import INK, SERIES, finish, linear, named_rows, rule, shortened
+from fedsim.report.finished_sweep import FinishedSweep, axes_of
 from fedsim.report.formatting import count
-from fedsim.report.sweep_axes import axes_of
-from fedsim.report.sweep_figures import Told, difference
+from fedsim.report.sweep_figures import MetricWording, difference
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import differs, effect
 
 NAME = "effects"
-
-MOST = 40
-"""Values of an axis that are tried at most."""
+_MOST = 40  # values of an axis that are tried at most
 
 
 @dataclass(frozen=True)
-class Effect:
-    """How a figure differs between two values of an axis, all else the same.
+class _Effect:
+    """How a figure differs between two values of an axis, all else the same."""
 
-    Parameters
-    ----------
-    name
-        The axis and the two values.
-    pairs
-        How many pairs of settings were averaged.
-    mean, half
-        Of the difference; half of its 95 % interval, NaN where it is not known.
-    """
-
-    name: str
-    pairs: int
-    mean: float
-    half: float
+    name: str  # the axis and the two values
+    pairs: int  # how many pairs of settings were averaged
+    mean: float  # of the difference
+    half: float  # of its 95 % interval, NaN where it is not known
 
 
-def effect_data(sweep: FinishedSweep, values: Floats) -> tuple[Effect, ...]:
+def effect_data(sweep: FinishedSweep, values: Floats) -> tuple[_Effect, ...]:
     """Compute the effect of each axis on a metric, (settings, seeds); the largest first."""
     known = np.flatnonzero(np.isfinite(values).any(axis=1))
     axes = [axis for axis in axes_of(sweep) if axis.size > 1]
     found = []
     for axis in axes:
-        pairs, start, end = widest(axis.x, [other.x for other in axes if other is not axis], known)
+        pairs, start, end = _widest(axis.x, [other.x for other in axes if other is not axis], known)
         mean, half = effect(values, pairs)
         if np.isfinite(mean):
             name = f"{axis.at(start)} → {axis.at(end)}"
-            found.append(Effect(name if len(axis.varying) > 1 else f"{axis.name}: {name}", len(pairs), mean, half))
+            found.append(_Effect(name if len(axis.varying) > 1 else f"{axis.name}: {name}", len(pairs), mean, half))
     return tuple(sorted(found, key=lambda each: -abs(each.mean)))
 
 
-def widest(x: Floats, others: Sequence[Floats], rows: Ints) -> tuple[list[tuple[int, int]], float, float]:
+def _widest(x: Floats, others: Sequence[Floats], rows: Ints) -> tuple[list[tuple[int, int]], float, float]:
     """Choose two values of an axis: those that most settings have in pairs and, of these, the two farthest apart.
 
-    Returns
-    -------
-    The pairs of rows that differ in nothing else, from the one value to the other; and the two values.
+    Returns the pairs of rows that differ in nothing else, from the one value to the other; and the two values.
     """
     lines: dict[tuple[float, ...], dict[float, int]] = {}
     for row in rows.tolist():
         lines.setdefault(tuple(float(other[row]) for other in others), {})[float(x[row])] = row
     values = np.unique(x[rows])
-    kept = (
-        values[np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST)).round().astype(int))]
-        if len(values)
-        else values
-    )
+    kept = values[np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST)).round().astype(int))]
     best: tuple[list[tuple[int, int]], float, float] = [], 0.0, 0.0
     for start, end in combinations(kept.tolist(), 2):
         pairs = [(line[start], line[end]) for line in lines.values() if start in line and end in line]
@@ -83,44 +63,38 @@ def widest(x: Floats, others: Sequence[Floats], rows: Ints) -> tuple[list[tuple[
     return best
 
 
-def effects_chart(sweep: FinishedSweep, told: Told, values: Floats) -> Chart | None:
+def effects_chart(sweep: FinishedSweep, wording: MetricWording, values: Floats) -> Chart | None:
     """Make the chart; None where fewer than two parameters have an effect to compare."""
     data = effect_data(sweep, values)
     if len(data) < 2:
         return None
     first, clear = data[0], differs(np.array([each.mean for each in data]), np.array([each.half for each in data]))
-    title = f"{first.name.partition(':')[0]} moves {told.words} most"
+    title = f"{first.name.partition(':')[0]} moves {wording.words} most"
     if not clear.any():
-        title = f"Nothing that is swept moves {told.words} beyond chance"
-    ways = [f"{each.name}: {difference(told, each.mean, each.half)}" for each in data]
-    rows = tuple((each.name, difference(told, each.mean, each.half), count(each.pairs)) for each in data)
+        title = f"Nothing that is swept moves {wording.words} beyond chance"
+    ways = [f"{each.name}: {difference(wording, each.mean, each.half)}" for each in data]
+    rows = tuple((each.name, difference(wording, each.mean, each.half), count(each.pairs)) for each in data)
     return Chart(
         name=NAME,
         title=title,
-        description=f"How {told.words} changes: {'; '.join(ways)}.",
+        description=f"How {wording.words} changes: {'; '.join(ways)}.",
         notes=(
             "From one value to the other, all else the same: the mean over the pairs of settings that have both. "
             "Lines are 95\N{NARROW NO-BREAK SPACE}% intervals over the seeds.",
         ),
         table=Table("Paired effects", ("From → to", "Change", "Pairs of settings"), rows),
-        draw=partial(draw_effects, data, told),
+        draw=partial(_draw_effects, data, wording),
         height=float(np.clip(0.3 + 0.1 * len(data), 0.5, 1.2)),
     )
 
 
-def draw_effects(data: tuple[Effect, ...], told: Told, axes: Axes) -> None:
+def _draw_effects(data: tuple[_Effect, ...], wording: MetricWording, axes: Axes) -> None:
     """Draw a bar for each effect, with its interval across the end."""
-    rows = np.arange(len(data))[::-1]
-    mean, half = (np.array([getattr(each, name) for each in data]) * told.scale for name in ("mean", "half"))
+    rows = named_rows(axes, [shortened(each.name, 26) for each in data])
+    mean, half = (np.array([getattr(each, name) for each in data]) * wording.scale for name in ("mean", "half"))
     axes.barh(rows, mean, height=0.5, color=SERIES[0], alpha=0.75)
     known = np.isfinite(half)
     axes.errorbar(mean[known], rows[known], xerr=half[known], linestyle="", color=INK, capsize=3, linewidth=1.2)
     rule(axes, x=0)
-    names = [shortened(each.name, 26) for each in data]
-    axes.yaxis.set_major_locator(FixedLocator(rows.tolist()))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: names[len(names) - 1 - round(row)]))
-    axes.set_ylim(-0.6, len(data) - 0.4)
-    axes.grid(visible=True, axis="x", color=RULE)
-    axes.grid(visible=False, axis="y")
     linear(axes, "x")
-    label_axes(axes, f"change of {told.short}", "")
+    finish(axes, f"change of {wording.short}", "")

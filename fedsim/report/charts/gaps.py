@@ -1,5 +1,6 @@
-"""How long clients stayed away between two participations, beside the separation that they must keep."""
+"""How long clients stayed away between two participations, and the separation that they must keep."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,60 +8,29 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, scaled, spans_decades
+from fedsim.report.charts import marks
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import between, count, fixed, number
+from fedsim.report.formatting import count, count_range, fixed
 from fedsim.report.tables import Table, thinned
 
-COLUMNS = 30
-"""At most so many values of R, or groups of neighbouring ones, beside each other."""
-
-BARS = 36
-"""At most so many bars of a histogram."""
+_COLUMNS = 30  # the most columns, each of one R or of several neighbouring ones
+_BARS = 36  # the most bars of a histogram
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """Gaps by separation: from round t to round t + gap.
+    """Gaps by separation: from round t to round t + gap."""
 
-    Parameters
-    ----------
-    noun
-        What the server counts by: round or version.
-    bars
-        A histogram where all have one separation, else None: where the bars begin and the last one ends, and the share
-        of all gaps in each.
-    first, last
-        Separations gathered in each column, from and to.
-    least, low, median, high
-        Of the gaps there: the least, and the quantiles 0.05, 0.5 and 0.95.
-    size
-        How many gaps.
-    """
-
-    noun: str
+    noun: str  # what the server counts by: round or version
+    # Where all clients have one separation: the edges of the bars of a histogram, and the share of the gaps in each.
     bars: tuple[Ints, Floats] | None
-    first: Ints
-    last: Ints
-    least: Ints
-    low: Ints
+    first: Ints  # the separations of each column, from
+    last: Ints  # and to
+    least: Ints  # the least of the gaps there
+    low: Ints  # their quantile 0.05
     median: Ints
-    high: Ints
-    size: Ints
-
-
-def gap_data(run: FinishedRun) -> Gaps | str:
-    """Compute the chart's data: a histogram where all have one separation; or say why there is none."""
-    table = run.gathered.gaps
-    if table.is_empty():
-        return "No client took part twice."
-    separations = table["separation"].unique().sort().to_numpy()
-    parts = np.array_split(separations, min(COLUMNS, len(separations)))
-    columns = [_column(table, int(part[0]), int(part[-1])) for part in parts]
-    arrays = [np.array(values, dtype=np.int64) for values in zip(*columns, strict=True)]
-    if table["gap"].n_unique() == 1:
-        return f"Whoever came back did so after exactly {count(table['gap'][0], run.noun)}, every time."
-    return Gaps(run.noun, None if len(separations) > 1 else _histogram(table), *arrays)
+    high: Ints  # their quantile 0.95
+    size: Ints  # how many they are
 
 
 def _column(table: pl.DataFrame, first: int, last: int) -> tuple[int, ...]:
@@ -76,28 +46,38 @@ def _histogram(table: pl.DataFrame) -> tuple[Ints, Floats]:
     gaps, sizes = table["gap"].to_numpy(), table["len"].to_numpy().astype(np.float64)
     low, high = int(gaps[0]), int(gaps[-1])
     if high > 30 * low:
-        bounds = np.unique(np.rint(np.geomspace(low, high + 1, BARS + 1)).astype(np.int64))
+        bounds = np.unique(np.rint(np.geomspace(low, high + 1, _BARS + 1)).astype(np.int64))
     else:
-        width = max(1, -(-(high - low + 1) // BARS))
+        width = max(1, -(-(high - low + 1) // _BARS))
         bounds = np.arange(low, high + 1 + width, width, dtype=np.int64)
     return bounds, np.histogram(gaps, bounds, weights=sizes)[0] / sizes.sum()
 
 
 class GapChart:
-    """How long clients stayed away, beside the separation that they must keep."""
+    """How long clients stayed away, and the separation that they must keep."""
 
     section = "bias"
 
+    def prepare(self, run: FinishedRun) -> Gaps | str:
+        table = run.gathered.gaps
+        if table.is_empty():
+            return "No client took part twice."
+        separations = table["separation"].unique().sort().to_numpy()
+        parts = np.array_split(separations, min(_COLUMNS, len(separations)))
+        columns = [_column(table, int(part[0]), int(part[-1])) for part in parts]
+        arrays = [np.array(values, dtype=np.int64) for values in zip(*columns, strict=True)]
+        if table["gap"].n_unique() == 1:
+            return f"Whoever came back did so after exactly {count(table['gap'][0], run.noun)}, every time."
+        return Gaps(run.noun, None if len(separations) > 1 else _histogram(table), *arrays)
+
     def title(self, run: FinishedRun) -> str:
         return f"{run.noun.capitalize()}s between participations"
-
-    prepare = staticmethod(gap_data)
 
     def finding(self, data: Gaps) -> str:
         if data.bars is not None:
             half, most = count(data.median[0], data.noun), count(data.high[0])
             return f"Half come back within {half}, nineteen of twenty within {most}"
-        return f"{self.description(data)[:-1]}"
+        return self.description(data)[:-1]
 
     def description(self, data: Gaps) -> str:
         if data.bars is not None:
@@ -109,29 +89,26 @@ class GapChart:
         words = f"Median gaps from {count(data.median[0], data.noun)} at R = {data.first[0]}"
         return f"{words} to {count(data.median[-1], data.noun)} at R = {data.last[-1]}."
 
-    def notes(self, data: Gaps) -> list[str]:
+    def notes(self, data: Gaps) -> Iterator[str]:
+        noun = data.noun
         if data.bars is not None:
-            back = f"{data.noun} t + {data.first[0] + 1}"
-            return [
-                f"R = {data.first[0]}: after {data.noun} t, nobody may come back before {back}.",
-                f"Bars show the share of gaps for each {data.noun}, averaged over the bar. "
-                f"Half of the gaps are at most {count(data.median[0], data.noun)}.",
-            ]
-        gathered = ["Neighbouring separations are gathered."] if (data.first != data.last).any() else []
-        return [
-            "Boxes hold nine gaps of ten, from the quantile 0.05 to 0.95; the line in them is the median. "
-            "Nobody may come back below the dotted line, R + 1.",
-            *gathered,
-        ]
+            yield f"R = {data.first[0]}: after {noun} t, nobody may come back before {noun} t + {data.first[0] + 1}."
+            half = f"Half of the gaps are at most {count(data.median[0], noun)}."
+            yield f"Bars show the share of gaps for each {noun}, averaged over the bar. {half}"
+            return
+        boxes = "Boxes hold nine gaps of ten, from the quantile 0.05 to 0.95; the line in them is the median."
+        yield f"{boxes} Nobody may come back below the dotted line, R + 1."
+        if (data.first != data.last).any():
+            yield "Neighbouring separations are gathered."
 
     def table(self, data: Gaps) -> Table:
         if data.bars is not None:
             bounds, shares = data.bars
             spans = zip(bounds[:-1].tolist(), bounds[1:].tolist(), shares, strict=True)
-            bars = [(between(start, end - 1), fixed(100 * share, 2)) for start, end, share in spans]
+            bars = [(count_range(start, end - 1), fixed(100 * share, 2)) for start, end, share in spans]
             return thinned("Gaps between participations", (f"{data.noun.capitalize()}s", "Share (%)"), bars)
         columns = (data.first, data.last, data.size, data.least, data.low, data.median, data.high)
-        rows = [(between(first, last), *map(count, values)) for first, last, *values in zip(*columns, strict=True)]
+        rows = [(count_range(first, last), *map(count, values)) for first, last, *values in zip(*columns, strict=True)]
         return thinned(f"Gaps by separation, in {data.noun}s", ("R", "Gaps", "Least", "5 %", "Median", "95 %"), rows)
 
     def draw(self, data: Gaps, axes: Axes) -> None:
@@ -147,39 +124,31 @@ def _draw_boxes(data: Gaps, axes: Axes) -> None:
     middle = (data.first + data.last) / 2
     steps = np.diff(middle)
     width = 0.32 * float(steps.min()) if len(steps) else 0.4
-    box = axes.bar(middle, data.high - data.low, 2 * width, bottom=data.low, color=SERIES[0], alpha=0.3)
-    median = axes.hlines(data.median, middle - width, middle + width, color=SERIES[0], linewidth=2)
-    least = axes.plot(middle, data.least, linestyle="", marker="o", markersize=2.8, color=SERIES[0])[0]
+    box = axes.bar(middle, data.high - data.low, 2 * width, bottom=data.low, color=marks.SERIES[0], alpha=0.3)
+    median = axes.hlines(data.median, middle - width, middle + width, color=marks.SERIES[0], linewidth=2)
+    least = marks.dots(axes, middle, data.least, marks.SERIES[0], 2.8)
     along = np.linspace(data.first[0], data.last[-1], 60)
-    (soonest,) = axes.plot(along, along + 1, color=INK, linestyle=DOTTED, linewidth=1)
-    far = spans_decades(np.append(data.high, data.least).astype(np.float64), ratio=20)
+    (soonest,) = axes.plot(along, along + 1, color=marks.INK, linestyle=marks.DOTTED, linewidth=1)
+    far = marks.spans_decades(np.append(data.high, data.least).astype(np.float64), ratio=20)
     axes.set_ylim(bottom=float(data.first[0] + 1) / 1.3 if far else 0)
-    scaled(axes, "y", far)
-    linear(axes, "x", whole=True)
-    finish(
-        axes,
-        f"separation R ({data.noun}s)",
-        f"gap ({data.noun}s)",
-        [(box[0], "nine of ten"), (median, "median"), (least, "least"), (soonest, "R + 1")],
-    )
+    marks.set_scale(axes, "y", far)
+    marks.linear(axes, "x", whole=True)
+    entries = [(box[0], "nine of ten"), (median, "median"), (least, "least"), (soonest, "R + 1")]
+    marks.finish(axes, f"separation R ({data.noun}s)", f"gap ({data.noun}s)", entries)
 
 
 def _draw_histogram(data: Gaps, bounds: Ints, share: Floats, axes: Axes) -> None:
     """Draw the bars, as a density, and the rule as a line."""
     density = share / np.diff(bounds)
-    bars = axes.stairs(density, bounds - 0.5, fill=True, color=SERIES[0], alpha=0.75)
-    limit = rule(axes, x=data.first[0] + 0.5)
+    bars = axes.stairs(density, bounds - 0.5, fill=True, color=marks.SERIES[0], alpha=0.75)
+    limit = marks.rule(axes, x=data.first[0] + 0.5)
     far = bounds[-1] > 30 * bounds[0]
     if far:
         axes.set_xlim(max(0.5, bounds[0] - 1) / 1.2, bounds[-1] * 1.1)
-        logarithmic(axes, "x")
+        marks.logarithmic(axes, "x")
     else:
-        linear(axes, "x", whole=True)
+        marks.linear(axes, "x", whole=True)
     axes.set_ylim(0, 1.08 * float(density.max()))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%")
-    finish(
-        axes,
-        f"gap ({data.noun}s)",
-        f"gaps, share for each {data.noun}",
-        [(bars, "gaps"), (limit, f"must be more than R = {data.first[0]}")],
-    )
+    axes.yaxis.set_major_formatter(marks.percent_tick)
+    entries = [(bars, "gaps"), (limit, f"must be more than R = {data.first[0]}")]
+    marks.finish(axes, f"gap ({data.noun}s)", f"gaps, share for each {data.noun}", entries)

@@ -3,57 +3,32 @@
 Where the problem knows its optimum, also where each optimizer ends, predicted and measured: the distance from it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import Binned, binned, edges
-from fedsim.report.charts.marks import (
-    finish,
-    line,
-    linear,
-    scaled,
-    series_color,
-    shortened,
-    spans_decades,
-    time_axis,
-    time_scale,
-)
+from fedsim.report.charts import marks
 from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.report.formatting import count, listing, number, together
-from fedsim.report.optimizers import optimizers, references
+from fedsim.report.formatting import aligned_numbers, count, listing, number
+from fedsim.report.methods import optimizers, references
 from fedsim.report.tables import Table, thinned
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One optimizer's values over the number of rounds done, 0 being the initial model, or over simulated seconds.
-
-    Parameters
-    ----------
-    optimizer
-        Its name.
-    reference
-        Whether it was trained under uniform participation, to compare with.
-    color
-        Which colour of the palette: a reference shares that of its optimizer.
-    points
-        Its finite values.
-    lost
-        Values that are not finite and therefore not drawn.
-    first_lost
-        x of the first of them; None without any.
-    """
+    """One optimizer's values over the number of rounds done, 0 being the initial model, or over simulated seconds."""
 
     optimizer: str
-    reference: bool
-    color: int
-    points: Binned
-    lost: int
-    first_lost: float | None
+    reference: bool  # whether it was trained under uniform participation, to compare with
+    color: int  # which colour of the palette: a reference shares that of its optimizer
+    points: Binned  # its finite values
+    lost: int  # values that are not finite and therefore not drawn
+    first_lost: float | None  # x of the first of them; None without any
 
 
 def curves(run: FinishedRun, view: "LearningChart") -> tuple[Curve, ...]:
@@ -72,8 +47,7 @@ def curves(run: FinishedRun, view: "LearningChart") -> tuple[Curve, ...]:
     return tuple(_curve(name, name in pairs, colors[name], parts.get((name,), frame.clear())) for name in names)
 
 
-STEADY = 0.03
-"""Rounds go with time where none closes further from its place than this part of the run."""
+_STEADY = 0.03  # rounds go with time where none closes further from its place than this part of the run
 
 
 def in_step(run: FinishedRun) -> bool:
@@ -81,26 +55,19 @@ def in_step(run: FinishedRun) -> bool:
     closed = run.rounds["closed_s"].drop_nulls().to_numpy()
     if len(closed) < 2 or closed[-1] <= 0:
         return True
-    return bool(np.abs(closed / closed[-1] - np.arange(1, len(closed) + 1) / len(closed)).max() <= STEADY)
+    return bool(np.abs(closed / closed[-1] - np.arange(1, len(closed) + 1) / len(closed)).max() <= _STEADY)
 
 
 def unit_of(run: FinishedRun, view: "LearningChart") -> tuple[float, str]:
     """Return the unit in which a view goes along: its size, and its name in the plural."""
-    return time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
+    return marks.time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
 
 
 def _curve(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
     finite = pl.col("value").is_finite().fill_null(value=False)
     kept, lost = frame.filter(finite), frame.filter(~finite)
-    x, value = kept["x"].to_numpy().astype(np.float64), kept["value"].to_numpy()
-    return Curve(
-        optimizer=name,
-        reference=reference,
-        color=color,
-        points=binned(x, value, edges(len(kept))),
-        lost=len(lost),
-        first_lost=float(lost["x"][0]) if len(lost) else None,
-    )
+    points = binned(kept["x"].to_numpy().astype(np.float64), kept["value"].to_numpy(), edges(len(kept)))
+    return Curve(name, reference, color, points, len(lost), float(lost["x"][0]) if len(lost) else None)
 
 
 @dataclass(frozen=True)
@@ -120,12 +87,10 @@ class Curves:
 class LearningChart:
     """A column of the learning table over rounds or time, over the whole run or its last half."""
 
-    heading, section = "", "learning"
+    title: Any = ""
+    section = "learning"
     column = axis = "loss"
     last_half = over_time = False
-
-    def title(self, _: FinishedRun) -> str:
-        return self.heading
 
     def prepare(self, run: FinishedRun) -> Curves | str | None:
         if run.learning is None or (self.over_time and in_step(run)):
@@ -134,46 +99,37 @@ class LearningChart:
         return data if data.shown else f"No optimizer has a finite {self.axis} here."
 
     def finding(self, data: Curves) -> str:
-        if self.last_half:
-            level = {curve.optimizer: float(curve.points.mean.mean()) for curve in data.shown}
-            words = f"{self.axis.capitalize()}, last half"
-        else:
-            level = {curve.optimizer: float(curve.points.mean[-1]) for curve in data.shown}
-            words = f"{self.axis.capitalize()}, at the end"
+        means = {curve.optimizer: curve.points.mean for curve in data.shown}
+        level = {name: float(mean.mean() if self.last_half else mean[-1]) for name, mean in means.items()}
         names = sorted(level, key=lambda name: level[name])
         if len(names) > 2:
             names = [names[0], names[-1]]
-        texts = together([level[name] for name in names], 3)
-        told = [f"{shortened(name, 24)} {text}" for name, text in zip(names, texts, strict=True)]
-        return f"{words}: {', '.join(told)}"
+        texts = aligned_numbers([level[name] for name in names], 3)
+        levels = [f"{marks.shortened(name, 24)} {text}" for name, text in zip(names, texts, strict=True)]
+        return f"{self.axis.capitalize()}, {'last half' if self.last_half else 'at the end'}: {', '.join(levels)}"
 
     def description(self, data: Curves) -> str:
-        ways = [
-            f"{curve.optimizer} from {number(curve.points.mean[0])} to {number(curve.points.mean[-1])}"
-            for curve in data.shown
-        ]
+        ends = [(curve.optimizer, number(curve.points.mean[0]), number(curve.points.mean[-1])) for curve in data.shown]
+        ways = [f"{name} from {first} to {last}" for name, first, last in ends]
         over = "simulated time" if self.over_time else "rounds"
         return f"{self.axis.capitalize()} over {over}: {listing(ways)}."
 
-    def notes(self, data: Curves) -> list[str]:
-        notes = []
+    def notes(self, data: Curves) -> Iterator[str]:
         if (size := max(curve.points.size for curve in data.all)) > 1:
             bins = f"bins of up to {count(size)} evaluations"
-            notes.append(f"Lines are means over {bins}; bands go from the least to the greatest.")
+            yield f"Lines are means over {bins}; bands go from the least to the greatest."
         if paired := list(references([curve.optimizer for curve in data.all]).values()):
-            notes.append(f"Dashed: {listing(paired)} under uniform participation, drawn without a band.")
+            yield f"Dashed: {listing(paired)} under uniform participation, drawn without a band."
         for curve in data.all:
             if not len(curve.points.x):
-                notes.append(f"{curve.optimizer} has no finite value here.")
+                yield f"{curve.optimizer} has no finite value here."
             elif curve.first_lost is not None:
                 lost = f"{count(curve.lost, 'value')}, first after {number(curve.first_lost)} {data.unit}"
-                notes.append(f"{curve.optimizer}: what is not finite is not drawn ({lost}).")
-        return notes
+                yield f"{curve.optimizer}: what is not finite is not drawn ({lost})."
 
     def table(self, data: Curves) -> Table:
-        means = [
-            dict(zip(curve.points.first.tolist(), curve.points.mean.tolist(), strict=True)) for curve in data.shown
-        ]
+        points = [curve.points for curve in data.shown]
+        means = [dict(zip(each.first.tolist(), each.mean.tolist(), strict=True)) for each in points]
         grid = sorted({x for column in means for x in column})
         write = number if self.over_time else count
         rows = [(write(x), *(number(column.get(x)) for column in means)) for x in grid]
@@ -183,7 +139,7 @@ class LearningChart:
 
     def draw(self, data: Curves, axes: Axes) -> None:
         """Draw one line for each optimizer, references dashed, and the levels dotted."""
-        colors = {curve.optimizer: series_color(curve.color) for curve in data.all}
+        colors = {curve.optimizer: marks.series_color(curve.color) for curve in data.all}
         # A level far below what noise leaves would only stretch the axis.
         least = min(float(curve.points.mean.min()) for curve in data.shown) / 10
         levels = [
@@ -192,25 +148,25 @@ class LearningChart:
             if level >= least
         ]
         entries = [
-            (line(axes, curve.points, colors[curve.optimizer], dashed=curve.reference), curve.optimizer)
+            (marks.line(axes, curve.points, colors[curve.optimizer], dashed=curve.reference), curve.optimizer)
             for curve in data.shown
         ]
-        scaled(axes, "y", spans_decades(np.concatenate([curve.points.mean for curve in data.shown]), ratio=4))
+        marks.set_scale(
+            axes, "y", marks.spans_decades(np.concatenate([curve.points.mean for curve in data.shown]), ratio=4)
+        )
         if self.over_time:
-            title = time_axis(axes, data.unit, max(float(curve.points.last[-1]) for curve in data.shown))
+            title = marks.time_axis(axes, data.unit, max(float(curve.points.last[-1]) for curve in data.shown))
         else:
-            linear(axes, "x", whole=True)
+            marks.linear(axes, "x", whole=True)
             title = "rounds done"
-        finish(axes, title, self.axis, [*entries, *((each, "predicted") for each in levels[:1])])
+        marks.finish(axes, title, self.axis, [*entries, *((each, "predicted") for each in levels[:1])])
 
 
 class Loss(LearningChart):
     """Loss, whole run; without learning, this one says so."""
 
-    heading = "Loss, whole run"
-
     def title(self, run: FinishedRun) -> str:
-        return "Loss and gradient norm" if run.learning is None else self.heading
+        return "Loss and gradient norm" if run.learning is None else "Loss, whole run"
 
     def prepare(self, run: FinishedRun) -> Curves | str | None:
         return super().prepare(run) or "This scenario has no learning: it asks only who takes part."
@@ -219,37 +175,37 @@ class Loss(LearningChart):
 class LossLastHalf(LearningChart):
     """Loss, last half."""
 
-    heading, last_half = "Loss, last half", True
+    title, last_half = "Loss, last half", True
 
 
 class LossOverTime(LearningChart):
     """Loss over simulated time."""
 
-    heading, over_time = "Loss over simulated time", True
+    title, over_time = "Loss over simulated time", True
 
 
 class Gradient(LearningChart):
     """Gradient norm, whole run."""
 
-    heading, column, axis = "Gradient norm, whole run", "grad_norm", "gradient norm"
+    title, column, axis = "Gradient norm, whole run", "grad_norm", "gradient norm"
 
 
 class GradientLastHalf(Gradient):
     """Gradient norm, last half."""
 
-    heading, last_half = "Gradient norm, last half", True
+    title, last_half = "Gradient norm, last half", True
 
 
 class GradientOverTime(Gradient):
     """Gradient norm over simulated time."""
 
-    heading, over_time = "Gradient norm over simulated time", True
+    title, over_time = "Gradient norm over simulated time", True
 
 
 class OptimumChart(LearningChart):
     """The distance over the last half of the run, with what was predicted for each optimizer."""
 
-    heading, last_half = "Distance from the optimum, predicted and measured", True
+    title, last_half = "Distance from the optimum, predicted and measured", True
     column, axis = "distance", "distance from the optimum"
 
     def prepare(self, run: FinishedRun) -> Curves | str | None:
@@ -262,9 +218,9 @@ class OptimumChart(LearningChart):
         foreseen = {name: run.metrics.get(f"learning.{name}.bias_predicted", 0.0) for name in names}
         return replace(data, levels={name: level for name, level in foreseen.items() if level > 0})
 
-    def notes(self, data: Curves) -> list[str]:
-        if not data.levels:
-            return super().notes(data)
-        ways = [f"{number(level)} for {name}" for name, level in data.levels.items()]
-        told = f"Dotted: where the frequencies lead the mean model, {listing(ways)}"
-        return [*super().notes(data), f"{told}; noise keeps each model further away."]
+    def notes(self, data: Curves) -> Iterator[str]:
+        yield from super().notes(data)
+        if data.levels:
+            ways = [f"{number(level)} for {name}" for name, level in data.levels.items()]
+            levels = f"where the frequencies lead the mean model, {listing(ways)}"
+            yield f"Dotted: {levels}; noise keeps each model further away."

@@ -1,7 +1,8 @@
-"""The few marks that the charts share: colours, a line with its band, scales, simulated time, titles, the legend."""
+"""What the charts share: colours, marks, scales of axes, simulated time, the legend."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import matplotlib
@@ -9,51 +10,34 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from matplotlib.ticker import (
-    FixedFormatter,
-    FixedLocator,
-    Formatter,
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-)
+from matplotlib.ticker import FixedFormatter, FixedLocator, Formatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedsim.common.arrays import Floats
+from fedsim.common.instants import DAY_S, HOUR_S, time_unit
 from fedsim.report.binning import Binned
-from fedsim.report.formatting import number, time_unit
+from fedsim.report.formatting import number
 
 INK = "#1c2126"
 MUTED = "#5d6670"
 RULE = "#dcdfe1"
 PAPER = "#fffffe"
 SERIES = ("#0b63a5", "#c8500a", "#0c8265", "#a8478a", "#946c00", "#3c8dc4")
-"""Okabe and Ito's hues, which stay apart for colour-blind readers, darkened to stand out from white."""
-
+"""Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to stand out from white."""
 DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
-"""Styles of lines."""
 
-LONGEST_LABEL = 42
-"""Characters of a name that fit into a legend."""
-
-_MARK = 6
-"""Characters whose room the mark of each entry takes in a legend."""
-
+_LONGEST_LABEL = 42  # characters of a name that fit into a legend
+_MARK = 6  # the room of the mark of each entry of a legend, in characters
 _NAMES = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}
-_STEPS = {"d": [1, 2, 5, 10], "h": [1, 2, 3, 6, 10], "min": [1, 1.5, 2, 3, 6, 10], "s": [1, 1.5, 2, 3, 6, 10]}
-
-_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
-_SPOKEN = (0.1, 1, 10, 60, 600, 3_600, 6 * 3_600, 86_400, 7 * 86_400, 30 * 86_400)
-"""Lengths of time in seconds for the ticks of a logarithmic axis."""
-
-_DAY_S = 86_400.0
-_CLOCK_STEPS = ((6, 2.5 * _DAY_S), (12, 4 * _DAY_S), (24, 10 * _DAY_S))
-"""Hours between ticks on a clock, and for how much time at most."""
-
-_LEAST_ON_CLOCK = 0.5 * _DAY_S
+_STEPS = {"hours": [1, 2, 3, 6, 10], "minutes": [1, 1.5, 2, 3, 6, 10], "seconds": [1, 1.5, 2, 3, 6, 10]}
+_ROUND_TIMES = (0.1, 1, 10, 60, 600, HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
+"""Seconds of the ticks of a logarithmic axis."""
+_CLOCK_STEPS = ((6, 2.5 * DAY_S), (12, 4 * DAY_S), (24, 10 * DAY_S))
+"""Hours between ticks on a clock, and the longest time for which they are used."""
+_LEAST_ON_CLOCK = 0.5 * DAY_S
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -62,18 +46,23 @@ def series_color(index: int) -> str:
     return SERIES[index % len(SERIES)]
 
 
-def spans_decades(values: Floats, ratio: float = 10.0) -> bool:
+def spans_decades(values: Floats, ratio: float) -> bool:
     """Tell whether values call for a logarithmic axis: all positive, and far apart."""
     return len(values) > 0 and bool(values.min() > 0) and bool(values.max() > ratio * values.min())
 
 
-def plain(value: float, _: object = None) -> str:
+def _number_tick(value: float, _: object) -> str:
     """Label a tick without mathematical typesetting, so that it stays text."""
     return number(value)
 
 
+def percent_tick(value: float, _: object) -> str:
+    """Label the tick of a share as a percentage."""
+    return f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%"
+
+
 class Spaced(Formatter):
-    """Labels ticks like `plain`, with as many digits as it takes to tell neighbours apart."""
+    """Labels ticks with as many digits as it takes to tell neighbours apart."""
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         """Label all ticks at once."""
@@ -88,33 +77,29 @@ class Spaced(Formatter):
 
 def logarithmic(axes: Axes, axis: str) -> None:
     """Give an axis a logarithmic scale with labels that can be read, however few decades it spans."""
-    if axis == "x":
-        axes.set_xscale("log")
-    else:
-        axes.set_yscale("log")
-    low, high = axes.get_xlim() if axis == "x" else axes.get_ylim()
-    decades = np.log10(high / low)
-    subs = (1.0, 2.0, 5.0) if decades < 2.3 else (1.0,)
+    axes.set(**{f"{axis}scale": "log"})
     ticks = axes.xaxis if axis == "x" else axes.yaxis
+    low, high = ticks.get_view_interval()
+    subs = (1.0, 2.0, 5.0) if np.log10(high / low) < 2.3 else (1.0,)
     ticks.set_major_locator(LogLocator(subs=subs, numticks=8))
-    ticks.set_major_formatter(FuncFormatter(plain))
+    ticks.set_major_formatter(_number_tick)
     ticks.set_minor_formatter(NullFormatter())
 
 
 def log_durations(axes: Axes, size: float) -> None:
-    """Give the y axis a logarithmic scale with the times that a person says; `size` is its unit in seconds."""
+    """Give the y axis a logarithmic scale with ticks at round times; `size` is its unit in seconds."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    inside = [each / size for each in _SPOKEN if low <= each / size <= high]
+    inside = [each / size for each in _ROUND_TIMES if low <= each / size <= high]
     every = -(-len(inside) // 7) or 1
     axes.yaxis.set_major_locator(FixedLocator(inside[::every]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: spoken(value * size)))
+    axes.yaxis.set_major_formatter(lambda value, _: tick_duration(value * size))
     axes.yaxis.set_minor_locator(FixedLocator([]))
 
 
-def spoken(seconds: float) -> str:
+def tick_duration(seconds: float) -> str:
     """Write a length of time for a tick: in the largest unit of which it is at least one."""
-    size, unit = next(((size, unit) for size, unit in _UNITS if round(seconds, 6) >= size), _UNITS[-1])
+    size, unit = time_unit(round(seconds, 6), 1.0)
     return f"{number(seconds / size)}\N{NARROW NO-BREAK SPACE}{unit}"
 
 
@@ -128,7 +113,7 @@ def clock_axis(axes: Axes, start: datetime, zone: str, longest_s: float, size: f
         return None
     clock = ZoneInfo(zone)
     first = start.astimezone(clock).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-    walls = [first + timedelta(hours=hours) for hours in range(0, int(longest_s / 3_600) + 49, step)]
+    walls = [first + timedelta(hours=hours) for hours in range(0, int(longest_s / HOUR_S) + 49, step)]
     places = [(wall.replace(tzinfo=clock) - start).total_seconds() for wall in walls]
     shown = [(at / size, wall) for at, wall in zip(places, walls, strict=True) if 0 <= at <= longest_s]
     labels = [f"{wall:%H}\n{_DAYS[wall.weekday()]}" if wall.hour == 0 else f"{wall:%H}" for _, wall in shown]
@@ -172,6 +157,17 @@ def spans(axes: Axes, starts: Floats, ends: Floats, y: tuple[float, float], colo
     return patch
 
 
+def dots(axes: Axes, x: Any, y: Any, color: str, size: float, marker: str = "o", **style: Any) -> Line2D:
+    """Draw marks that no line joins."""
+    (artist,) = axes.plot(x, y, linestyle="", marker=marker, markersize=size, color=color, **style)
+    return artist
+
+
+def error_bars(axes: Axes, x: Floats, y: Floats, low: Floats, high: Floats, color: str) -> None:
+    """Draw how far intervals reach below and above some points."""
+    axes.errorbar(x, y, yerr=np.stack([low, high]), linestyle="", color=color, capsize=2.5, linewidth=1)
+
+
 def time_scale(longest_s: float) -> tuple[float, str]:
     """Choose the unit for times up to so many seconds: its length in seconds, and its name in the plural."""
     size, unit = time_unit(longest_s)
@@ -181,58 +177,59 @@ def time_scale(longest_s: float) -> tuple[float, str]:
 def time_axis(axes: Axes, unit: str, longest: float) -> str:
     """Set up the x axis for times from 0 up to `longest` units; returns its title."""
     axes.set_xlim(0, longest or 1.0)
-    short = next(short for short, name in _NAMES.items() if name == unit)
-    # Steps that suit a clock are no steps for a few hours or minutes: 0.6 of an hour is nobody's mark.
-    steps = _STEPS[short] if longest > 9 else [1, 2, 5, 10]
+    # Steps that suit a clock do not suit a few hours or minutes: 0.6 hours are hard to read.
+    steps = _STEPS[unit] if unit in _STEPS and longest > 9 else [1, 2, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=steps))
-    axes.xaxis.set_major_formatter(FuncFormatter(plain))
+    axes.xaxis.set_major_formatter(_number_tick)
     return f"simulated time ({unit} since the start)"
 
 
 def percents(axes: Axes) -> None:
     """Label the ticks of shares on the y axis as percentages."""
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{number(100 * value)}\N{NARROW NO-BREAK SPACE}%"))
+    axes.yaxis.set_major_formatter(percent_tick)
 
 
-def panels(axes: Axes, ratios: Sequence[float]) -> tuple[Axes, ...]:
+def named_rows(axes: Axes, names: Sequence[str]) -> Floats:
+    """Set up the y axis for a row for each name, the first on top; returns where the rows are."""
+    rows = np.arange(len(names), dtype=np.float64)[::-1]
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.yaxis.set_major_locator(FixedLocator(rows.tolist()))
+    axes.yaxis.set_major_formatter(lambda row, _: names[len(names) - 1 - round(row)])
+    axes.grid(visible=True, axis="x", color=RULE)
+    axes.grid(visible=False, axis="y")
+    return rows
+
+
+def panels(axes: Axes, ratios: Sequence[float]) -> list[Axes]:
     """Put axes of these relative heights, above each other and with one x axis, in the place of one."""
-    figure = axes.get_figure(root=True)
     place = axes.get_subplotspec()
-    if figure is None or place is None:
-        return (axes,) * len(ratios)
-    grid = place.subgridspec(len(ratios), 1, height_ratios=list(ratios))
+    assert place is not None
     axes.remove()
-    made: list[Axes] = []
-    for row in range(len(ratios)):
-        made.append(figure.add_subplot(grid[row], sharex=made[0] if made else None))
-    for upper in made[:-1]:
-        upper.tick_params(axis="x", labelbottom=False)
-    return tuple(made)
+    grid = place.subgridspec(len(ratios), 1, height_ratios=list(ratios))
+    return list(grid.subplots(sharex=True, squeeze=False)[:, 0])
 
 
-def label_axes(axes: Axes, x: str, y: str) -> None:
-    """Name the axes, with units: x below, y above its axis, where it is read without turning the head."""
-    axes.set_xlabel(x, loc="right")
-    axes.set_title(y, loc="left")
-
-
-def rule(axes: Axes, *, x: float | None = None, y: float | None = None) -> Artist:
+def rule(axes: Axes, *, x: float | None = None, y: float = 0.0) -> Artist:
     """Draw a dotted line across the axes: a value to compare with."""
-    if x is not None:
-        return axes.axvline(x, color=INK, linestyle=DOTTED, linewidth=1)
-    return axes.axhline(0 if y is None else y, color=INK, linestyle=DOTTED, linewidth=1)
+    line_at, place = (axes.axhline, y) if x is None else (axes.axvline, x)
+    return line_at(place, color=INK, linestyle=DOTTED, linewidth=1)
 
 
-def scaled(axes: Axes, axis: str, far: bool) -> None:
+def set_scale(axes: Axes, axis: str, far: bool) -> None:
     """Give an axis a logarithmic scale where values lie far apart, else a linear one."""
     (logarithmic if far else linear)(axes, axis)
 
 
-def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]]) -> None:
-    """Name the axes, and put the legend above them."""
-    label_axes(axes, x, y)
-    legend(axes, entries)
+def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]] = ()) -> None:
+    """Name the axes, with units, and put the legend above them.
+
+    The name of the y axis stands above it, where it is read without turning the head.
+    """
+    axes.set_xlabel(x, loc="right")
+    axes.set_title(y, loc="left")
+    if entries:
+        legend(axes, entries)
 
 
 def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
@@ -244,12 +241,8 @@ def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
     size = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
     fit = characters(figure.get_figwidth(), size)
     columns = max(1, min(len(names), fit // (max(map(len, names)) + _MARK)))
-    box = figure.legend(
-        [artist for artist, _ in entries],
-        [str(index) for index in range(len(names))],
-        loc="outside upper left",
-        ncols=columns,
-    )
+    places = [str(index) for index in range(len(names))]
+    box = figure.legend([artist for artist, _ in entries], places, loc="outside upper left", ncols=columns)
     # Set afterwards: matplotlib would take a name that starts with an underscore for a wish to be left out.
     for text, name in zip(box.get_texts(), names, strict=True):
         text.set_text(name)
@@ -260,7 +253,7 @@ def characters(inches: float, points: float) -> int:
     return int(inches * 72 / (0.585 * points))
 
 
-def shortened(name: str, longest: int = LONGEST_LABEL) -> str:
+def shortened(name: str, longest: int = _LONGEST_LABEL) -> str:
     """Cut the middle out of a name that is too long for its place."""
     half = (longest - 1) // 2
     return name if len(name) <= longest else f"{name[:half]}…{name[-half:]}"

@@ -8,27 +8,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedsim.report.binning import POINTS, Binned, binned, edges
+from fedsim.report.charts import marks
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.charts.learning import Loss, curves
-from fedsim.report.charts.marks import (
-    SERIES,
-    finish,
-    line,
-    linear,
-    rule,
-    scaled,
-    series_color,
-    shortened,
-    spans_decades,
-)
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed, listing, number, percent, together
-from fedsim.report.parts import tenths_of
+from fedsim.report.formatting import aligned_numbers, count, fixed, listing, number, percent
+from fedsim.report.parts import tenth_shares
 from fedsim.report.tables import thinned
 
 NAMES = ("frequencies", "losses")
 
-LINES = len(SERIES)
+_LINES = len(marks.SERIES)
 
 
 @dataclass(frozen=True)
@@ -73,25 +63,27 @@ def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent
         description=f"Frequencies of clients in multiples of uniform, most frequent first: {listing(ways)}.",
         notes=(note,),
         table=thinned("Frequency in multiples of uniform", ("Run", "Share of clients", "Frequency"), rows),
-        draw=partial(draw_frequencies, data),
+        draw=partial(_draw_frequencies, data),
     )
 
 
 def _busiest(runs: Sequence[FinishedRun], letters: str) -> str | None:
-    tenths = [(letter, tenths_of(run)) for letter, run in zip(letters, runs, strict=False)]
-    told = [f"{percent(each.most)} of the turns in {letter}" for letter, each in tenths if each is not None]
-    return f"The busiest tenth takes {listing(told)}" if len(told) == len(runs) else None
+    tenths = [(letter, tenth_shares(run)) for letter, run in zip(letters, runs, strict=False)]
+    words = [f"{percent(each.most)} of the turns in {letter}" for letter, each in tenths if each is not None]
+    return f"The busiest tenth takes {listing(words)}" if len(words) == len(runs) else None
 
 
-def draw_frequencies(data: tuple[RunCurve, ...], axes: Axes) -> None:
+def _draw_frequencies(data: tuple[RunCurve, ...], axes: Axes) -> None:
     """Draw one line for each run."""
-    entries = [(line(axes, each.points, series_color(index)), each.letter) for index, each in enumerate(data)]
-    uniform = rule(axes, y=1)
+    entries = [
+        (marks.line(axes, each.points, marks.series_color(index)), each.letter) for index, each in enumerate(data)
+    ]
+    entries.append((marks.rule(axes, y=1), "uniform"))
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.08 * max(float(each.points.mean.max()) for each in data))
-    linear(axes, "y")
+    marks.linear(axes, "y")
     axes.xaxis.set_major_formatter(lambda share, _: percent(float(share)))
-    finish(axes, "clients, most frequent first", "frequency, in multiples of uniform", [*entries, (uniform, "uniform")])
+    marks.finish(axes, "clients, most frequent first", "frequency, in multiples of uniform", entries)
 
 
 def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[RunCurve, ...]:
@@ -110,7 +102,7 @@ def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
     data = loss_data(runs, letters)
     if not data:
         return Absent(name, title, "Nothing was trained in these runs.")
-    shown = data[: 2 * LINES]
+    shown = data[: 2 * _LINES]
     ways = [
         f"{each.letter} {each.optimizer} from {number(each.points.mean[0])} to {number(each.points.mean[-1])}"
         for each in shown
@@ -128,7 +120,7 @@ def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
         description=f"Loss over rounds: {listing(ways)}.",
         notes=("Colours go with optimizers; the first run is drawn solid, the others dashed.", *more),
         table=replace(thinned("Loss by rounds done", ("Run", "Optimizer", "Rounds done", "Loss"), rows), words=2),
-        draw=partial(draw_losses, shown),
+        draw=partial(_draw_losses, shown),
     )
 
 
@@ -137,21 +129,22 @@ def _lowest(data: Sequence[RunCurve]) -> str:
     for each in data:
         if each.letter not in best or each.points.mean[-1] < best[each.letter].points.mean[-1]:
             best[each.letter] = each
-    ends = together([float(each.points.mean[-1]) for each in best.values()], 3)
-    told = [
-        f"{shortened(best[letter].optimizer, 24)} {end} in {letter}" for letter, end in zip(best, ends, strict=True)
+    ends = aligned_numbers([float(each.points.mean[-1]) for each in best.values()], 3)
+    words = [
+        f"{marks.shortened(best[letter].optimizer, 24)} {end} in {letter}"
+        for letter, end in zip(best, ends, strict=True)
     ]
-    return f"Lowest loss at the end: {', '.join(told)}"
+    return f"Lowest loss at the end: {', '.join(words)}"
 
 
-def draw_losses(data: tuple[RunCurve, ...], axes: Axes) -> None:
+def _draw_losses(data: tuple[RunCurve, ...], axes: Axes) -> None:
     """Draw one line for each optimizer of each run."""
     optimizers = list(dict.fromkeys(each.optimizer for each in data))
-    colors = [series_color(optimizers.index(each.optimizer)) for each in data]
+    colors = [marks.series_color(optimizers.index(each.optimizer)) for each in data]
     entries = [
-        (line(axes, each.points, color, dashed=each.letter != data[0].letter), f"{each.letter}: {each.optimizer}")
+        (marks.line(axes, each.points, color, dashed=each.letter != data[0].letter), f"{each.letter}: {each.optimizer}")
         for each, color in zip(data, colors, strict=True)
     ]
-    scaled(axes, "y", spans_decades(np.concatenate([each.points.mean for each in data]), ratio=4))
-    linear(axes, "x", whole=True)
-    finish(axes, "rounds done", "loss", entries)
+    marks.set_scale(axes, "y", marks.spans_decades(np.concatenate([each.points.mean for each in data]), ratio=4))
+    marks.linear(axes, "x", whole=True)
+    marks.finish(axes, "rounds done", "loss", entries)

@@ -1,4 +1,7 @@
-"""How a figure moves along a sweep: means over the seeds as a line, with the confidence interval as a band."""
+"""How a figure moves along a sweep: means over the seeds as a line, with the confidence interval as a band.
+
+So does the loss above the optimum of one optimizer: its parts as lines, and their sum.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,127 +10,82 @@ from functools import partial
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator
 
 from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats, Ints
+from fedsim.report.charts import marks
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.marks import DASHED, SERIES, label_axes, legend, linear, logarithmic, series_color, shortened
-from fedsim.report.finished_sweep import Estimates, FinishedSweep, estimates
+from fedsim.report.finished_sweep import Axis, FinishedSweep, axis_of, estimates_of, rows_along
 from fedsim.report.formatting import count, listing, number
-from fedsim.report.sweep_axes import Axis, axis_of, followed
-from fedsim.report.sweep_figures import L1, Told
+from fedsim.report.sweep_figures import L1, MetricWording
+from fedsim.report.sweep_parts import LOSS_PARTS, LossParts
 from fedsim.report.tables import Table, thinned
+from fedsim.sweeps.decision import interval
 
-LINES = len(SERIES)
-"""Lines shown at most: each has a colour of its own."""
-
-VALUES = 9
-"""Up to so many values of a parameter are all written under the axis, where there is room."""
-
-LABEL = 12
-"""Characters of a value that fit under an axis."""
+_LINES = len(marks.SERIES)  # lines shown at most: each has a colour of its own
+_VALUES = 9  # up to so many values of a parameter are all written under the axis, where there is room
+LABEL = 12  # characters of a value that fit under an axis
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line: the points of the sweep that share the values of all parameters but the one along the axis.
+    """One line: the points of the sweep that share the values of all parameters but the one along the axis."""
 
-    Parameters
-    ----------
-    name
-        Those values; empty where there is but one line.
-    points
-        Rows of the points of the sweep, in the order of x.
-    x
-        Where each point lies, in ascending order.
-    mean, half
-        Of the metric over the seeds; half of the 95 % confidence interval, NaN where it is not known.
-    theory
-        What theory says; None where nobody asked.
-    beside
-        Another metric at the same points; None where nobody asked.
-    """
-
-    name: str
-    points: Ints
-    x: Floats
-    mean: Floats
-    half: Floats
-    theory: Floats | None = None
-    beside: Estimates | None = None
+    name: str  # those values; empty where there is but one line
+    points: Ints  # rows of the points of the sweep, in the order of x
+    x: Floats  # where each point lies, in ascending order
+    mean: Floats  # of the metric over the seeds
+    half: Floats  # of the 95 % confidence interval, NaN where it is not known
+    theory: Floats | None = None  # what theory says; None where it was not asked
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """A metric along one axis of a sweep.
-
-    Parameters
-    ----------
-    metric
-        Its name.
-    unit
-        Its unit, as the catalogue has it; empty for a plain number.
-    along
-        The axis.
-    lines
-        The lines.
-    omitted
-        Lines left out.
-    most
-        The largest value that there can be, where the least is 0; intervals go no further. None where there is none.
-    logarithmic
-        Whether values are drawn by their decades; they are positive then.
-    """
+    """A metric along one axis of a sweep."""
 
     metric: str
-    unit: str
     along: Axis
     lines: tuple[Line, ...]
     omitted: int
-    most: float | None = None
-    logarithmic: bool = False
+    most: float | None = None  # the largest possible value, where the least is 0: intervals go no further
+    logarithmic: bool = False  # whether values are drawn by their decades; they are positive then
 
 
-def line_data(
-    sweep: FinishedSweep, metric: str, unit: str = "", theory: str | None = None, beside: str | None = None
-) -> Lines | None:
-    """Compute the chart's data; None where the metric, or the one beside it, has no value, or nothing is swept."""
+def line_data(sweep: FinishedSweep, metric: str, theory: str | None = None) -> Lines | None:
+    """Compute the chart's data; None where the metric has no value, or nothing is swept."""
     along = axis_of(sweep)
-    found = estimates(sweep, metric)
-    other = None if beside is None else estimates(sweep, beside)
-    known = np.isfinite(found.mean) & (other is None or np.isfinite(other.mean))
+    found = estimates_of(sweep, metric)
+    known = np.isfinite(found.mean)
     if along is None or not known.any():
         return None
-    predicted = None if theory is None else estimates(sweep, theory).mean
+    predicted = None if theory is None else estimates_of(sweep, theory).mean
     lines = []
-    for name, own in followed(sweep, along, known):
+    for name, own in rows_along(sweep, along, known):
         theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
-        at_these = None if other is None else Estimates(other.mean[own], other.half[own])
-        lines.append(Line(name, own, along.x[own], found.mean[own], found.half[own], theirs, at_these))
-    return Lines(metric, unit, along, tuple(lines[:LINES]), max(0, len(lines) - LINES))
+        lines.append(Line(name, own, along.x[own], found.mean[own], found.half[own], theirs))
+    return Lines(metric, along, tuple(lines[:_LINES]), max(0, len(lines) - _LINES))
 
 
-def line_chart(sweep: FinishedSweep, told: Told, name: str, title: str, theory: str | None = None) -> Chart | Absent:
-    """Make the chart of a metric along a sweep, in the unit in which it is told."""
-    data = line_data(sweep, told.metric, "", theory)
+def line_chart(
+    sweep: FinishedSweep, wording: MetricWording, name: str, title: str, theory: str | None = None
+) -> Chart | Absent:
+    """Make the chart of a metric along a sweep, in the unit of its wording."""
+    data = line_data(sweep, wording.metric, theory)
     if data is None:
-        return Absent(name, title, f"No run has a value of {told.metric}.")
+        return Absent(name, title, f"No run has a value of {wording.metric}.")
     sure = any(np.isfinite(line.half).any() for line in data.lines)
     bands = "; bands are 95\N{NARROW NO-BREAK SPACE}% confidence intervals of the mean" if sure else ""
-    scaled = tuple(
-        replace(
-            line,
-            mean=line.mean * told.scale,
-            half=line.half * told.scale,
-            theory=None if line.theory is None else line.theory * told.scale,
-        )
-        for line in data.lines
-    )
-    known = describe(told.metric)
-    most = told.scale if known is not None and known.unit == "share" else 2 * told.scale if told.metric == L1 else None
-    note = f"Points are means over the seeds of {told.metric}{bands}."
-    return lines_chart(replace(data, metric=told.short, lines=scaled, most=most), name, title, [note])
+    scale = wording.scale
+    scaled = []
+    for line in data.lines:
+        theirs = None if line.theory is None else line.theory * scale
+        scaled.append(replace(line, mean=line.mean * scale, half=line.half * scale, theory=theirs))
+    known = describe(wording.metric)
+    greatest = 1 if known is not None and known.unit == "share" else 2 if wording.metric == L1 else None
+    most = None if greatest is None else greatest * scale
+    note = f"Points are means over the seeds of {wording.metric}{bands}."
+    return lines_chart(replace(data, metric=wording.short, lines=tuple(scaled), most=most), name, title, [note])
 
 
 def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Chart:
@@ -144,7 +102,7 @@ def lines_chart(data: Lines, name: str, title: str, notes: Sequence[str]) -> Cha
         description=f"{data.metric} along {data.along.name}: {listing(ways)}.",
         notes=(*notes, *left),
         table=_table(data),
-        draw=partial(draw_lines, data),
+        draw=partial(_draw_lines, data),
     )
 
 
@@ -163,35 +121,27 @@ def _table(data: Lines) -> Table:
     return thinned(f"{data.metric} along the sweep", header, rows)
 
 
-def draw_lines(data: Lines, axes: Axes) -> None:
+def _draw_lines(data: Lines, axes: Axes) -> None:
     """Draw the lines with their bands; theory, where there is one, dashed."""
     entries: list[tuple[Artist, str]] = []
     dashed: Artist | None = None
     for index, line in enumerate(data.lines):
-        color = series_color(index)
+        color = marks.series_color(index)
         known = np.isfinite(line.half)
         low, high = band(line, data.most)
         axes.fill_between(line.x, low, high, where=known.tolist(), color=color, alpha=0.18, linewidth=0)
-        axes.errorbar(
-            line.x[known],
-            line.mean[known],
-            yerr=np.stack([line.mean - low, high - line.mean])[:, known],
-            linestyle="",
-            color=color,
-            capsize=2.5,
-            linewidth=1,
-        )
+        mean = line.mean[known]
+        marks.error_bars(axes, line.x[known], mean, mean - low[known], high[known] - mean, color)
         (drawn,) = axes.plot(line.x, line.mean, color=color, marker="o", markersize=4.2)
         entries.append((drawn, line.name or "measured"))
         if line.theory is not None:
-            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=DASHED, linewidth=1.1)
+            (dashed,) = axes.plot(line.x, line.theory, color=color, linestyle=marks.DASHED, linewidth=1.1)
     if dashed is not None:
         entries.append((dashed, "theory"))
     _scale(data, axes)
-    along = f"{shortened(data.along.label, 44)}"
-    label_axes(axes, along, shortened(f"{data.metric} ({data.unit})" if data.unit else data.metric))
-    if len(entries) > 1:
-        legend(axes, entries)
+    marks.finish(
+        axes, marks.shortened(data.along.label, 44), marks.shortened(data.metric), entries if len(entries) > 1 else ()
+    )
 
 
 def band(line: Line, most: float | None) -> tuple[Floats, Floats]:
@@ -200,33 +150,106 @@ def band(line: Line, most: float | None) -> tuple[Floats, Floats]:
     return (low, high) if most is None else (np.maximum(low, 0.0), np.minimum(high, most))
 
 
-def mark_values(along: Axis, axes: Axes) -> bool:
-    """Write the values under the x axis where they are no numbers, and say whether they are none."""
+def _mark_values(along: Axis, axes: Axes) -> bool:
+    """Write the values under the x axis where they are not numbers; returns whether that is so."""
     if not along.ticks:
         return False
     axes.set_xlim(-0.5, len(along.ticks) - 0.5)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(along.ticks)))))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: shortened(along.marks[round(x)], LABEL)))
+    axes.xaxis.set_major_formatter(lambda x, _: marks.shortened(along.marks[round(x)], LABEL))
     return True
 
 
 def _scale(data: Lines, axes: Axes) -> None:
     low, high = axes.get_ylim()
     if data.logarithmic:
-        logarithmic(axes, "y")
+        marks.logarithmic(axes, "y")
     else:
         if low > 0 and low < 0.7 * high:
             axes.set_ylim(0, high)
-        linear(axes, "y")
-    if mark_values(data.along, axes):
+        marks.linear(axes, "y")
+    if _mark_values(data.along, axes):
         return
     x: Floats | Ints = np.concatenate([line.x for line in data.lines])
     values = np.unique(x)
     whole = bool((values == np.rint(values)).all())
-    if len(values) <= VALUES and (len(values) < 2 or np.diff(values).min() > 0.07 * np.ptp(values)):
-        linear(axes, "x", whole=whole)
+    if len(values) <= _VALUES and (len(values) < 2 or np.diff(values).min() > 0.07 * np.ptp(values)):
+        marks.linear(axes, "x", whole=whole)
         axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
     elif x.min() > 0 and x.max() > 50 * x.min():
-        logarithmic(axes, "x")
+        marks.logarithmic(axes, "x")
     else:
-        linear(axes, "x", whole=whole)
+        marks.linear(axes, "x", whole=whole)
+
+
+@dataclass(frozen=True, eq=False)
+class _PartLines:
+    """The means and halves of their 95 % intervals, (settings,) each, by what they are called; in the order of x."""
+
+    along: Axis
+    x: Floats
+    lines: dict[str, tuple[Floats, Floats]]
+
+
+def _part_lines(sweep: FinishedSweep, parts: LossParts) -> _PartLines | None:
+    """Compute the lines; None where nothing goes along one axis alone, or fewer than two settings have a value."""
+    along, known = axis_of(sweep), np.isfinite(interval(parts.total)[0])
+    ways: list[tuple[str, Ints]] = [] if along is None else list(rows_along(sweep, along, known))
+    if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
+        return None
+    rows = ways[0][1]
+    named = {"together": parts.total} | {words: parts.parts[part] for part, words in LOSS_PARTS.items()}
+    intervals = {words: interval(values) for words, values in named.items()}
+    lines = {words: (mean[rows], half[rows]) for words, (mean, half) in intervals.items()}
+    return _PartLines(along, along.x[rows], lines)
+
+
+def parts_chart(sweep: FinishedSweep, parts: LossParts) -> Chart | None:
+    """Make the chart of an optimizer; None where there are no lines to draw."""
+    data = _part_lines(sweep, parts)
+    if data is None:
+        return None
+    best = int(np.nanargmin(data.lines["together"][0]))
+    first, last = data.along.at(data.x[0]), data.along.at(data.x[-1])
+    ways = [
+        f"{words} from {number(mean[0], 3)} at {first} to {number(mean[-1], 3)} at {last}"
+        for words, (mean, _) in data.lines.items()
+    ]
+    notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
+    if any((mean <= 0).any() for mean, _ in data.lines.values()):
+        notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
+    if any(((half >= mean) & (mean > 0)).any() for mean, half in data.lines.values()):
+        notes.append("An interval that reaches zero is cut off at a tenth of the mean.")
+    return Chart(
+        name=f"parts-{parts.name}",
+        title=f"{parts.name} ends closest to the optimum at {data.along.named(float(data.x[best]))}",
+        description=f"Loss of {parts.name} above the optimum along {data.along.name}: {listing(ways)}.",
+        notes=tuple(notes),
+        table=_parts_table(data),
+        draw=partial(_draw_parts, data),
+    )
+
+
+def _parts_table(data: _PartLines) -> Table:
+    def cell(mean: float, half: float) -> str:
+        return f"{number(mean)} ± {number(half, 2)}" if np.isfinite(half) else number(mean)
+
+    columns = [map(cell, *pair) for pair in data.lines.values()]
+    rows = list(zip(map(data.along.at, data.x.tolist()), *columns, strict=True))
+    return thinned("Loss above the optimum and its parts", (data.along.name, *data.lines), rows)
+
+
+def _draw_parts(data: _PartLines, axes: Axes) -> None:
+    """Draw a line for each part and one for their sum, on a logarithmic scale, with intervals."""
+    entries: list[tuple[Artist, str]] = []
+    for index, (words, (mean, half)) in enumerate(data.lines.items()):
+        color, width = (marks.INK, 2.2) if index == 0 else (marks.series_color(index - 1), 1.2)
+        shown, high = mean > 0, np.where(np.isfinite(half), half, 0.0)
+        low = np.minimum(high, 0.9 * np.abs(mean))
+        x, y = data.x[shown], mean[shown]
+        marks.error_bars(axes, x, y, low[shown], high[shown], color)
+        (drawn,) = axes.plot(x, y, color=color, marker="o", markersize=4.2, linewidth=width)
+        entries.append((drawn, words))
+    marks.logarithmic(axes, "y")
+    _mark_values(data.along, axes)
+    marks.finish(axes, marks.shortened(data.along.label, 44), "loss above the optimum", entries)

@@ -1,5 +1,6 @@
 """A metric over two parameters of a sweep, as a map of its means."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -7,23 +8,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats
 from fedsim.report.charts.chart import Chart
-from fedsim.report.charts.marks import label_axes, shortened
+from fedsim.report.charts.marks import finish, shortened
 from fedsim.report.charts.sweep_lines import LABEL
-from fedsim.report.finished_sweep import FinishedSweep, estimates
+from fedsim.report.finished_sweep import Axis, FinishedSweep, axes_of, axis_of, estimates_of
 from fedsim.report.formatting import count, number
-from fedsim.report.sweep_axes import Axis, axes_of, axis_of
 from fedsim.report.tables import thinned
 
-SIDE = 24
-"""Values of a parameter shown at most along a side."""
-
-WRITTEN = 12
-"""Up to so many columns, each cell has its value written into it."""
-
+_SIDE = 24  # values of a parameter shown at most along a side
+_WRITTEN = 12  # up to so many columns, each cell has its value written into it
 _MAP = LinearSegmentedColormap.from_list("fedsim", ["#eef4f9", "#9cc4e4", "#3b8cc2", "#0b4f86", "#08294a"])
 # Not the page's ink and paper: cells keep their colours in the dark, and so must what is written on them.
 _DARK, _LIGHT = "#101418", "#ffffff"
@@ -31,34 +27,21 @@ _DARK, _LIGHT = "#101418", "#ffffff"
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Means over the seeds; rows go with the second parameter, columns with the first.
-
-    Parameters
-    ----------
-    across, up
-        The two axes.
-    columns, rows
-        Their values.
-    mean
-        (rows, columns); NaN where there is no value.
-    fixed
-        The other axes at the values at which they are held, as in ``cohort = 5``.
-    omitted
-        Cells left out since a side is too long.
-    """
+    """Means over the seeds; rows go with the second parameter, columns with the first."""
 
     across: Axis
     up: Axis
+
     columns: tuple[str, ...]
     rows: tuple[str, ...]
-    mean: Floats
-    fixed: tuple[str, ...]
-    omitted: int
+    mean: Floats  # (rows, columns); NaN where there is no value
+    fixed: tuple[str, ...]  # the other axes at the values at which they are held, as in ``cohort = 5``
+    omitted: int  # cells left out since a side is too long
 
 
 def map_data(sweep: FinishedSweep, metric: str) -> Map | None:
     """Compute the map; None where settings differ in fewer than two ways, or the metric has no value."""
-    along, found = axis_of(sweep), estimates(sweep, metric)
+    along, found = axis_of(sweep), estimates_of(sweep, metric)
     if along is None or along.size < 2 or not np.isfinite(found.mean).any():
         return None
     across, *others = sorted(
@@ -71,12 +54,12 @@ def map_data(sweep: FinishedSweep, metric: str) -> Map | None:
     mean = np.full((len(rows), len(columns)), np.nan)
     kept = np.all([axis.x == axis.x[0] for axis in held], axis=0) if held else np.ones(len(found.mean), dtype=bool)
     mean[row[kept], column[kept]] = found.mean[kept]
-    shown = mean[:SIDE, :SIDE]
+    shown = mean[:_SIDE, :_SIDE]
     return Map(
         across,
         up,
-        tuple(across.at(x) for x in columns[:SIDE].tolist()),
-        tuple(up.at(x) for x in rows[:SIDE].tolist()),
+        tuple(across.at(x) for x in columns[:_SIDE].tolist()),
+        tuple(up.at(x) for x in rows[:_SIDE].tolist()),
         shown,
         tuple(axis.named(float(axis.x[0])) for axis in held),
         int(mean.size - shown.size),
@@ -104,12 +87,16 @@ def map_chart(sweep: FinishedSweep, metric: str, name: str, title: str) -> Chart
         description=f"{metric} over {data.across.name} and {data.up.name}: from {number(low)} to {number(high)}.",
         notes=tuple(notes),
         table=replace(thinned(f"{metric}, means", header, rows), words=1),
-        draw=partial(draw_map, data),
+        draw=partial(_draw_map, data),
         height=float(np.clip(0.45 + 0.09 * len(data.rows), 0.7, 1.5)),
     )
 
 
-def draw_map(data: Map, axes: Axes) -> None:
+def _tick(names: Sequence[str], x: float, _: object) -> str:
+    return shortened(names[int(x)], LABEL)
+
+
+def _draw_map(data: Map, axes: Axes) -> None:
     """Draw a rectangle for each cell, with its value where there is room."""
     low, high = float(np.nanmin(data.mean)), float(np.nanmax(data.mean))
     scale = Normalize(low, high if high > low else low + 1)
@@ -118,10 +105,9 @@ def draw_map(data: Map, axes: Axes) -> None:
             if not np.isfinite(value):
                 continue
             axes.add_patch(Rectangle((column, row), 1, 1, facecolor=_MAP(scale(value)), edgecolor="none"))
-            if len(data.columns) <= WRITTEN:
+            if len(data.columns) <= _WRITTEN:
                 ink = _LIGHT if scale(value) > 0.5 else _DARK
-                digits = 3 if len(data.columns) <= 8 else 2
-                text = number(value, digits)
+                text = number(value, 3 if len(data.columns) <= 8 else 2)
                 size = 8.2 if len(data.columns) <= 7 else 6.6
                 axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=ink, fontsize=size)
     axes.set_xlim(0, len(data.columns))
@@ -130,8 +116,8 @@ def draw_map(data: Map, axes: Axes) -> None:
     for ticks, names in ((axes.xaxis, data.columns), (axes.yaxis, data.rows)):
         step = -(-len(names) // 12)
         ticks.set_major_locator(FixedLocator([index + 0.5 for index in range(0, len(names), step)]))
-        ticks.set_major_formatter(FuncFormatter(lambda x, _, names=names: shortened(names[int(x)], LABEL)))
+        ticks.set_major_formatter(partial(_tick, names))
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    label_axes(axes, shortened(data.across.label, 44), shortened(data.up.label))
+    finish(axes, shortened(data.across.label, 44), shortened(data.up.label))

@@ -1,16 +1,18 @@
 """A timeline of some devices: when each condition held, when they were in a session, when they cooled down."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats
+from fedsim.common.instants import DAY_S, HOUR_S
 from fedsim.report.charts.eligible import clock_of
 from fedsim.report.charts.marks import INK, SERIES, clock_axis, finish, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
@@ -18,89 +20,51 @@ from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
 from fedsim.simulation.cooldown import free_round
 
-DEVICES = 6
-"""Devices shown at most."""
+_DEVICES = 6  # devices shown at most
+_WINDOW = 2 * DAY_S  # seconds of simulated time shown at most, from the start
+_CONDITIONS = ("charging", "network", "idle", "available")  # in the order of their rows; any other comes after them
 
-WINDOW = 2 * 86_400.0
-"""Seconds of simulated time shown at most, from the start."""
-
-CONDITIONS = ("charging", "network", "idle", "available")
-"""Conditions in the order of their rows; any other comes after them."""
-
-
-Spans: TypeAlias = tuple[Floats, Floats]
+_Spans: TypeAlias = tuple[Floats, Floats]
 """Intervals of time in order: where each starts and where it ends, in the timeline's unit."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """One device within the window.
-
-    Parameters
-    ----------
-    client
-        Its number.
-    conditions
-        (condition, when it held) for each that the scenario requires.
-    sessions, cooling
-        When it was in a session, and when it cooled down after one.
-    """
+    """One device within the window."""
 
     client: int
-    conditions: tuple[tuple[str, Spans], ...]
-    sessions: Spans
-    cooling: Spans
+    conditions: tuple[tuple[str, _Spans], ...]  # (condition, when it held) for each that the scenario requires
+    sessions: _Spans
+    cooling: _Spans  # when it cooled down after a session
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Some devices over the first part of the run.
-
-    Parameters
-    ----------
-    unit, size
-        The unit of time: its name and its length in seconds.
-    longest
-        Length of the window, in that unit.
-    devices
-        The devices.
-    omitted
-        Devices that were recorded and are left out.
-    whole
-        Whether the window is the whole run.
-    start, clock
-        When it begins, and whose time of day is shown: UTC, or the one zone that the devices live in.
-    """
+    """Some devices over the first part of the run."""
 
     unit: str
-    size: float
-    longest: float
+    size: float  # the unit, in seconds
+    longest: float  # length of the window, in that unit
     devices: tuple[Device, ...]
-    omitted: int
-    whole: bool
-    start: datetime = datetime(1970, 1, 1, tzinfo=UTC)
-    clock: str = "UTC"
+    omitted: int  # devices that were recorded and are left out
+    whole: bool  # whether the window is the whole run
+    start: datetime
+    clock: str  # whose time of day is shown: UTC, or the one zone that the devices live in
 
+    @property
+    def conditions(self) -> list[str]:
+        """Names of the conditions, in the order in which devices have them."""
+        return list(dict.fromkeys(name for device in self.devices for name, _ in device.conditions))
 
-def timeline_data(run: FinishedRun) -> Timeline | str:
-    """Compute the chart's data, or say why there is none."""
-    if run.transitions is None or run.transitions.is_empty():
-        return "No device was recorded: records.transitions names those to follow."
-    # One of which no condition ever held has no transitions.
-    clients = sorted({*run.transitions["client"].to_list(), *run.scenario.records.transitions})
-    until = min(WINDOW, run.simulated_s)
-    size, unit = (3_600.0, "hours") if until >= 7_200 else time_scale(until)
-    shown = clients[:DEVICES]
-    return Timeline(
-        unit=unit,
-        size=size,
-        longest=until / size,
-        devices=tuple(_device(run, int(client), until, size) for client in shown),
-        omitted=len(clients) - len(shown),
-        whole=until >= run.simulated_s,
-        start=run.scenario.start,
-        clock=clock_of(run.clients.filter(pl.col("client").is_in(shown))),
-    )
+    @property
+    def covered(self) -> str:
+        """How many devices over which time, in words."""
+        return f"{count(len(self.devices), 'device')} over {duration(self.longest * self.size)}"
+
+    @property
+    def sessions(self) -> str:
+        """How many sessions, in words."""
+        return count(sum(len(device.sessions[0]) for device in self.devices), "session")
 
 
 def _device(run: FinishedRun, client: int, until: float, size: float) -> Device:
@@ -119,7 +83,7 @@ def _device(run: FinishedRun, client: int, until: float, size: float) -> Device:
 
 
 def _order(condition: str) -> tuple[int, str]:
-    return (CONDITIONS.index(condition) if condition in CONDITIONS else len(CONDITIONS), condition)
+    return (_CONDITIONS.index(condition) if condition in _CONDITIONS else len(_CONDITIONS), condition)
 
 
 def _held(changes: pl.DataFrame, until: float) -> tuple[Floats, Floats]:
@@ -148,12 +112,12 @@ def _cooling(run: FinishedRun, client: int, sessions: pl.DataFrame) -> tuple[Flo
     return ended[known], until[known]
 
 
-def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> Spans:
+def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> _Spans:
     inside = starts < until
     return starts[inside] / size, np.minimum(ends[inside], until) / size
 
 
-def _share(held: Spans, data: Timeline) -> str:
+def _share(held: _Spans, data: Timeline) -> str:
     return percent(float((held[1] - held[0]).sum()) / data.longest)
 
 
@@ -161,34 +125,46 @@ class TimelineChart:
     """When the conditions of some devices held, when they were in a session, when they cooled down."""
 
     title, section = "Days in the life of some devices", "devices"
-    prepare = staticmethod(timeline_data)
+
+    def prepare(self, run: FinishedRun) -> Timeline | str:
+        if run.transitions is None or run.transitions.is_empty():
+            return "No device was recorded: records.transitions names those to follow."
+        # One of which no condition ever held has no transitions.
+        clients = sorted({*run.transitions["client"].to_list(), *run.scenario.records.transitions})
+        until = min(_WINDOW, run.simulated_s)
+        size, unit = (HOUR_S, "hours") if until >= 7_200 else time_scale(until)
+        shown = clients[:_DEVICES]
+        return Timeline(
+            unit=unit,
+            size=size,
+            longest=until / size,
+            devices=tuple(_device(run, int(client), until, size) for client in shown),
+            omitted=len(clients) - len(shown),
+            whole=until >= run.simulated_s,
+            start=run.scenario.start,
+            clock=clock_of(run.clients.filter(pl.col("client").is_in(shown))),
+        )
 
     def height(self, data: Timeline) -> float:
         rows = sum(len(device.conditions) + 3 for device in data.devices)
         return float(np.clip(0.4 + 0.042 * rows, 0.75, 2.0))
 
     def finding(self, data: Timeline) -> str:
-        sessions = sum(len(device.sessions[0]) for device in data.devices)
-        over = duration(data.longest * data.size)
-        return f"{count(len(data.devices), 'device')} over {over}: {count(sessions, 'session')}"
+        return f"{data.covered}: {data.sessions}"
 
     def description(self, data: Timeline) -> str:
-        sessions = sum(len(device.sessions[0]) for device in data.devices)
-        return (
-            f"{count(len(data.devices), 'device')} over {duration(data.longest * data.size)}: when the conditions held "
-            f"that a session requires, {count(sessions, 'session')}, and the cool-downs after them."
-        )
+        held = "when the conditions held that a session requires"
+        return f"{data.covered}: {held}, {data.sessions}, and the cool-downs after them."
 
-    def notes(self, data: Timeline) -> tuple[str, ...]:
-        notes = [] if data.whole else [f"The first {duration(data.longest * data.size)} of the run."]
+    def notes(self, data: Timeline) -> Iterator[str]:
+        if not data.whole:
+            yield f"The first {duration(data.longest * data.size)} of the run."
         if data.omitted:
-            notes.append(f"{count(data.omitted, 'recorded device')} left out; transitions.parquet has them all.")
-        notes.append("Sessions are drawn a little longer than they were, or they could not be seen.")
-        return tuple(notes)
+            yield f"{count(data.omitted, 'recorded device')} left out; transitions.parquet has them all."
+        yield "Sessions are drawn a little longer than they were, or they could not be seen."
 
     def table(self, data: Timeline) -> Table:
-        names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
-        rows = []
+        names, rows = data.conditions, []
         for device in data.devices:
             held = dict(device.conditions)
             shares = [_share(held[name], data) if name in held else "" for name in names]
@@ -198,8 +174,8 @@ class TimelineChart:
 
     def draw(self, data: Timeline, axes: Axes) -> None:
         """Draw for each device a row for each condition and, below them, a broad one for sessions and cool-downs."""
-        names = list(dict.fromkeys(name for device in data.devices for name, _ in device.conditions))
-        colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(sorted(names, key=_order))}
+        names = sorted(data.conditions, key=_order)
+        colors = {name: SERIES[(2, 5, 4, 3)[index % 4]] for index, name in enumerate(names)}
         shown: dict[str, Artist] = {}
         ticks: list[float] = []
         top = 0.0
@@ -219,13 +195,9 @@ class TimelineChart:
         axes.set_ylim(top - 0.6, -0.3)
         labels = [f"device {device.client}" for device in data.devices]
         axes.yaxis.set_major_locator(FixedLocator(ticks))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda _, index: labels[index or 0]))
+        axes.yaxis.set_major_formatter(lambda _, index: labels[int(index or 0)])
         axes.grid(visible=True, axis="x")
         axes.grid(visible=False, axis="y")
-        finish(
-            axes,
-            clock_axis(axes, data.start, data.clock, data.longest * data.size, data.size)
-            or time_axis(axes, data.unit, data.longest),
-            "",
-            [(shown[name], name) for name in (*sorted(names, key=_order), "session", "cool-down")],
-        )
+        along = clock_axis(axes, data.start, data.clock, data.longest * data.size, data.size)
+        entries = [(shown[name], name) for name in (*names, "session", "cool-down")]
+        finish(axes, along or time_axis(axes, data.unit, data.longest), "", entries)

@@ -1,4 +1,4 @@
-"""Who is eligible now, worked out for just the clients that are asked about."""
+"""Which clients are eligible, computed for just the clients that are asked about."""
 
 from typing import TYPE_CHECKING
 
@@ -9,15 +9,14 @@ from fedsim.availability.batch import Reasons
 from fedsim.common.arrays import Bits, Bools, Ints
 from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
-from fedsim.simulation.arrays.foreseen import ForeseenAvailability
+from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.arrays.waiting import ready_at
-from fedsim.simulation.caps import NEVER
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.cooldown import Cooldown
+from fedsim.simulation.cooldown import NEVER, Cooldown
 from fedsim.simulation.reasons import KINDS, count_by_group, explain
 
 if TYPE_CHECKING:
-    from fedsim.simulation.arrays.kept_out import KeptOut
+    from fedsim.simulation.arrays.excluded import ExcludedClients
 
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
 _MANY = 0.2
@@ -29,26 +28,16 @@ _FEW = 16  # of so many clients one is asked about for less than looking at all 
 class ArrayRoster:
     """When each client is free again, as arrays, beside the availability of all devices.
 
-    Parameters
-    ----------
-    clock
-        The simulation's clock.
-    availability
-        All devices.
-    block
-        Clients that can be selected only together.
-    horizon
-        When the run is stopped; nobody looks further ahead.
-    after_report
-        Whether a cool-down begins when a session has reported, and not when it begins.
+    A `block` of clients can be selected only together. Nothing is looked up beyond the `horizon`, when the run is
+    stopped. `after_report` says that a cool-down begins when a session has reported, and not when it begins.
     """
 
     def __init__(
-        self, clock: Clock, availability: ForeseenAvailability, block: int, horizon: int, *, after_report: bool
+        self, clock: Clock, availability: PrecomputedAvailability, block: int, horizon: int, *, after_report: bool
     ) -> None:
         self._clock, self._availability, self._block, self._horizon = clock, availability, block, horizon
-        self._group, self._groups = availability.cell, int(availability.cell.max()) + 1
-        self._clients = len(availability.cell)
+        self._group, self._groups = availability.stratum, int(availability.stratum.max()) + 1
+        self._clients = len(availability.stratum)
         # From which round separation, and from which instant sessions and wall-clock cool-downs keep nobody out.
         self._free_round = np.zeros(self._clients, dtype=np.int64)
         self._free_at = np.zeros(self._clients, dtype=np.int64)
@@ -63,16 +52,16 @@ class ArrayRoster:
         self._excluded_share = 0.0
         self._at: tuple[int, int] | None = None  # the round and the instant that the mask belongs to
         self._mask: Bools | None = None
-        self._kept_out: KeptOut | None = None
-        self._barred: Bits | None = None  # and the round and the instant that it belongs to
-        self._barred_at = (-1, 0)
+        self._excluded: ExcludedClients | None = None
+        self._ineligible: Bits | None = None  # and the round and the instant that it belongs to
+        self._ineligible_at = (-1, 0)
 
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
         self._number = number
 
     def start(self, clients: Ints, ends: Ints) -> None:
-        """Note who is in a session, and until when; a cool-down may keep them out for longer."""
+        """Note which clients are in a session, and until when; a cool-down may keep them out for longer."""
         now = self._clock.now
         still = self._busy_until > now
         self._busy = np.concatenate([self._busy[still], clients])
@@ -87,16 +76,16 @@ class ArrayRoster:
         """Keep clients out for a cool-down; if it begins with their sessions, these have been started last."""
         self._excludes = True
         if not self._after_report:
-            self._busy_rest[len(self._busy) - len(clients) :] = until.until
-        self._free_round[clients] = until.until_round
+            self._busy_rest[len(self._busy) - len(clients) :] = until.from_instant
+        self._free_round[clients] = until.from_round
         own = self._free_at[clients]
-        by_clock = bool((until.until > own).any())  # and not just until the session ends
+        by_clock = bool((until.from_instant > own).any())  # and not just until the session ends
         if by_clock:
-            self._free_at[clients] = np.maximum(own, until.until)
-            self._last_free = max(self._last_free, int(until.until.max()))
-        if self._kept_out is not None:
-            self._kept_out.add(clients, by_clock)
-            self._barred = None
+            self._free_at[clients] = np.maximum(own, until.from_instant)
+            self._last_free = max(self._last_free, int(until.from_instant.max()))
+        if self._excluded is not None:
+            self._excluded.add(clients, by_clock)
+            self._ineligible = None
         self._at = None
 
     def state(self) -> Arrays:
@@ -115,7 +104,7 @@ class ArrayRoster:
         self._busy, self._busy_until, self._busy_rest = state["busy"], state["busy_until"], state["busy_rest"]
         self._last_busy = int(self._busy_until.max(initial=0))
         self._last_free = int(self._free_at.max(initial=0))
-        self._kept_out = self._barred = None
+        self._excluded = self._ineligible = None
 
     @property
     def last_end(self) -> int:
@@ -125,7 +114,7 @@ class ArrayRoster:
     def eligible(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is eligible."""
         self._look()
-        if self._mask is None and self._availability.foresees(self._clock.now):
+        if self._mask is None and self._availability.knows(self._clock.now):
             if _FEW * len(clients) < self._clients:
                 return self._availability.at(clients, self._clock.now) & self._free(clients)
             self._everyone()
@@ -145,22 +134,22 @@ class ArrayRoster:
             answer[left] = free
         return answer
 
-    def barred(self) -> Bits | None:
+    def ineligible_mask(self) -> Bits | None:
         """Return clients who are surely not eligible, as bits; None where that is not known at a glance."""
         possible = self._availability.possible(self._clock.now)
         if possible is None:
-            self._kept_out = self._barred = None
+            self._excluded = self._ineligible = None
             return None
         at = (self._number, self._clock.now)
-        if self._barred is not None and self._barred_at == at:
-            return self._barred
-        if self._kept_out is None:
+        if self._ineligible is not None and self._ineligible_at == at:
+            return self._ineligible
+        if self._excluded is None:
             # It takes a compiler along, which only those shall load who need it.
-            from fedsim.simulation.arrays.kept_out import KeptOut
+            from fedsim.simulation.arrays.excluded import ExcludedClients
 
-            self._kept_out = KeptOut(self._free_round, self._free_at, self._number, self._clock.now)
-        self._barred, self._barred_at = self._kept_out.with_impossible(possible, *at), at
-        return self._barred
+            self._excluded = ExcludedClients(self._free_round, self._free_at, self._number, self._clock.now)
+        self._ineligible, self._ineligible_at = self._excluded.with_impossible(possible, *at), at
+        return self._ineligible
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
@@ -168,8 +157,8 @@ class ArrayRoster:
         if not self._excludes:
             free: Bools = self._free_at[clients] <= now if self._last_free > now else np.ones(len(clients), np.bool_)
             return free
-        if self._last_free <= now and self._kept_out is not None and self._barred_at == (number, now):
-            return self._kept_out.separated_long_enough(clients)
+        if self._last_free <= now and self._excluded is not None and self._ineligible_at == (number, now):
+            return self._excluded.separated_long_enough(clients)
         return (self._free_at[clients] <= now) & (self._free_round[clients] <= number)
 
     def all_eligible(self) -> Bools:
@@ -198,9 +187,7 @@ class ArrayRoster:
         now = self._clock.now
         clients = self._separated_long_enough()
         gone = self._availability.leaves(clients, now, now) <= now
-        if self._block > 1:
-            return int((~gone.reshape(-1, self._block).any(axis=1)).sum()) * self._block
-        return int((~gone).sum())
+        return int((~gone.reshape(-1, self._block).any(axis=1)).sum()) * self._block
 
     def wait_for(self, wanted: int, until: int) -> simpy.Event:
         """Return an event for the first instant with `wanted` clients ready; there are fewer now.

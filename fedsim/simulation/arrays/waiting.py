@@ -5,13 +5,13 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY, FOREVER, MINUTE
-from fedsim.simulation.arrays.foreseen import ForeseenAvailability
+from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 
 _FIRST_WINDOW, _LONGEST_WINDOW = 5 * MINUTE, DAY
 
 
 def ready_at(
-    availability: ForeseenAvailability,
+    availability: PrecomputedAvailability,
     clients: Ints,
     free: Ints,
     units: int,
@@ -21,59 +21,31 @@ def ready_at(
 ) -> int:
     """Return the first instant after `now` at which enough clients are ready, or `FOREVER` if that is after `limit`.
 
-    Parameters
-    ----------
-    availability
-        All devices.
-    clients
-        (n,) those who may become ready; with blocks, all members of whole blocks, in order.
-    free
-        (n,) from when nothing but their availability keeps them out.
-    units
-        How many clients, or blocks, are wanted.
-    block
-        Clients that count only together.
-    now, limit
-        There are fewer than `units` ready now.
-
-    Notes
-    -----
-    A client is ready within its available intervals from `free` on; the number of ready units changes where one of
-    these begins or ends. All changes within a window are sorted and summed up; windows grow until one holds the answer.
+    Wanted are `units` clients, or whole blocks of them, and fewer are ready now. From `free` (n,) on only availability
+    keeps out `clients` (n,), which are members of whole blocks in order. The number of ready units changes where an
+    available interval begins or ends: all changes within a window are sorted and summed up, and windows grow until one
+    holds the answer.
     """
     since, length = now, _FIRST_WINDOW
     while since < limit:
         until = min(since + length, limit + 1)
         # A block whose last member is free later cannot be ready in this window.
         some = np.flatnonzero(np.repeat((free < until).reshape(-1, block).all(axis=1), block))
-        found = _first(availability, clients[some], free[some], units, block, since, until, now)
-        if found is not None:
-            return found
+        if len(some) >= units * block:
+            who, starts, ends = availability.spells(clients[some], since, until)
+            starts = np.maximum(starts, free[some[who]])
+            ready = starts < ends
+            who, starts, ends = who[ready], starts[ready], ends[ready]
+            if block > 1:
+                starts, ends = _common_intervals(who // block, starts, ends, block)
+            if len(starts) >= units and (found := _first(starts, ends, units, now)) is not None:
+                return found
         since, length = until, min(2 * length, _LONGEST_WINDOW)
     return FOREVER
 
 
-def _first(
-    availability: ForeseenAvailability,
-    clients: Ints,
-    free: Ints,
-    units: int,
-    block: int,
-    since: int,
-    until: int,
-    now: int,
-) -> int | None:
-    """Look for the instant in one window [since, until)."""
-    if len(clients) < units * block:
-        return None
-    spells = availability.spells(clients, since, until)
-    starts = np.maximum(spells.starts, free[spells.who])
-    some = starts < spells.ends
-    starts, ends, who = starts[some], spells.ends[some], spells.who[some]
-    if block > 1:
-        starts, ends = _together(who // block, starts, ends, block)
-    if len(starts) < units:
-        return None
+def _first(starts: Ints, ends: Ints, units: int, now: int) -> int | None:
+    """Return the first instant after `now` that lies in `units` intervals."""
     instants = np.concatenate([starts, ends])
     steps = np.repeat([1, -1], [len(starts), len(ends)])
     order = np.argsort(instants, kind="stable")
@@ -84,7 +56,7 @@ def _first(
     return int(instants[np.argmax(enough)]) if enough.any() else None
 
 
-def _together(of_block: NDArray[np.intp], starts: Ints, ends: Ints, block: int) -> tuple[Ints, Ints]:
+def _common_intervals(of_block: NDArray[np.intp], starts: Ints, ends: Ints, block: int) -> tuple[Ints, Ints]:
     """Return the intervals in which all members of a block are ready."""
     owner, instants = np.concatenate([of_block, of_block]), np.concatenate([starts, ends])
     steps = np.repeat([1, -1], [len(starts), len(ends)])

@@ -4,9 +4,9 @@ from collections.abc import Callable, Generator
 
 import simpy
 
-from fedsim.availability.batch import Clients
 from fedsim.availability.model import Pieces
 from fedsim.availability.population import PopulationAvailability
+from fedsim.common.arrays import Ints
 from fedsim.common.instants import DAY, FOREVER
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.roster import GONE, Roster
@@ -15,20 +15,11 @@ from fedsim.simulation.processes.roster import GONE, Roster
 def condition(
     clock: Clock, roster: Roster, client: int, holds: Pieces, without: int, drop_out: Callable[[int], None]
 ) -> Generator[simpy.Event, None, None]:
-    """Follow one condition of a device: its charger, its network, its screen, or that no shock has it out.
+    """Follow one condition of a client's device: its charger, its network, its screen, or that no shock has it out.
 
-    Parameters
-    ----------
-    clock, roster
-        Those of the simulation.
-    client
-        Whose device it is.
-    holds
-        When the condition holds, as `AvailabilityModel.intervals` has it, in milliseconds.
-    without
-        The reason against the client while it does not; it stands at first.
-    drop_out
-        Called with the client when the condition ends: its running session drops out.
+    `holds` says when the condition holds, as `AvailabilityModel.intervals` does, in milliseconds; otherwise there is
+    the reason `without` against the client, as there is at first. When the condition ends, `drop_out` is called with
+    the client: its running session drops out.
     """
     there = False
     for start, end in holds:
@@ -51,18 +42,11 @@ def condition(
 
 
 def departures(
-    clock: Clock, roster: Roster, availability: PopulationAvailability, clients: Clients, horizon: int
+    clock: Clock, roster: Roster, availability: PopulationAvailability, clients: Ints, horizon: int
 ) -> Generator[simpy.Event, None, None]:
-    """Note who will never be available again, and let a waiting server see whether it waits in vain.
+    """Note which clients will never be available again, and wake a waiting server each time.
 
-    Parameters
-    ----------
-    clock, roster, availability
-        Those of the simulation.
-    clients
-        (n,) those whose devices may leave for good.
-    horizon
-        When the run is stopped; nobody is followed beyond it.
+    `clients` (n,) are those whose devices may leave for good; they are followed up to `horizon`.
     """
     while len(clients):
         until = max(clock.now, min(clock.now + DAY, horizon))

@@ -1,4 +1,4 @@
-"""Who is eligible now: the reasons against each client, held and lifted by the processes."""
+"""Which clients are eligible: the reasons against each, added and removed by the processes."""
 
 from array import array
 from collections import defaultdict
@@ -21,28 +21,12 @@ IN_SESSION, GONE = int(Reason.IN_SESSION), int(Reason.GONE)
 class Roster:
     """The reasons against every client, and how many clients (or whole blocks) have none.
 
-    Parameters
-    ----------
-    clock
-        The simulation's clock.
-    group
-        (N,) what `counts` counts apart: the cell of each client.
-    block
-        Clients that can be selected only together: consecutive blocks of this size (1: each on its own).
-
-    Attributes
-    ----------
-    counted
-        Always true: `ready` costs nothing here.
-    masks
-        (N,) mask of `Reason` of each client.
-    resting
-        Until when its wall-clock cool-down keeps each client out.
-    eligible_count
-        Clients without any reason.
+    `group`, (N,), is what `counts` counts apart. Clients are selected in consecutive blocks of the size `block`.
+    `masks`, (N,), are the mask of `Reason` of each client, and `eligible_count` is the number of those without any.
+    `resting` says until when its wall-clock cool-down keeps a client out.
     """
 
-    counted = True
+    counted = True  # `ready` costs nothing here
 
     def __init__(self, clock: Clock, group: Ints, block: int = 1) -> None:
         self._clock, self._block = clock, block
@@ -121,7 +105,7 @@ class Roster:
         """Return the mask (N,) of eligible clients."""
         return np.equal(self.masks, 0)
 
-    def barred(self) -> None:
+    def ineligible_mask(self) -> None:
         """Return None: this engine has no bitmap of ineligible clients."""
 
     def attainable(self) -> int:

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from fedsim.availability.cells import Cells
 from fedsim.availability.model import condition_pieces
+from fedsim.availability.population import Strata
 from fedsim.availability.shocks import ShockedAvailability, availability_of, server_outages
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import to_ms
@@ -15,14 +15,11 @@ from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
-from fedsim.simulation.caps import NEVER, Caps
 from fedsim.simulation.clock import Clock
-from fedsim.simulation.cooldown import cooldown
-from fedsim.simulation.processes.buffered_sessions import ProcessBufferedSessions
+from fedsim.simulation.cooldown import NEVER, Cooldowns
 from fedsim.simulation.processes.devices import condition, departures
 from fedsim.simulation.processes.roster import IN_SESSION, SPENT, Roster
-from fedsim.simulation.processes.round import ProcessRound
-from fedsim.simulation.processes.session import SessionProcess
+from fedsim.simulation.processes.sessions import ProcessBufferedSessions, ProcessRound, SessionProcess
 from fedsim.simulation.selector import Selector
 from fedsim.simulation.sessions import session_lengths
 
@@ -37,7 +34,7 @@ class ProcessWorld:
         self,
         scenario: Scenario,
         population: Population,
-        devices: Cells,
+        devices: Strata,
         clock: Clock,
         recorder: Recorder,
         replicate: int,
@@ -47,31 +44,31 @@ class ProcessWorld:
         self.selector = Selector(scenario, population, self.roster, recorder, replicate)
         draws = stream(scenario.seed, replicate, Purpose.SESSION)
         self._lengths = session_lengths(scenario, population, draws)
-        self._caps = Caps(population.most)
+        self._cooldowns = Cooldowns(scenario.server, population)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
         self.outages = server_outages(scenario, replicate)
         self._start_devices(devices, replicate)
         clock.process(self.roster.keep_time(to_ms(scenario.server.patience)))
 
-    def _start_devices(self, devices: Cells, replicate: int) -> None:
+    def _start_devices(self, devices: Strata, replicate: int) -> None:
         """Start a process for each condition of each device."""
         clock, scenario = self.clock, self.scenario
         availability = availability_of(scenario, devices, replicate)
         draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
-        for client, cell in enumerate(devices.of_client.tolist()):
-            found = dict(condition_pieces(devices.models[cell], client, devices.places[cell], draws, clock.now))
+        for client, stratum in enumerate(devices.of_client.tolist()):
+            found = dict(condition_pieces(devices.models[stratum], client, devices.places[stratum], draws, clock.now))
             if isinstance(availability, ShockedAvailability):
                 found["reachable"] = iter(availability.outages.reachable(client, clock.now))
             for name, holds in found.items():
                 without = int(REASON_OF[name])
                 self.roster.hold(client, without)
                 clock.process(condition(clock, self.roster, client, holds, without, self._drop_out))
-        leaving, horizon = np.flatnonzero(availability.may_leave), to_ms(scenario.stop.duration or math.inf)
+        leaving, horizon = np.flatnonzero(availability.may_leave), scenario.stop.horizon
         clock.process(departures(clock, self.roster, availability, leaving, horizon))
 
     @property
-    def open_round(self) -> ProcessRound | None:
+    def current_round(self) -> ProcessRound | None:
         """The round whose reports still count."""
         return self._round if self._round is not None and self._round.open else None
 
@@ -90,12 +87,12 @@ class ProcessWorld:
     def cool_down(self, clients: Ints, number: int) -> None:
         """Begin the cool-down of clients now, in a round or at a version."""
         now = self.clock.now
-        kept = self._caps.count(clients, cooldown(self.scenario.server, self.population, clients, number, now))
-        for client, until_round, until in zip(clients.tolist(), *(column.tolist() for column in kept), strict=True):
-            if until_round == NEVER:
+        found = self._cooldowns.begin(clients, number, now)
+        for client, from_round, until in zip(clients.tolist(), *(column.tolist() for column in found), strict=True):
+            if from_round == NEVER:
                 self.roster.hold(client, SPENT)
-            elif until_round > number:
-                self.roster.separate(client, until_round)
+            elif from_round > number:
+                self.roster.separate(client, from_round)
             if until > now:
                 self.roster.rest(client, until)
 
@@ -122,14 +119,14 @@ class ProcessWorld:
             "separated": np.array(self.roster.separated(), dtype=np.int64).reshape(-1, 2),
             "resting": np.array(list(self.roster.resting.items()), dtype=np.int64).reshape(-1, 2),
             "sessions": np.array(late, dtype=np.int64).reshape(-1, 4),
-            **self._caps.state(),
+            **self._cooldowns.state(),
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned; the clock has been set, and the devices know what it says."""
         self.selector.restore(state)
-        self._caps.restore(state)
-        for client in self._caps.spent().tolist():
+        self._cooldowns.restore(state)
+        for client in self._cooldowns.spent().tolist():
             self.roster.hold(client, SPENT)
         for client, number in state["separated"].tolist():
             self.roster.separate(client, number)
@@ -152,7 +149,7 @@ class ProcessWorld:
 
     def _session_ended(self, session: SessionProcess, outcome: str) -> None:
         """Let a client go whose session has ended, with a cool-down where its report starts one."""
-        self.recorder.end(session.number, session.row, self.clock.now, CODES[outcome])
+        self.recorder.end_one(session.number, session.row, self.clock.now, CODES[outcome])
         del self._sessions[session.client]
         if outcome == "reported" and self.scenario.server.cooldown_from == "reported":
             self.cool_down(np.array([session.client]), session.number)

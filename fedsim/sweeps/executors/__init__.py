@@ -2,48 +2,30 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any
 
-from fedsim.common.arguments import shown
+from fedsim.common.arguments import short_repr
 from fedsim.common.errors import RunError, SweepError
 
-KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your own"
+_KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your own"
+_CLUSTERS = {"dask": ("dask_cluster:connect_to_dask", "distributed"), "ray": ("ray_cluster:connect_to_ray", "ray")}
+"""The function that connects to a cluster, and the package that it needs."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """An executor to be opened, and opened again should it break.
-
-    Attributes
-    ----------
-    name
-        As given on the command line.
-    open
-        Returns a new executor.
-    workers
-        How many runs it does at once, given the opened executor.
-    alive
-        How many workers it has now; None where that cannot be known.
-    lost
-        Why it cannot be reached any more; empty while it can.
-    stop
-        Ends the task of a future wherever it is, and returns what that took, for a person.
-    """
+    """An executor to be opened, and opened again should it break; `workers` returns how many runs it does at once."""
 
     name: str
     open: Callable[[], Executor]
-    workers: Callable[[Executor], int]
-    alive: Callable[[Executor], int | None] = lambda _: None
-    lost: Callable[[Executor], str] = lambda _: ""
-    stop: Callable[[Executor, Future[Any]], str] = lambda _executor, future: _asked(future)
+    workers: Callable[[Any], int]
 
 
 def backend_of(name: str, workers: int | None = None) -> Backend:
-    """Return the backend that a name means.
+    """Return the backend that a name stands for.
 
     Parameters
     ----------
@@ -51,34 +33,31 @@ def backend_of(name: str, workers: int | None = None) -> Backend:
         ``process``; ``dask=ADDRESS`` of a scheduler; ``ray=ADDRESS`` of a cluster (``ray=local`` starts one);
         ``package.module:function``, called with the number of workers, which returns an executor.
     workers
-        How many runs at once; by default as many as there are processors (here, or in the cluster).
+        Runs at once; by default as many as there are processors (here, or in the cluster).
 
     Raises
     ------
     RunError
-        If the name means nothing, or what it needs is not installed.
+        If the name is unknown, or what it needs is not installed.
     """
     if not isinstance(name, str):
-        raise TypeError(f"executor must be one of {KNOWN}; not {shown(name)}")
+        raise TypeError(f"executor must be one of {_KNOWN}; not {short_repr(name)}")
     kind, equals, address = name.partition("=")
     here = workers or default_workers()
     if name == "process":
-        from fedsim.sweeps.executors.local import LocalProcesses, stop_process
+        from fedsim.sweeps.executors.local import LocalProcesses
 
-        return Backend(name, lambda: LocalProcesses(here), lambda _: here, stop=stop_process)
-    if kind in {"dask", "ray"} and equals and address:
-        adapter = _adapter(kind)
+        return Backend(name, lambda: LocalProcesses(here), lambda _: here)
+    if kind in _CLUSTERS and equals and address:
+        connect = _connector(kind)
         return Backend(
             name,
-            lambda: _opened(name, lambda: adapter.connect(address, workers)),
-            lambda executor: workers or adapter.worker_count(executor),
-            adapter.worker_count,
-            adapter.lost,
-            adapter.stop,
+            lambda: _opened(name, lambda: connect(address, workers)),
+            lambda executor: workers or executor.worker_count(),
         )
     if ":" in name and not equals:
         return Backend(name, _factory(name, here), lambda _: here)
-    raise RunError(f"unknown executor {name!r}; known are {KNOWN}")
+    raise RunError(f"unknown executor {name!r}; known are {_KNOWN}")
 
 
 def default_workers() -> int:
@@ -86,14 +65,10 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _asked(future: "Future[Any]") -> str:
-    return "it had not begun" if future.cancel() else "it was asked to end"
-
-
-def _adapter(kind: str) -> Any:
-    module, package = {"dask": ("dask_cluster", "distributed"), "ray": ("ray_cluster", "ray")}[kind]
+def _connector(kind: str) -> Any:
+    function, package = _CLUSTERS[kind]
     try:
-        return import_module(f"fedsim.sweeps.executors.{module}")
+        return resolve_name(f"fedsim.sweeps.executors.{function}")
     except ImportError as error:
         raise RunError(
             f"{kind}=... needs {package}, which cannot be imported ({error}); install fedsim-participation[{kind}]"

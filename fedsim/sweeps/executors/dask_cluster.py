@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
@@ -13,35 +13,55 @@ from weakref import WeakKeyDictionary
 from distributed import Client
 
 from fedsim.common.errors import SweepError
+from fedsim.sweeps.executors.base import SweepExecutor
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _CONNECT_S, _PATIENCE_S = 10, 30
 
 
-class DaskExecutor(Executor):
+class DaskExecutor(SweepExecutor):
     """The executor of a Dask client, which it closes when it is shut down."""
 
     def __init__(self, client: Client) -> None:
-        self.client = client
+        self._client = client
         # Dask sends a task whose worker died to another one by itself; `retries` would be for tasks that raise.
         self._inner = client.get_executor(pure=False, retries=0)
-        self.keys: WeakKeyDictionary[Future[Any], str] = WeakKeyDictionary()
+        self._keys: WeakKeyDictionary[Future[Any], str] = WeakKeyDictionary()
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Do ``fn(*args, **kwargs)`` on a worker."""
         key = f"fedsim-{uuid4().hex}"
-        future: Future[T] = self._inner.submit(fn, *args, **kwargs, key=key)
-        self.keys[future] = key
+        future: Future[_T] = self._inner.submit(fn, *args, **kwargs, key=key)
+        self._keys[future] = key
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Cancel or wait for what is left, and leave the cluster."""
         self._inner.shutdown(wait=wait and not cancel_futures)
-        self.client.close()
+        self._client.close()
+
+    def worker_count(self) -> int:
+        """Return how many tasks the cluster does at once now."""
+        return sum(worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values())
+
+    def end_task(self, future: "Future[Any]") -> str:
+        """End the worker process that does a task, since a thread in it cannot be ended; its nanny starts another."""
+        key, client = self._keys.get(future), self._client
+        where = [address for address, keys in client.processing().items() if key in keys]
+        future.cancel()
+        if not where:
+            return "it was cancelled"
+        with suppress(OSError, TimeoutError):  # it ends in the middle of its answer
+            client.sync(client._run, _end_this_process, workers=where, on_error="ignore", callback_timeout=_CONNECT_S)
+        return f"its Dask worker {', '.join(where)} was ended"
 
 
-def connect(address: str, _workers: int | None) -> DaskExecutor:
+def _end_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def connect_to_dask(address: str, _workers: int | None) -> DaskExecutor:
     """Connect to a scheduler and wait until it has a worker.
 
     Raises
@@ -49,9 +69,9 @@ def connect(address: str, _workers: int | None) -> DaskExecutor:
     SweepError
         If there is no scheduler, or no worker within 30 s.
     OSError, TimeoutError, ValueError
-        If the address cannot be reached or is none.
+        If the address is wrong or cannot be reached.
     """
-    # What happens to the connection is told in our words; Dask and its event loop would show a traceback each time.
+    # Sweeps report what happens to the connection; Dask and its event loop would show a traceback each time.
     for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     client = Client(address, timeout=_CONNECT_S, set_as_default=False)
@@ -61,29 +81,3 @@ def connect(address: str, _workers: int | None) -> DaskExecutor:
         client.close()
         raise SweepError(f"the Dask scheduler at {address} has no workers") from None
     return DaskExecutor(client)
-
-
-def lost(_executor: DaskExecutor) -> str:
-    """Return nothing: a scheduler that is gone breaks its futures, which tells."""
-    return ""
-
-
-def stop(executor: DaskExecutor, future: "Future[Any]") -> str:
-    """End the worker process that does a task, since a thread in it cannot be ended; its nanny starts another one."""
-    key, client = executor.keys.get(future), executor.client
-    where = [address for address, keys in client.processing().items() if key in keys]
-    future.cancel()
-    if not where:
-        return "it was cancelled"
-    with suppress(OSError, TimeoutError):  # it ends in the middle of its answer
-        client.sync(client._run, _end_this_process, workers=where, on_error="ignore", callback_timeout=_CONNECT_S)
-    return f"its Dask worker {', '.join(where)} was ended"
-
-
-def _end_this_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def worker_count(executor: DaskExecutor) -> int:
-    """Return how many tasks the cluster does at once now."""
-    return sum(worker["nthreads"] for worker in executor.client.scheduler_info(n_workers=-1)["workers"].values())

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -20,9 +20,10 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from fedsim.common.errors import SweepError
+from fedsim.sweeps.executors.base import SweepExecutor
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _MOST_FAILED_STARTS = 3
 # One run, one processor: threads of numerical libraries would only get in each other's way.
 ONE_THREAD = dict.fromkeys(
@@ -48,7 +49,7 @@ class WorkerLostError(Exception):
 
 @contextmanager
 def leaving_no_process(stop: Callable[[], None]) -> Iterator[None]:
-    """Where the block is left by an exception or an interrupt: `stop`, and end the processes that were begun in it."""
+    """If the block raises or is interrupted, call `stop` and end the processes that were started in it."""
     before = set(multiprocessing.active_children())
     try:
         yield
@@ -60,7 +61,7 @@ def leaving_no_process(stop: Callable[[], None]) -> Iterator[None]:
         raise
 
 
-class LocalProcesses(Executor):
+class LocalProcesses(SweepExecutor):
     """An executor over processes started afresh (``spawn``), one task at a time each.
 
     Raises
@@ -80,19 +81,19 @@ class LocalProcesses(Executor):
         self._starting = threading.Lock()
         self._failed_starts = 0
         self._closing = False
-        # Read before any line of ours runs in a worker: numerical libraries when they are loaded, Python at its start.
+        # Set before workers start: numerical libraries read these when they are loaded, Python at its start.
         wanted = {name: value for name, value in ONE_THREAD.items() if name not in os.environ} | _SAFE_PATH
         self._before = {name: os.environ.get(name) for name in wanted}
         os.environ.update(wanted)
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Do ``fn(*args, **kwargs)`` in a worker; the future raises `WorkerLostError` if that worker dies."""
         at: list[_Worker] = []
         future = self._threads.submit(self._on_a_worker, at, fn, args, kwargs)
         self._at[future] = at
         return future
 
-    def stop(self, future: "Future[Any]") -> str:
+    def end_task(self, future: "Future[Any]") -> str:
         """End the process that does a task; another one takes its place."""
         if future.cancel():
             return "it had not begun"
@@ -114,7 +115,7 @@ class LocalProcesses(Executor):
                 os.environ[name] = value
         self._before = {}
 
-    def _on_a_worker(self, at: "list[_Worker]", fn: Callable[..., T], args: Any, kwargs: Any) -> T:
+    def _on_a_worker(self, at: "list[_Worker]", fn: Callable[..., _T], args: Any, kwargs: Any) -> _T:
         payload = pickle.dumps((fn, args, kwargs))
         worker = self._take()
         at.append(worker)
@@ -134,7 +135,7 @@ class LocalProcesses(Executor):
             self._idle.append(worker)
         if not succeeded:
             raise answer
-        result: T = answer
+        result: _T = answer
         return result
 
     def _take(self) -> "_Worker":
@@ -168,14 +169,8 @@ class LocalProcesses(Executor):
         raise WorkerLostError("the executor was closed")
 
 
-def stop_process(executor: Executor, future: "Future[Any]") -> str:
-    """End the process of these that does a task."""
-    assert isinstance(executor, LocalProcesses)
-    return executor.stop(future)
-
-
 class _Worker:
-    """A process and our end of its pipe."""
+    """A process and the driver's end of its pipe."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")

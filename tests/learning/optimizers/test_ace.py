@@ -3,7 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Ace, Cohort, Composed, FedAvg, Mifa, Optimizer, Quadratic, Sgd
+from fedsim.learning import Cohort, FedAvg, Optimizer
+from fedsim.learning.optimizers.ace import Ace
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.problems.quadratic import Quadratic
+from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates.sgd import Sgd
 
 from ..buffered import CASES, Case, Report, replayed, serve
 from ..cases import drawn_cohorts, quadratic

@@ -4,18 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import (
-    AmplifiedFedAvg,
-    Course,
-    FedAvg,
-    LocalWork,
-    Optimizer,
-    Quadratic,
-    biases,
-    frequencies,
-    replay,
-    replay_together,
-)
+from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, frequencies, replay, replay_together
+from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
+from fedsim.learning.problems.quadratic import Quadratic
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, assert_ends_at, change

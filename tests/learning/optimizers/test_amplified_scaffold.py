@@ -3,7 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import AmplifiedFedAvg, AmplifiedScaffold, Cohort, Optimizer, Scaffold, replay
+from fedsim.learning import Cohort, Optimizer, replay
+from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
+from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.scaffold import Scaffold
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_at

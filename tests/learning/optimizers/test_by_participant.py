@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.learning.optimizers.by_participant import ByParticipant
+from fedsim.learning.optimizers.by_participant import ByParticipant, RemembersParticipants
 
 
 @given(st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=9), max_size=8))
@@ -27,4 +27,4 @@ def test_its_memory_grows_with_the_participants() -> None:
     for client in range(100):
         kept.keep(np.array([client * 997]), np.ones((1, 1000)))
     held = kept._rows.nbytes
-    assert 8 * 100 * 1000 <= held <= ByParticipant.size(100, 1000)
+    assert 8 * 100 * 1000 <= held <= RemembersParticipants().memory(100, 1000)

@@ -8,7 +8,6 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import (
     Cohort,
     Course,
-    DebiasedFedAvg,
     FedAvg,
     LearningError,
     LocalWork,
@@ -17,6 +16,7 @@ from fedsim.learning import (
     replay_together,
     summarise,
 )
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 
 from ..cases import drawn_cohorts, quadratic, tables
 
@@ -128,6 +128,7 @@ def test_a_clip_bounds_the_weights_and_nothing_else() -> None:
     assert largest > 3.0
 
 
+@pytest.mark.long
 def test_equal_weights_and_any_separation_make_it_fedavg_in_the_limit() -> None:
     """All p equal: nu_i -> 1, and the two rest at the same model, whatever R."""
     problem, order = quadratic(clients=8, dimension=2), np.arange(8)

@@ -4,20 +4,12 @@ import numpy as np
 import pytest
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import (
-    AmplifiedScaffold,
-    Course,
-    FedAvg,
-    Focus,
-    LocalWork,
-    Mifa,
-    Optimizer,
-    Quadratic,
-    Scaffold,
-    biases,
-    frequencies,
-    replay_together,
-)
+from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, frequencies, replay_together
+from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.focus import Focus
+from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.scaffold import Scaffold
+from fedsim.learning.problems.quadratic import Quadratic
 
 from ..buffered import Case, buffered_tables
 from ..cases import drawn_cohorts, tables
@@ -29,6 +21,7 @@ EXACT: dict[str, Optimizer] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["rounds", "buffered", "somebody never"])
 def test_they_rest_at_the_optimum_of_those_who_take_part(kind: str) -> None:
     """As foreseen, where FedAvg is far from it, and MIFA off by the drift of its four local steps."""

@@ -3,7 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, Fadas, FedAvg, Quadratic
+from fedsim.learning import Cohort, FedAvg
+from fedsim.learning.optimizers.fadas import Fadas
+from fedsim.learning.problems.quadratic import Quadratic
 
 from ..buffered import CASES, Case, Report, replayed, serve
 from ..cases import drawn_cohorts, quadratic

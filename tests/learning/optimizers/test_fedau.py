@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import FedAu, replay, summarise
+from fedsim.learning import replay, summarise
+from fedsim.learning.optimizers.fedau import FedAu
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_there

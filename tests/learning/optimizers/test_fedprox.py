@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import Course, FedAvg, LocalWork, Quadratic, frequencies, replay, replay_together
+from fedsim.learning import Course, FedAvg, LocalWork, frequencies, replay, replay_together
 from fedsim.learning.optimizers.fedprox import FedProx
+from fedsim.learning.problems.quadratic import Quadratic
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_there

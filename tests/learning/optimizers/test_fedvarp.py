@@ -2,7 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, FedVarp, replay, summarise
+from fedsim.learning import Cohort, replay, summarise
+from fedsim.learning.optimizers.fedvarp import FedVarp
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_there

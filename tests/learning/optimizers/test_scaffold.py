@@ -2,7 +2,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learning import Cohort, FedVarp, Scaffold, replay
+from fedsim.learning import Cohort, replay
+from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.scaffold import Scaffold
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_there

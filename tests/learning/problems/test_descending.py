@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedsim.learning import LocalWork, RobustRegression, SoftmaxRegression
+from fedsim.learning import LocalWork
 from fedsim.learning.problems.problem import Descending, Gradients, Sampled
+from fedsim.learning.problems.robust_regression import RobustRegression
+from fedsim.learning.problems.softmax_regression import SoftmaxRegression
 
 PROBLEMS: dict[str, Callable[[], Sampled]] = {
     "robust": lambda: RobustRegression(clients=9, seed=1, dimension=7, samples=13),

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.learning import RobustRegression
-from fedsim.learning.problems.repeated import once
+from fedsim.learning.problems.problem import repeated_cohort
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 
 @given(st.lists(st.integers(0, 3), max_size=8), st.integers(1, 4), st.booleans())
@@ -14,7 +14,7 @@ def test_what_is_taken_once_is_all_that_there_is(cohort: list[int], count: int, 
     clients = np.array(cohort * count, dtype=np.int64)
     samples = np.arange(2 * len(cohort)).reshape(-1, 2)
     drawn = np.tile(samples, (count, 1)) if sampled else None
-    first, batches, times = once(clients, drawn)
+    first, batches, times = repeated_cohort(clients, drawn)
     assert np.array_equal(np.tile(first, times), clients)
     if drawn is not None:
         assert batches is not None
@@ -25,7 +25,7 @@ def test_what_is_taken_once_is_all_that_there_is(cohort: list[int], count: int, 
 
 def test_other_samples_are_other_data() -> None:
     clients, samples = np.array([1, 2, 1, 2]), np.array([[0], [1], [0], [2]])
-    assert once(clients, samples)[2] == 1
+    assert repeated_cohort(clients, samples)[2] == 1
 
 
 def test_gradients_are_those_of_each_on_its_own() -> None:
@@ -41,9 +41,9 @@ def test_samples_of_several_steps_are_those_of_each() -> None:
     """They are another cohort's as soon as one step of one client has others."""
     clients, samples = np.array([1, 2, 1, 2]), np.arange(12).reshape(3, 2, 2)
     twice = np.concatenate([samples, samples], axis=1)
-    first, batches, times = once(clients, twice)
+    first, batches, times = repeated_cohort(clients, twice)
     assert (first.tolist(), times) == ([1, 2], 2)
     assert batches is not None
     assert np.array_equal(batches, samples)
     twice[2, 3, 1] += 1
-    assert once(clients, twice)[2] == 1
+    assert repeated_cohort(clients, twice)[2] == 1

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import LearningError, RobustRegression
+from fedsim.learning import LearningError
+from fedsim.learning.problems.robust_regression import RobustRegression
 
 
 def objective(problem: RobustRegression, client: int, model: NDArray[np.float64]) -> float:

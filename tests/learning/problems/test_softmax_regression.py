@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import LearningError, SoftmaxRegression, build_problem
-from fedsim.learning.problems.softmax_regression import _probabilities
+from fedsim.learning import LearningError, build_problem
+from fedsim.learning.problems.softmax_regression import SoftmaxRegression, _probabilities
 
 
 @pytest.fixture
@@ -98,6 +98,7 @@ def test_the_digits_are_learned() -> None:
     assert problem.evaluate(model)["accuracy"] > 0.9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("l2", [1e-3, 0.3])
 def test_its_optimum_is_where_the_gradient_vanishes(l2: float) -> None:
     """By the gradients of the clients, whose mean is that of F; and no step from it goes down."""

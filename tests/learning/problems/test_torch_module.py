@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
-from fedsim.learning import FedAvg, LearningError, TorchModule, build_problem, check_problem, replay
+from fedsim.learning import PROBLEMS, FedAvg, LearningError, build_problem, replay
+from fedsim.learning.problems.torch_module import TorchModule
 
 from ..cases import drawn_cohorts, tables
 
@@ -218,8 +219,8 @@ def test_what_cannot_be_built_is_told(folder: Path, options: dict[str, Any], mes
 def test_mistakes_are_found_without_building() -> None:
     """Types of options are checked like those of any problem."""
     choice = {"data": {"kind": "npz", "path": "x"}}
-    assert check_problem("torch", choice | {"l2": -1}) == [(("l2",), "must be greater than or equal to 0, got -1")]
-    assert check_problem("torch", choice | {"devize": "cpu"})[0][0] == ("devize",)
+    assert PROBLEMS.check("torch", choice | {"l2": -1}) == [(("l2",), "must be greater than or equal to 0, got -1")]
+    assert PROBLEMS.check("torch", choice | {"devize": "cpu"})[0][0] == ("devize",)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

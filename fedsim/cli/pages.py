@@ -1,0 +1,110 @@
+"""The commands ``fedsim report | playground | export``: finished runs as pages, figures and files of other tools."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from fedsim.cli.options import (
+    AllowOutside,
+    AllowPlugins,
+    Dpi,
+    Figures,
+    Overrides,
+    Seed,
+    Width,
+    asked_style,
+    load_scenario,
+)
+from fedsim.common.messages import complain, say
+
+
+def report_command(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="html (a page) or md (a summary); of figures png, svg or pdf."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
+    ] = None,
+    figures: Figures = None,
+    width: Width = None,
+    dpi: Dpi = None,
+    allow_plugins: AllowPlugins = False,
+) -> None:
+    """Report on runs and sweeps: a page that mails well, a summary in Markdown (on stdout), or figures for a paper."""
+    page = (form or "html") if figures is None and form in {None, "html", "md"} else None
+    style = asked_style(figures, form if page is None else None, width, dpi)
+    if figures is not None and out is not None:
+        raise typer.BadParameter("is for pages and summaries; --figures names a folder itself", param_hint="--out")
+    from fedsim.report import report_directories, report_figures
+
+    if figures is not None and style is not None:
+        written = [
+            str(path) for path in report_figures(directories, figures, style, plugins=allow_plugins, tell=complain)
+        ]
+    else:
+        written = report_directories(directories, page or "html", out, plugins=allow_plugins, tell=complain)
+    for line in written:
+        say(line)
+
+
+def playground_command(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A scenario file to start with.")] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("playground.html"),
+    override: Overrides = None,
+    seed: Seed = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+) -> None:
+    """Write a page that computes who takes part how often, for clients, cohort, R and weights chosen in the page."""
+    from fedsim.report.playground import write_playground
+
+    if file is None and (override or seed is not None):
+        raise typer.BadParameter("changes a scenario file; name one", param_hint="--set" if override else "--seed")
+    scenario = None if file is None else load_scenario(file, override, seed, allow_plugins, allow_outside)
+    for note in write_playground(out, scenario, file):
+        complain(f"note: {note}")
+    say(str(out))
+
+
+class _ExportGroup(TyperGroup):
+    """Takes ``export DIR --perfetto FILE`` for ``export perfetto DIR --out FILE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and any(each.partition("=")[0] == "--perfetto" for each in args):
+            args = ["perfetto", *args]
+        return super().parse_args(ctx, args)
+
+
+export_app = typer.Typer(cls=_ExportGroup, help="Export a run to the format of another tool.", no_args_is_help=True)
+_RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+
+
+@export_app.command("perfetto")
+def perfetto_command(
+    directory: _RunDirectory,
+    out: Annotated[Path, typer.Option("--out", "--perfetto", metavar="FILE", help="The JSON file to write.")],
+) -> None:
+    """Write a trace for ui.perfetto.dev or chrome://tracing."""
+    from fedsim.bridges.perfetto import export_perfetto
+
+    left_out = export_perfetto(directory, out)
+    if left_out:
+        complain(f"note: {left_out:,} clients are left out; a trace shows the first 2,000 that took part")
+    say(str(out))
+
+
+@export_app.command("schedule")
+def schedule_command(
+    directory: _RunDirectory,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write: .parquet, .json or .csv.")],
+) -> None:
+    """Write the cohort of every round, for a framework that does the training."""
+    from fedsim.bridges.schedule import export_schedule
+
+    export_schedule(directory, out)
+    say(str(out))

@@ -1,0 +1,111 @@
+"""The command ``fedsim replay``, and what it and ``fedsim run`` print about limits."""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedsim.cli.options import AllowOutside, AllowPlugins, AsJson, permitted
+from fedsim.common.messages import annotate, complain, say, say_json
+
+if TYPE_CHECKING:
+    from fedsim.ci.findings import Finding
+    from fedsim.ci.replay import FileOutcome
+    from fedsim.limits.verdict import Judgement
+
+
+def replay_command(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, and folders to search.")],
+    update: Annotated[bool, typer.Option("--update", help="Bring the lock files up to date.")] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append the results as Markdown, e.g. to $GITHUB_STEP_SUMMARY.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep the first run of each file in DIR, with its report; by default none is."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
+    ] = None,
+    allow_plugins: AllowPlugins = False,
+    allow_outside: AllowOutside = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
+) -> None:
+    """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
+    from fedsim.ci.replay import EXIT_CODES, collect, gravest, in_ci, replay_files
+    from fedsim.ci.reports import append_summary, write_junit
+    from fedsim.sweeps.executors import default_workers
+
+    if update and locked:
+        raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
+    permissions = permitted(allow_plugins, allow_outside)
+    files, orphans = collect(paths, permissions)
+    outcomes = replay_files(
+        files,
+        orphans,
+        "update" if update else "locked" if locked or in_ci() else "check",
+        workers=workers or default_workers(),
+        permissions=permissions,
+        keep=out,
+    )
+    done: list[FileOutcome] = []
+    try:
+        with closing(outcomes):
+            for outcome in outcomes:
+                done.append(outcome)
+                _show(outcome, quiet=as_json or (quiet and outcome.status == "pass"))
+    finally:  # after an interrupt, too
+        if junit is not None:
+            write_junit(junit, done)
+        if summary is not None:
+            append_summary(summary, done)
+    exit_code = EXIT_CODES[gravest({outcome.status for outcome in done})]
+    if as_json:
+        say_json({"exit_code": exit_code, "results": [outcome.as_dict() for outcome in done]})
+    raise typer.Exit(exit_code)
+
+
+def show_verdict(judgements: "Sequence[Judgement]", file: Path, *, quiet: bool) -> int:
+    """Print which limits of one run were kept (if `quiet`, those that were not); return the exit code."""
+    from fedsim.ci.findings import of_judgement
+    from fedsim.limits.verdict import failed
+
+    found = [of_judgement(judgement, str(file)) for judgement in judgements]
+    _show_findings(found, passed=not quiet)
+    return int(failed(judgements))
+
+
+def _show(outcome: "FileOutcome", *, quiet: bool) -> None:
+    from fedsim.ci.findings import findings, of_comparison
+
+    if not quiet:
+        say(f"{outcome.status.upper():<5}  {outcome.file}  {outcome.words}")
+        for each in outcome.comparisons if outcome.mode == "update" else ():
+            name = of_comparison(each, outcome.mode).name
+            note = f"; {each.note}" if each.note else ""
+            say(f"       {each.action:<6}  {name}  {each.values}{note}".rstrip())
+        sys.stdout.flush()
+    _show_findings(findings(outcome), passed=False)
+    sys.stderr.flush()
+
+
+def _show_findings(found: "Sequence[Finding]", *, passed: bool) -> None:
+    """Print a line for each finding, and for each error and warning what GitHub Actions reads, if it does."""
+    from fedsim.ci.findings import annotations
+
+    for finding in found:
+        if passed or finding.level != "pass":
+            complain(finding.line)
+    if os.environ.get("GITHUB_ACTIONS", "").lower() == "true":
+        annotate(annotations(found))

@@ -1,0 +1,1 @@
+"""Makes the pages of `reports/`, and runs the studies whose numbers the documentation quotes."""

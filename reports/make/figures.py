@@ -1,0 +1,301 @@
+"""The learning figures of the paper: a scenario at several separations, its page, and what one run says of a claim."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+
+from fedsim import Scenario, simulate
+from fedsim.common.arrays import Floats
+from fedsim.experiment.run_directory import Provenance
+from fedsim.report.answer import Sentence
+from fedsim.report.binning import binned, edges
+from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts.learning import Curve, Curves, Loss
+from fedsim.report.charts.marks import set_scale
+from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
+from fedsim.report.document import ReportDocument
+from fedsim.report.finished_sweep import Axis
+from fedsim.report.formatting import capitalized, number
+from fedsim.report.tables import Table
+from reports.make.kept import ROOT, SCENARIOS, UNIFORM
+from reports.make.runs import sweep_document
+from reports.make.words import NAMES
+
+FIGURES: Mapping[str, tuple[int, ...]] = {
+    "fedavg-synthetic": (0, 4, 8, 12, 16, 19),
+    "debiased-synthetic": (0, 4, 8, 12, 16, 19),
+    "three-methods-synthetic": (8,),
+    "fedavg-digits": (0, 4, 8, 12),
+    "debiased-digits": (0, 4, 8, 12),
+    "three-methods-digits": (8,),
+    "network-digits": (0, 8),
+    "mnist-sample": (8,),
+    "quadratic-bias": (0, 4, 8, 12),
+}
+SHOWN = ("loss", "average_loss", "excess_loss", "grad_norm", "accuracy", "bias", "bias_predicted", "converged")
+
+Results = Mapping[int, Mapping[str, float]]
+"""Metrics by separation."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, and what came of it."""
+
+    claim: str
+    figure: str  # the name of the scenario and page that test it
+    measured: str  # the numbers, in words
+    verdict: str  # what they come to
+    status: str  # pass, warn where it holds in part, or fail
+
+
+def run_directory(name: str, separation: int) -> Path:
+    """Return where the run of a figure's scenario at one separation is kept."""
+    return ROOT / "runs" / "reports" / name / f"separation-{separation}"
+
+
+def make_run(name: str, separation: int) -> None:
+    """Run a figure's scenario at one separation, and keep the run."""
+    file = SCENARIOS / "paper" / f"{name}.fedsim.yaml"
+    overrides = [f"population.*.separation={separation}"]
+    begin = time.perf_counter()
+    result = simulate(Scenario.load(file, overrides))
+    seconds = time.perf_counter() - begin
+    result.save(run_directory(name, separation), Provenance(str(file), overrides, wall_time_s=round(seconds, 1)))
+    sys.stderr.write(f"{name}, R = {separation}: {seconds:.1f} s\n")
+
+
+def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
+    """Return metrics, learning table and wall time of a kept run."""
+    folder = run_directory(name, separation)
+    metrics, manifest = (json.loads((folder / f"{each}.json").read_text("utf-8")) for each in ("metrics", "manifest"))
+    learned = {key: value for key, value in metrics.items() if key.startswith(("learning.", "participation.l1"))}
+    return learned, pl.read_parquet(folder / "learning.parquet"), manifest["wall_time_s"]
+
+
+# What one run says of the paper's claims: each function returns the numbers and the verdict.
+
+
+def above(found: Mapping[str, float], name: str, what: str = "average_loss") -> float:
+    """Return by how much an optimizer's figure lies above that of FedAvg under uniform participation."""
+    return found[f"learning.{name}.{what}"] - found[f"learning.{UNIFORM}.{what}"]
+
+
+def _rounded(found: Mapping[str, float], name: str) -> str:
+    """Write by how much an optimizer's loss lies above uniform, with its sign and two digits: one run knows no more."""
+    value = above(found, name)
+    return f"{'+' if value >= 0 else '-'}{number(abs(value), 2)}"
+
+
+def _listed(results: Results, name: str) -> str:
+    return ", ".join(f"{_rounded(found, name)} (R = {r})" for r, found in results.items())
+
+
+def _falls(results: Results, slack: float = 0.0) -> bool:
+    """Say whether FedAvg's bias falls with the separation."""
+    return all(above(late, "fedavg") < above(early, "fedavg") + slack for early, late in pairwise(results.values()))
+
+
+def _holds(verdict: bool) -> str:
+    return "holds" if verdict else "does not hold"
+
+
+def _smaller_bias(results: Results) -> tuple[str, str]:
+    return f"average loss of FedAvg above uniform: {_listed(results, 'fedavg')}", _holds(_falls(results, slack=2e-5))
+
+
+def _as_uniform(results: Results, tolerance: float) -> tuple[str, str]:
+    missed = [f"R = {r}" for r, found in results.items() if not abs(above(found, "debiased_fedavg")) <= tolerance]
+    text = f"average loss of Debiased FedAvg above uniform: {_listed(results, 'debiased_fedavg')}"
+    return text, f"holds within {tolerance:g}" + (f", except at {', '.join(missed)}" if missed else "")
+
+
+def _fedavg_stays(results: Results) -> tuple[str, str]:
+    [found] = results.values()
+    ratio = above(found, "fedavg") / max(1e-12, abs(above(found, "debiased_fedavg")))
+    text = f"above uniform: FedAvg {_rounded(found, 'fedavg')}, Debiased {_rounded(found, 'debiased_fedavg')}"
+    return text, _holds(ratio > 2)
+
+
+def _fedvarp_stays(results: Results, tolerance: float) -> tuple[str, str]:
+    [found] = results.values()
+    text = f"above uniform: FedVARP {_rounded(found, 'fedvarp')}, FedAvg {_rounded(found, 'fedavg')}"
+    return text, "does not reproduce" if above(found, "fedvarp") < tolerance else "holds"
+
+
+def _network(results: Results) -> tuple[str, str]:
+    parts = [f"{name} {_listed(results, name)}" for name in NAMES]
+    less = all(above(found, "debiased_fedavg") < above(found, "fedavg") for found in results.values())
+    return "average loss above uniform: " + "; ".join(parts), "holds" if _falls(results) and less else "in part"
+
+
+def _sample(results: Results) -> tuple[str, str]:
+    """Compare the three methods at one separation; only runs that have settled decide anything."""
+    [found] = results.values()
+    text = "average loss above uniform: " + ", ".join(f"{name} {_rounded(found, name)}" for name in NAMES)
+    settled = sum(found[f"learning.{name}.converged"] for name in NAMES)
+    if settled < len(NAMES):
+        return text, f"not decided: {settled:.0f} of {len(NAMES)} runs have settled"
+    return text, _holds(above(found, "fedavg") > 2 * abs(above(found, "debiased_fedavg")))
+
+
+def _as_predicted(results: Results) -> tuple[str, str]:
+    pairs = {r: [found[f"learning.fedavg.bias{of}"] for of in ("", "_predicted")] for r, found in results.items()}
+    text = ", ".join(f"{found:.4f} for {foreseen:.4f} (R = {r})" for r, (found, foreseen) in pairs.items())
+    close = all(abs(found - foreseen) <= 0.1 * foreseen + 0.02 for found, foreseen in pairs.values())
+    return f"distance from the optimum, measured for predicted: {text}", "holds" if close else "in part"
+
+
+Measured = Callable[[Results], tuple[str, str]]
+CLAIMS: dict[str, list[tuple[str, Measured]]] = {
+    "network-digits": [("The same with a three-layer network (digits for MNIST)", _network)],
+    "mnist-sample": [("The same on 5,000 images of MNIST at R = 8", _sample)],
+    "quadratic-bias": [("Beyond the paper: FedAvg ends where theory says", _as_predicted)],
+}
+for _problem, _tolerance in (("synthetic", 2e-4), ("digits", 1e-3)):
+    CLAIMS[f"fedavg-{_problem}"] = [(f"Larger R, smaller bias of FedAvg ({_problem})", _smaller_bias)]
+    CLAIMS[f"debiased-{_problem}"] = [
+        (
+            f"Debiased FedAvg reaches the loss of uniform participation for every R ({_problem})",
+            partial(_as_uniform, tolerance=_tolerance),
+        )
+    ]
+    CLAIMS[f"three-methods-{_problem}"] = [
+        (f"FedAvg stays biased at R = 8 ({_problem})", _fedavg_stays),
+        (f"FedVARP stays biased at R = 8 ({_problem})", partial(_fedvarp_stays, tolerance=_tolerance)),
+    ]
+
+
+def claims_of(figure: str, results: Results) -> list[Claim]:
+    """Return the paper's claims that a figure tests."""
+    rows = []
+    for claim, measured in CLAIMS[figure]:
+        text, verdict = measured(results)
+        partly = "in part" in verdict or "except" in verdict or "not decided" in verdict
+        rows.append(Claim(claim, figure, text, verdict, "warn" if partly else "fail" if "not" in verdict else "pass"))
+    return rows
+
+
+def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame]) -> ReportDocument:
+    """Return a learning figure of the paper: losses by rounds, one line for each separation, and what they come to.
+
+    Parameters
+    ----------
+    name
+        Of its scenario in ``scenarios/paper``.
+    results, tables
+        Metrics and learning tables by separation.
+    """
+    scenario = Scenario.load(SCENARIOS / "paper" / f"{name}.fedsim.yaml")
+    first = tables[min(tables)]
+    names = [each for each in first["optimizer"].unique(maintain_order=True) if each != UNIFORM]
+    claims = claims_of(name, results)
+    return sweep_document(
+        scenario,
+        name=name,
+        finding="; ".join(f"{each.claim}: {each.verdict}" for each in claims) + ".",
+        answer=[
+            Sentence(
+                f"{capitalized(each.verdict)}. {capitalized(each.measured)}.", each.claim, warns=each.status != "pass"
+            )
+            for each in claims
+        ],
+        charts={"bias": _bias(results, names), "trends": _losses(names, tables)},
+        tables={"points": _table(results)},
+        facts=(("Scenario file", f"scenarios/paper/{name}.fedsim.yaml"), ("Seed", str(scenario.seed))),
+        command=f"python -m reports.make pages {name}",
+    )
+
+
+def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
+    """Draw the bias that is left at each separation, and beside it what theory says where the optimum is known."""
+    separations = np.array(sorted(results), dtype=np.float64)
+    if len(separations) < 2:
+        return ()
+    axis = Axis(("separation",), ("separation",), "separation R (rounds)", separations, ())
+    rows, unknown = np.arange(len(separations)), np.full(len(separations), np.nan)
+
+    def values(what: str) -> Floats:
+        return np.array([results[int(r)].get(f"learning.{what}", np.nan) for r in separations])
+
+    uniform = values(f"{UNIFORM}.average_loss")
+    lines = tuple(
+        Line(name, rows, separations, np.abs(values(f"{name}.average_loss") - uniform), unknown) for name in names
+    )
+    data = Lines("average loss, distance from uniform", axis, lines, 0, logarithmic=True)
+    note = (
+        "The loss of the mean model over the last half of the rounds, and how far it is from that of FedAvg under "
+        "uniform participation, above it or below; signs are in the table of figures."
+    )
+    left = lines_chart(data, "excess", "What bias is left", (note,))
+    measured, foreseen = (values(f"fedavg.{what}") for what in ("bias", "bias_predicted"))
+    if not np.isfinite(measured).all():
+        return (left,)
+    line = Line("fedavg", rows, separations, measured, unknown, foreseen)
+    data = Lines("distance of the mean model from the optimum", axis, (line,), 0)
+    note = "Theory: the optimum of the objective in which clients weigh as much as the chain says that they take part."
+    return left, lines_chart(data, "predicted", "Where FedAvg ends, predicted and measured", (note,))
+
+
+def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[Chart, ...]:
+    """Draw the losses by rounds, a chart for each optimizer and all over the same span, with a line for each R."""
+    kind, shown = Loss(), {name: _curves(name, tables) for name in names}
+    ends = np.concatenate([curve.points.mean for curves in shown.values() for curve in curves.shown])
+    span = (float(ends.min()), float(ends.max()))
+    return tuple(
+        Chart(
+            name=f"loss-{name}",
+            title=f"{name}, {kind.finding(curves)[0].lower()}{kind.finding(curves)[1:]}",
+            description=kind.description(curves),
+            notes=(f"Of {name}; charts of the other optimizers have the same axis.", *kind.notes(curves)),
+            table=kind.table(curves),
+            draw=partial(_draw_losses, kind, curves, span),
+        )
+        for name, curves in shown.items()
+    )
+
+
+def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> Curves:
+    own = [(f"R = {r}", table.filter(optimizer=name), False) for r, table in sorted(tables.items())]
+    own.append(("FedAvg, uniform", tables[min(tables)].filter(optimizer=UNIFORM), True))
+    data = []
+    for color, (label, table, reference) in enumerate(own):
+        finite = table.filter(pl.col("loss").is_finite()).sort("round")
+        x = (finite["round"].to_numpy() + 1).astype(np.float64)
+        points = binned(x, finite["loss"].to_numpy(), edges(len(finite)))
+        data.append(Curve(label, reference, color, points, len(table) - len(finite), None))
+    return Curves(tuple(data), "rounds")
+
+
+def _draw_losses(kind: Loss, curves: Curves, span: tuple[float, float], axes: Axes) -> None:
+    kind.draw(curves, axes)
+    low, high = span
+    margin = 0.04 * (high - low)
+    far = low > 0 and high > 4 * low
+    set_scale(axes, "y", far)
+    axes.set_ylim(*((low / 1.1, high * 1.1) if far else (low - margin, high + margin)))
+
+
+def _table(results: Results) -> Table:
+    """List the figures of every optimizer at every separation."""
+    columns = [what for what in SHOWN if any(key.endswith(f".{what}") for found in results.values() for key in found)]
+    rows = []
+    for separation, found in sorted(results.items()):
+        for name in dict.fromkeys(key.split(".")[1] for key in found if key.startswith("learning.")):
+            cells = [number(found.get(f"learning.{name}.{what}"), 5) for what in columns]
+            rows.append((str(separation), name, *cells))
+    header = ("R", "Optimizer", *(what.replace("_", " ").capitalize() for what in columns))
+    note = (
+        "Means over the last half of the rounds; the average loss is that of the mean of the server's models there, "
+        "the excess is over FedAvg under uniform participation."
+    )
+    return Table("Figures", header, tuple(rows), words=2, note=note)

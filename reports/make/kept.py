@@ -1,0 +1,79 @@
+"""What the studies measured, as JSON files in `reports/`, and what pages read from them."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+REPORTS = Path(__file__).parent.parent
+ROOT = REPORTS.parent
+SCENARIOS = ROOT / "scenarios"
+STORES = ("measured", "draws", "networks", "rates", "two-speeds", "what-ifs")
+UNIFORM = "fedavg_uniform"
+"""The optimizer that is trained over uniform participation."""
+
+Kept = Mapping[str, Any]
+Record = dict[str, Any]
+
+
+def read_store(name: str, otherwise: Any = None) -> Any:
+    """Return the contents of a store, or something else where there is none."""
+    file = REPORTS / f"{name}.json"
+    return otherwise if otherwise is not None and not file.exists() else json.loads(file.read_text(encoding="utf-8"))
+
+
+def write_store(name: str, found: Any, *, sort_keys: bool = False) -> None:
+    """Write the contents of a store."""
+    text = json.dumps(found, indent=1, sort_keys=sort_keys, default=float)
+    (REPORTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def add_to_store(name: str, found: Kept) -> None:
+    """Add studies to a store, in the place of those of the same names."""
+    write_store(name, read_store(name, {}) | found, sort_keys=True)
+
+
+def load() -> dict[str, Any]:
+    """Return the contents of every store, by its name."""
+    return {name: read_store(name) for name in STORES}
+
+
+def write_region(page: str, table: str) -> None:
+    """Write a table between the marks of a page of the documentation."""
+    file = ROOT / "docs" / page
+    file.write_text(with_region(file.read_text(encoding="utf-8"), table), encoding="utf-8")
+
+
+def with_region(text: str, table: str) -> str:
+    """Return a page with a table between its marks."""
+    return re.sub(r"(?s)(<!-- measured -->\n).*?(<!-- end -->)", lambda found: found[1] + table + found[2], text)
+
+
+def of(records: Iterable[Record], optimizer: str, separation: int | None = None) -> list[Record]:
+    """Return the records of an optimizer, at one separation if one is given."""
+    return [
+        each
+        for each in records
+        if each["optimizer"] == optimizer and (separation is None or each["separation"] == separation)
+    ]
+
+
+def above_uniform(
+    records: Sequence[Record], optimizer: str, separation: int | None = None, what: str = "average_loss"
+) -> np.ndarray:
+    """Return by how much losses lie above that of the uniform run of the same draw or participation, or of the one."""
+    uniform, runs = of(records, UNIFORM), of(records, optimizer, separation)
+    if len(uniform) == 1:
+        return np.array([each[what] - uniform[0][what] for each in runs])
+    key = "draw" if "draw" in uniform[0] else "participation"
+    level = {each[key]: each[what] for each in uniform}
+    return np.array([each[what] - level[each[key]] for each in runs])
+
+
+def above_by_separation(records: Sequence[Record], optimizer: str) -> dict[int, np.ndarray]:
+    """Return `above_uniform` over draws of the data, by separation."""
+    separations = sorted({each["separation"] for each in records if each["separation"] is not None})
+    return {r: above_uniform(records, optimizer, r) for r in separations}

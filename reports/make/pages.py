@@ -1,0 +1,142 @@
+"""Makes the pages of `reports/` again: figures of the paper, runs, sweeps, and the lists of them all.
+
+Runs of the learning figures are kept in ``runs/reports``; pages can be redrawn from them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from fedsim import Scenario
+from fedsim.common.files import name_of_file
+from fedsim.common.markdown import escape
+from fedsim.report.charts.chart import Chart
+from fedsim.report.document import ReportDocument, charts_of
+from fedsim.report.page import write_document
+from fedsim.report.render import Picture, picture
+from reports.make import tournament_page
+from reports.make.figures import FIGURES, Claim, figure_page, make_run, read_run, run_directory
+from reports.make.kept import REPORTS, SCENARIOS, Kept, load, read_store, write_store
+from reports.make.regions import claims, with_regions
+from reports.make.runs import kept_sweep_page, run_page, sweep_page, write_page
+
+RUNS = ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence")
+STUDIES = {
+    **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
+    "studies/separation-sweep": sweep_page,
+    **dict.fromkeys(("studies/which-separation", "studies/which-cooldown"), kept_sweep_page),
+    "studies/tournament": lambda _: write_page(tournament_page.page()),
+}
+README = """\
+# Reports
+
+The learning figures of the paper (Sun et al., arXiv:2410.01209), made by `make reports` from the scenarios
+in `scenarios/paper`; then the chain's figures and studies. [index.html](index.html) lists them all with
+their answers. A page shows one run; the verdicts below are of many. What the numbers mean, and what to make
+of them, is in [docs/paper-results.md](../docs/paper-results.md) and [docs/studies.md](../docs/studies.md).
+
+<!-- measured: verdicts -->
+<!-- end -->
+
+| report | what it is about |
+| --- | --- |
+"""
+
+
+def readme(seconds: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the page that lists reports and claims; the verdicts are those of many draws."""
+    lines = []
+    for each in (*RUNS, *STUDIES):
+        about = " ".join(Scenario.load(SCENARIOS / f"{each}.fedsim.yaml").description.split())
+        lines.append(f"| [{Path(each).name}]({Path(each).name}.html) | {escape(about)} |")
+    lines += ["", "| figure | slowest run, seconds |", "| --- | --- |"]
+    lines += [f"| [{name}]({name}.html) | {max(by_r.values()):.0f} |" for name, by_r in seconds.items()]
+    return with_regions(README + "\n".join(lines) + "\n", load())
+
+
+def overall(kept: Kept) -> list[Claim]:
+    """Return the claims of the list of all reports: those that a figure shows, as they come out over many draws."""
+    found = []
+    for claim, measured, source, over, verdict in claims(kept, "experiments", "foreseen"):
+        figure = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", source)
+        if figure is not None:
+            agreed = verdict == "yes" or verdict.startswith("yes:")
+            status = "pass" if agreed else "fail" if verdict.startswith("**no**") else "warn"
+            plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", verdict).replace("**", "")
+            found.append(Claim(claim, figure[1], f"{measured} ({over})", plain, status))
+    return found
+
+
+def make_figures(names: Sequence[str]) -> list[ReportDocument]:
+    """Make the learning figures of these names, and the page that lists all; return the figures."""
+    kept: dict[str, Any] = read_store("measured", {})
+    made = []
+    for name in names:
+        runs = {separation: read_run(name, separation) for separation in FIGURES[name]}
+        results = {r: metrics for r, (metrics, _, _) in runs.items()}
+        made.append(write_page(figure_page(name, results, {r: table for r, (_, table, _) in runs.items()})))
+        kept[name] = {"metrics": results, "seconds": {str(r): round(value, 1) for r, (_, _, value) in runs.items()}}
+        write_store("measured", kept, sort_keys=True)
+    seconds = {name: kept[name]["seconds"] for name in FIGURES if name in kept}
+    (REPORTS / "README.md").write_text(readme(seconds), encoding="utf-8")
+    return made
+
+
+def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
+    """Make the pages of these names; without any, all of them and the list."""
+
+    def asked(scenario: str) -> bool:
+        return not names or Path(scenario).name in names
+
+    figures = [name for name in FIGURES if asked(name)]
+    wanted = [(name, r) for name in figures for r in FIGURES[name]]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for done in [
+            pool.submit(make_run, *each)
+            for each in wanted
+            if not redraw or not (run_directory(*each) / "manifest.json").exists()
+        ]:
+            done.result()
+    studies = [make(scenario) for scenario, make in STUDIES.items() if asked(scenario)]
+    chain = [run_page(each) for each in RUNS if asked(each)]
+    learned = make_figures(figures)
+    if not names:
+        write_list(overall(load()), learned, chain, studies)
+
+
+def write_list(
+    claims: Sequence[Claim],
+    figures: Sequence[ReportDocument],
+    runs: Sequence[ReportDocument],
+    studies: Sequence[ReportDocument],
+) -> None:
+    """Write the page that lists them, after the paper's claims, each with the number and the figure that show it."""
+    sections = [("The paper's learning figures", figures), ("The paper's chain", runs), ("Studies", studies)]
+    shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed]
+    met, partly, missed = (sum(claim.status == status for claim in claims) for status in ("pass", "warn", "fail"))
+    told = (
+        f"Of {len(claims)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
+        f"{'does' if missed == 1 else 'do'} not."
+    )
+    about = (
+        "What the paper (Sun et al., arXiv:2410.01209) claims of participation with a minimum separation R, and what "
+        "was measured over many draws; a page shows one run of each. docs/paper-results.md has every statement of the "
+        "paper. Made by make reports."
+    )
+    charts = {each.name: next(iter(charts_of(each)), None) for each in figures}
+    table = [
+        {**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(charts.get(claim.figure), claim)}
+        for claim in claims
+    ]
+    context = {"claims": table, "sections": shown}
+    document = ReportDocument("index", "what the paper claims", told, about, context=context)
+    write_document(document, REPORTS / "index.html")
+
+
+def _thumbnail(chart: Chart | None, claim: Claim) -> Picture | None:
+    """Draw the first chart of a claim's figure, under a name of its own; None where it has none."""
+    return None if chart is None else picture(replace(chart, name=name_of_file(claim.claim, claim.figure)))

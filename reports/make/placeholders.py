@@ -1,0 +1,310 @@
+"""The functions that the templates beside this file call: numbers from the stores, or from theory."""
+
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+
+import numpy as np
+
+from fedsim import Scenario
+from fedsim.population import build_population
+from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
+from fedsim.report.formatting import listing
+from fedsim.theory import Stationary, distances, mixing, stationary
+from reports.make import which_separation
+from reports.make.kept import (
+    REPORTS,
+    ROOT,
+    SCENARIOS,
+    Kept,
+    Record,
+    above_by_separation,
+    above_uniform,
+    of,
+    read_store,
+)
+from reports.make.words import NAMES, mean_and_half, rounds_taken, with_error, with_interval, with_range
+
+SMALL = np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
+"""The weights of the paper's statements that are computed here: N = 6, B = 1."""
+
+
+def check(name: str) -> ModuleType:
+    """Import one of the independent scripts of docs/checks."""
+    spec = spec_from_file_location(name, ROOT / "docs" / "checks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def page(name: str, folder: str = "paper") -> str:
+    """Return a link to a scenario."""
+    return f"[`{name}`](../scenarios/{folder}/{name}.fedsim.yaml)"
+
+
+def script(name: str) -> str:
+    """Return a link to an independent script."""
+    return f"[`{name}.py`](checks/{name}.py)"
+
+
+# What theory and the independent scripts compute.
+
+
+def small_law(separation: int) -> Stationary:
+    """Return the stationary law of the small chain."""
+    return stationary(SMALL, separation)
+
+
+def independent() -> float:
+    """Return how far the stationary law at R = 0 is from the weights."""
+    return float(np.abs(small_law(0).pi - SMALL / SMALL.sum()).max())
+
+
+@cache
+def closed_form_error() -> float:
+    """Return the largest difference between the closed form and enumeration."""
+    laws = [[stationary(SMALL, r, method=each).pi for each in ("closed-form", "exact")] for r in range(5)]
+    return max(float(np.abs(one - other).max()) for one, other in laws)
+
+
+@cache
+def state_counts() -> str:
+    """Count states, followers and predecessors of three chains; they are as many as the formulas say."""
+    found, parts = check("irreducibility"), []
+    for clients, cohort, separation, states, each in ((6, 1, 2, 30, 4), (6, 2, 1, 30, 12), (6, 2, 2, 360, 2)):
+        every = found.states(clients, cohort, separation)
+        after = [found.successors(state, clients, cohort) for state in every]
+        before = dict.fromkeys(every, 0)
+        for following in (each for some in after for each in some):
+            before[following] += 1
+        counts = {*map(len, after), *before.values()}
+        assert len(every) == states, (clients, cohort, separation)
+        assert counts == {each}, (clients, cohort, separation)
+        parts.append(f"({clients}, {cohort}, {separation}): {states} states, {each} each way")
+    return "; ".join(parts)
+
+
+def neighbours() -> str:
+    """Write what follows one state of the paper's example, and what precedes another."""
+    found = check("irreducibility")
+
+    def written(states: list[tuple[tuple[int, ...], ...]]) -> str:
+        return ", ".join("(" + ", ".join(str(cohort[0] + 1) for cohort in state) + ")" for state in states)
+
+    before = [state for state in found.states(4, 1, 2) if ((0,), (3,)) in found.successors(state, 4, 1)]
+    return f"{written(found.successors(((1,), (0,)), 4, 1))} follow; {written(before)} precede"
+
+
+@cache
+def classes(clients: int, cohort: int, separation: int) -> tuple[int, int]:
+    """Return the number of classes of a chain, and their period."""
+    _, number, period = check("irreducibility").classes(clients, cohort, separation)
+    return number, period
+
+
+def equal_weights() -> float:
+    """Return the largest distance from uniform, over all R, of a chain of equal weights."""
+    return max(stationary(np.ones(6), r).l1_uniform for r in range(6))
+
+
+@cache
+def figure_1(*separations: int) -> str:
+    """Write the distances from uniform of the paper's first figure."""
+    scenario = Scenario.load(SCENARIOS / "paper" / "bias-vs-separation.fedsim.yaml")
+    by_r = distances(build_population(scenario).weight, list(separations))
+    return ", ".join(f"{value:.4f}" for value in by_r)
+
+
+@cache
+def near_uniform(*sizes: int) -> str:
+    """Write N times the largest L1 at R = N - 2 over ten draws of weights within half of their mean."""
+    parts = []
+    for clients in sizes:
+        draws = np.random.default_rng(clients).uniform(0.5, 1.5, (10, clients))
+        largest = max(float(distances(weights, [clients - 2])[0]) for weights in draws)
+        parts.append(f"{clients * largest:.2f} at N = {clients}")
+    return ", ".join(parts)
+
+
+@cache
+def total_variation(*separations: int) -> str:
+    """Write the sum of d(t) in mixing times, after checking the other two statements of the lemma."""
+    found = [check("appendix_lemmas").total_variation(r) for r in separations]
+    assert all(falls and times for falls, times, _ in found)
+    return ", ".join(f"{ratio:.2f}" for _, _, ratio in found)
+
+
+@cache
+def mixing_times(*separations: int) -> str:
+    """Write mixing times of the small chain."""
+    return ", ".join(str(mixing(SMALL, r).mixing_time) for r in separations)
+
+
+@cache
+def bias_of_counts(*separations: int) -> str:
+    """Write how far the mean of counted frequencies is from the limit, of which 1/t is extrapolated away."""
+    means = {r: check("appendix_lemmas").mean_frequencies(r, 400) for r in separations}
+    return "; ".join(
+        f"R = {r}: " + ", ".join(f"{np.abs(mean[t - 1] - (2 * mean[399] - mean[199])).max():.4f}" for t in (10, 100))
+        for r, mean in means.items()
+    )
+
+
+@cache
+def largest_drift() -> float:
+    """Return the largest drift of local steps, in multiples of its bound."""
+    return float(check("appendix_lemmas").drift_ratio())
+
+
+def product() -> str:
+    """Write the two sides of the appendix's lemma on products."""
+    left, right = check("appendix_lemmas").product()
+    return f"{left} on the left, {right} on the right"
+
+
+# What the studies measured.
+
+
+def network_verdict(runs: list[Record]) -> str:
+    """Say whether FedAvg lies above Debiased FedAvg, participation by participation, by both metrics."""
+    told, sure = [], []
+    for what, words in (("average_loss", "mean models"), ("loss", "single models")):
+        avg, debiased = (above_uniform(runs, name, what=what) for name in ("fedavg", "debiased_fedavg"))
+        apart = avg - debiased
+        mean, half = mean_and_half(apart)
+        sure.append(mean > half)
+        told.append(f"by {with_interval(apart, 4)} of {words}, in {int((apart > 0).sum())} of {len(apart)}")
+    verdict = "yes" if all(sure) else "in part" if any(sure) else "not decided"
+    return f"{verdict}: FedAvg lies above Debiased FedAvg {' and '.join(told)}"
+
+
+class Placeholders:
+    """The numbers of the stores, by the names that the templates call them by."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
+        self._two_speeds, self._draws = kept["two-speeds"], kept["draws"]
+
+    def running_frequencies(self, *separations: int) -> str:
+        """Write how far running frequencies are from their limit after 100 rounds."""
+        l1, error = self._two_speeds["running_l1"], self._two_speeds["running_l1_error"]
+        pairs = {r: [l1[str(r)]["100"], 1.96 * error[str(r)]] for r in separations}
+        return "; ".join(f"R = {r}: {with_error(pair, 3)}" for r, pair in pairs.items())
+
+    def lemma_3(self, what: str, digits: int, *rounds: int) -> str:
+        """Write t times the squared errors of frequencies or weights, by separation."""
+        return "; ".join(
+            f"R = {r}: " + ", ".join(with_error([t * value for value in found[what][str(t)]], digits) for t in rounds)
+            for r, found in self.rates["lemma_3"].items()
+        )
+
+    def _settled(self) -> list[Record]:
+        records: list[Record] = self._draws["synthetic-long-draws"]["records"]
+        unsettled = {each["draw"] for each in records if not each["converged"]}
+        return [each for each in records if each["draw"] not in unsettled]
+
+    def settled_draws(self) -> int:
+        """Return in how many draws of the synthetic problem all runs have settled."""
+        return len({each["draw"] for each in self._settled()})
+
+    def synthetic(self, name: str, separation: int | None = None) -> str:
+        """Write an optimizer's loss above uniform on the synthetic problem, at one separation or at each."""
+        if separation is not None:
+            return with_range(above_uniform(self._settled(), name, separation))
+        return "; ".join(f"R = {r}: {with_range(v)}" for r, v in above_by_separation(self._settled(), name).items())
+
+    def digits(self, name: str, separation: int | None = None) -> str:
+        """Write the same of digits."""
+        records = self._draws["digits-draws"]["records"]
+        if separation is not None:
+            return with_interval(above_uniform(records, name, separation))
+        return "; ".join(f"R = {r}: {with_interval(v)}" for r, v in above_by_separation(records, name).items())
+
+    def digits_speed(self, name: str, separation: int) -> str:
+        """Write the rounds to within 1 % of uniform's descent."""
+        runs = of(self._draws["digits-participations"]["records"], name, separation)
+        return rounds_taken([each["rounds_within"]["0.01"] for each in runs])
+
+    def falling(self) -> int:
+        """Return in how many draws of digits FedAvg's bias falls with the separation."""
+        by_r = list(above_by_separation(self._draws["digits-draws"]["records"], "fedavg").values())
+        return int((np.diff(by_r, axis=0) < 0).all(axis=0).sum())
+
+    def unsettled(self) -> str:
+        """Say in how many draws of digits FedAvg has not settled at R = 0."""
+        count = sum(not each["converged"] for each in of(self._draws["digits-draws"]["records"], "fedavg", 0))
+        return f"At R = 0 FedAvg has not settled in {count} of 10" if count else "All have settled"
+
+    def network(self, study: str, name: str, what: str) -> str:
+        """Write by how much a loss of the network lies above uniform."""
+        records = self.networks[study]["records"]
+        return with_interval(above_uniform(records, name, what=what), 4)
+
+    def largest_weights(self) -> str:
+        """Write how large the first weights of Debiased FedAvg became."""
+        seen = np.array(self.networks["weights-r0"]["largest_weights"])
+        return f"{np.median(seen):.0f} in the median of ten runs ({seen.min():.0f} to {seen.max():.0f})"
+
+    def values(self, study: str, metric: str) -> np.ndarray:
+        """Return a metric of a study by seed."""
+        return np.array(self.what_ifs[study]["metrics"][metric], dtype=float)
+
+    def average(self, study: str, metric: str) -> float:
+        """Return the mean of a metric over the seeds."""
+        return float(self.values(study, metric).mean())
+
+    def mean(self, study: str, metric: str, digits: int, scale: float = 1.0) -> str:
+        """Write the mean of a metric over the seeds with its interval."""
+        return with_interval(scale * self.values(study, metric), digits)
+
+    def available_by_hour(self) -> list[tuple[float, int]]:
+        """Return the share of the phones that is available and the hour of the day, by share."""
+        shares = [(f"population.available_share.local.{hour:02d}", hour) for hour in range(24)]
+        return sorted((100 * self.average("night-charging", metric), hour) for metric, hour in shares)
+
+    def lost(self, metric: str) -> str:
+        """Write what share of a metric's value at R = 0 is lost at R = 20, in per cent."""
+        long, none = (self.values(f"separation-versus-speed-{r}", metric) for r in (20, 0))
+        return with_interval(100.0 - 100.0 * long / none, 0)
+
+    def debiased_nearer(self) -> str:
+        """Say with how many seeds Debiased FedAvg ends nearer to the optimum than FedAvg."""
+        debiased, avg = (self.values("time-zones", f"learning.{each}.bias") for each in ("debiased_fedavg", "fedavg"))
+        return f"{int((debiased < avg).sum())} of {len(avg)}"
+
+
+def kept_sweep(name: str) -> FinishedSweep:
+    """Read one of the sweeps that are kept in ``reports/sweeps``."""
+    return read_finished_sweep(REPORTS / "sweeps" / name)
+
+
+def edges_of_the_grid() -> str:
+    """Say where the best of the grid of `which-separation` lies at its edge."""
+    grids = read_store("which-separation")["grids"]
+    edges = []
+    for method in which_separation.KINDS:
+        best = {r: which_separation.chosen(grids[str(r)], method) for r in which_separation.SEPARATIONS}
+        for which, (values, name) in enumerate(((which_separation.STEPS, "step"), (which_separation.CLIPS, "clip"))):
+            for value, word in ((min(values), "smallest"), (max(values), "largest")):
+                at = [str(r) for r, each in best.items() if each[which] == value]
+                if at:
+                    edges.append(f"{NAMES[method]}'s {word} {name} (R = {listing(at)})")
+    return listing(edges)
+
+
+def times_to_target() -> str:
+    """Say how long each optimizer of `which-separation` takes to its target, and in how many of the runs."""
+    sweep = kept_sweep("which-separation")
+    ways = []
+    for method in which_separation.KINDS:
+        told = []
+        metric = f"learning.{method}.time_to_target"
+        for separation, hours in zip(which_separation.SEPARATIONS, sweep.samples(metric) / 3600, strict=True):
+            known = hours[np.isfinite(hours)]
+            if len(known):
+                some = f" (in {len(known)} of {len(hours)} runs)" if len(known) < len(hours) else ""
+                told.append(f"{known.mean():.0f} h at R = {separation}{some}")
+        ways.append(f"{NAMES[method]} after {listing(told)}")
+    return "; by ".join(ways)

@@ -1,0 +1,206 @@
+"""Measures what published figures are compared with, and which figures a smaller federation keeps.
+
+`validation` simulates every scenario of ``scenarios/validation``, and `scaling` one of them at several scales and
+seeds. Each keeps its figures and writes the table of its page in docs/ between ``<!-- measured -->`` and
+``<!-- end -->``. Tests compare the pages with what would be written; CI replays the scenarios with their limits.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim import Scenario, simulate
+from fedsim.experiment.scaled import scale_down
+from reports.make.kept import SCENARIOS, read_store, write_region, write_store
+from reports.make.words import table
+
+# Published figures.
+
+KEPT = (
+    *("population.available_share", "population.available_share.ratio", "sessions.dropped_share", "sessions.count"),
+    *("rounds.count", "rounds.target_share", "rounds.reported_mean"),
+    *(f"learning.{name}.{each}_to_target" for name in ("fedavg", "fedbuff") for each in ("time", "rounds")),
+    *(f"population.available_share.local.{hour:02}" for hour in range(24)),
+)
+
+Figures = Mapping[str, Mapping[str, float]]
+"""Metrics by the name of the scenario."""
+
+
+class Row(NamedTuple):
+    """A published figure, and what is measured beside it."""
+
+    what: str
+    published: str
+    source: str
+    scenarios: tuple[str, ...]  # whose figures it takes
+    measured: Callable[[Figures], float]
+    shown: str  # the measured figure's format
+    low: float
+    high: float
+    within: str  # the limits of agreement in words
+
+
+def metric(scenario: str, name: str) -> Callable[[Figures], float]:
+    """Return a function that takes a metric of a scenario."""
+    return lambda figures: figures[scenario][name]
+
+
+def faster(figures: Figures) -> float:
+    """Return how many times sooner the buffered server reaches the loss."""
+    rounds, buffer = figures["papaya-rounds"], figures["papaya-buffer"]
+    return rounds["learning.fedavg.time_to_target"] / buffer["learning.fedbuff.time_to_target"]
+
+
+def fewer(figures: Figures) -> float:
+    """Return how many times fewer sessions the buffered server begins on the way to the loss."""
+    begun = [
+        own[f"learning.{name}.rounds_to_target"] * own["sessions.count"] / own["rounds.count"]
+        for own, name in ((figures["papaya-rounds"], "fedavg"), (figures["papaya-buffer"], "fedbuff"))
+    ]
+    return begun[0] / begun[1]
+
+
+_BONAWITZ, _PAPAYA = "Bonawitz et al. 2019", "Papaya, Huba et al. 2022"
+_SERVERS = ("papaya-rounds", "papaya-buffer")
+_PHONES = (("us-phones", "{}, default habits"), ("us-phones-plugged", "The same, 15 % nearly always on a charger"))
+_RATIO, _DROPPED = "population.available_share.ratio", "sessions.dropped_share"
+_HOURS, _DROP_OUTS = "Fullest to emptiest hour, one country with four time zones", "Sessions that drop out"
+ROWS = (
+    *(
+        Row(
+            words.format(_HOURS),
+            "4 : 1",
+            _BONAWITZ,
+            (name,),
+            metric(name, _RATIO),
+            "{:.1f} : 1",
+            3.5,
+            4.5,
+            "3.5 to 4.5",
+        )
+        for name, words in _PHONES
+    ),
+    *(
+        Row(
+            *(words.format(_DROP_OUTS), "6 to 10 %", _BONAWITZ, (name,)),
+            *(metric(name, _DROPPED), "{:.1%}", 0.06, 0.10, "6 to 10 %"),
+        )
+        for name, words in _PHONES
+    ),
+    Row(
+        "Rounds that reach their target when 130 % are selected",
+        *("what 130 % is for", _BONAWITZ, ("us-phones",)),
+        *(metric("us-phones", "rounds.target_share"), "{:.1%}", 0.99, math.inf, "99 % or more"),
+    ),
+    Row(
+        "Devices that meet strict criteria, on average over the day",
+        *("about 22 %", "FLINT, Wang et al. 2023", ("one-zone",)),
+        *(metric("one-zone", "population.available_share"), "{:.1%}", 0.19, 0.25, "19 to 25 %"),
+    ),
+    Row(
+        "Buffered server against rounds: time to a loss",
+        *("5 times faster", _PAPAYA, _SERVERS, faster, "{:.1f} times", 4, 6, "4 to 6"),
+    ),
+    Row(
+        "Buffered server against rounds: sessions begun until then",
+        *("nearly 8 times less communication", _PAPAYA, _SERVERS, fewer, "{:.1f} times", 6.5, 9.5, "6.5 to 9.5"),
+    ),
+)
+
+
+def validation_table(figures: Figures) -> str:
+    """Return the table of published and simulated figures, and how many rows agree."""
+    rows, agreed = [], 0
+    for row in ROWS:
+        value = row.measured(figures)
+        agrees = row.low <= value <= row.high
+        agreed += agrees
+        said = "yes" if agrees else f"**no** ({row.within} would)"
+        names = ", ".join(f"`{name}`" for name in row.scenarios)
+        rows.append([row.what, row.published, row.source, row.shown.format(value), said, names])
+    head = ["figure", "published", "source", "simulated", "agrees", "scenario"]
+    return table(head, rows) + f"{agreed} of {len(ROWS)} agree.\n\n"
+
+
+def measure_validation() -> None:
+    """Simulate every scenario of ``scenarios/validation``, and keep the figures."""
+    found = {}
+    for file in sorted((SCENARIOS / "validation").glob("*.fedsim.yaml")):
+        metrics = simulate(Scenario.load(file)).metrics
+        name = file.name.removesuffix(".fedsim.yaml")
+        found[name] = {key: float(f"{metrics[key]:.6g}") for key in KEPT if key in metrics}
+        sys.stdout.write(f"{name}\n")
+    write_store("validation", found)
+
+
+def write_validation() -> None:
+    """Write the table of docs/validation.md."""
+    write_region("validation.md", validation_table(read_store("validation")))
+
+
+# Scales.
+
+SEEDS = {"1": 4, "1/10": 8, "1/100": 24, "1/100, R too": 24}
+"""Runs at each scale: the smaller, the more chance there is, and the less each costs."""
+CLOSE = 0.02
+"""Figures that differ by less than this share, or by less than three standard errors, are kept."""
+FIGURES = (
+    *("population.available_share", "population.eligible_share", "group.tablets.share"),
+    *("sessions.reported_share", "sessions.dropped_share", "sessions.wasted_share"),
+    *("participation.l1_uniform", "participation.gini", "participation.never_share", "participation.by_speed.10"),
+    *("participation.gap.mean", "participation.coverage.t50", "rounds.per_day", "rounds.duration.mean"),
+    *("rounds.duration.p95", "rounds.target_share", "participation.most", "participation.gap.min"),
+    *("sessions.count", "sessions.device_hours"),
+)
+
+Measured = Mapping[str, Mapping[str, Sequence[float]]]
+"""A value for each seed, by figure, by scale."""
+
+
+def verdict(figure: str, scale: str, measured: Measured) -> str:
+    """Say whether a figure is kept at a scale: yes, divided, or no."""
+    large, small = (np.array(measured[each][figure]) for each in ("1", scale))
+    factor = int(scale.partition(",")[0].partition("/")[2])
+    error = math.sqrt(large.var(ddof=1) / len(large) + small.var(ddof=1) / len(small))
+    apart = abs(small.mean() - large.mean())
+    if apart <= max(CLOSE * abs(large.mean()), 3 * error):
+        return "yes"
+    scaled_up = abs(small.mean() * factor - large.mean())
+    return "divided" if scaled_up <= max(CLOSE * abs(large.mean()), 3 * factor * error) else "**no**"
+
+
+def scaling_table(measured: Measured) -> str:
+    """Return the table of what each scale keeps."""
+    small = [scale for scale in SEEDS if scale != "1"]
+    rows = []
+    for figure in FIGURES:
+        cells = [f"`{figure}`", f"{np.mean(measured['1'][figure]):.4g}"]
+        for scale in small:
+            values = np.array(measured[scale][figure])
+            cells.append(f"{values.mean():.4g} ({values.std(ddof=1):.2g}), {verdict(figure, scale, measured)}")
+        rows.append(cells)
+    return table(["figure", "scale 1", *(f"{scale}: mean (spread of a run), kept" for scale in small)], rows)
+
+
+def measure_scaling() -> None:
+    """Simulate all scales and seeds, and keep the figures."""
+    large = Scenario.load(SCENARIOS / "validation" / "scaling.yaml")
+    found: dict[str, dict[str, list[float]]] = {}
+    for scale, seeds in SEEDS.items():
+        factor = int(scale.partition(",")[0].partition("/")[2] or 1)
+        own = large if factor == 1 else scale_down(large, factor).scenario
+        if "R" in scale:
+            own = own.with_values({"population.*.separation": 0})
+        runs = [simulate(own.with_values({"seed": seed})).metrics for seed in range(seeds)]
+        found[scale] = {name: [float(f"{run.get(name, 0.0):.6g}") for run in runs] for name in FIGURES}
+        sys.stdout.write(f"{scale}\n")
+    write_store("scaling", found)
+
+
+def write_scaling() -> None:
+    """Write the table of docs/scaling.md."""
+    write_region("scaling.md", scaling_table(read_store("scaling")))

@@ -1,0 +1,253 @@
+"""Theorems 1 and 2 and Lemma 3 of the paper, as rates: errors by the number of rounds.
+
+*Theorems.* The objectives are quadratic, so that the floor of FedAvg is known: the gradient of F where sum_i pi_i
+f_i is least. The step size is alpha = 1 / (K sqrt(T)), as the theorems take it up to a constant, so every T is a
+training of its own. The error is E |grad F(x)|^2 of an iterate x drawn uniformly from x_0, ..., x_{T-1}, that is,
+the mean over all of them. Every replica has a draw of the data and a participation of its own.
+
+*Where FedAvg ends.* Theory foresees it for steps of any length; the mean of the models over the last half of the
+longest training is compared with that.
+
+*Lemma.* The counted frequencies lambda_i and weights nu_i = 1 / (N lambda_i) after t rounds, against pi_i and 1 / (N
+pi_i).
+
+All replicas, separations and both optimizers are trained as one array; a test trains some of them by
+`fedsim.learning`.
+
+*The two speeds of participation*: how fast one round's cohort forgets the start, and how fast the counts settle, at the
+scenario of the paper's appendix figure.
+
+Each takes a minute, draws a picture of ``docs/images`` and keeps its numbers.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from fedsim import Scenario
+from fedsim.common.arrays import Floats
+from fedsim.learning.problems.quadratic import Quadratic
+from fedsim.population import build_population
+from fedsim.theory import convergence, mixing, running_frequencies, stationary
+from fedsim.theory.monte_carlo import rounds_of
+from fedsim.theory.question import ask, reduced
+from reports.make.kept import ROOT, SCENARIOS, write_store
+from reports.make.words import mean_and_half
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+GROUPS, COHORT, STEPS = 20, 5, 5
+WEIGHTS = np.arange(1, GROUPS + 1) ** -1.5
+SEPARATIONS = (0, 4, 8, 12, 19)
+"""The last is M - 1, at which groups take turns and the theorems do not apply."""
+OPTIMIZERS = ("fedavg", "debiased_fedavg")
+HORIZONS = (500, 1000, 2000, 4000, 8000, 16000, 32000)
+REPLICAS = 40
+LEMMA = (100, 200, 400, 800, 1600, 3200, 6400)
+NONE = 1e-9
+"""A floor below is none, but for rounding."""
+COUNTED = 400
+"""Replicas of the lemma."""
+
+Groups = NDArray[np.intp]
+
+
+def participations(separation: int, rounds: int, replicas: int) -> Groups:
+    """Return which group takes part in each round of each replica, shape (rounds, replicas)."""
+    play = rounds_of(reduced(ask(WEIGHTS, separation, 1, "midzuno")), range(replicas), seed=1)
+    return np.array([each.chosen.argmax(axis=1) for each in islice(play, rounds)])
+
+
+def problem(draw: int) -> Quadratic:
+    """Return the objectives of one draw: groups differ, and within a group clients do."""
+    spreads = {"spread": 0.5, "cluster_spread": 1.0, "curvature_spread": 0.3}
+    return Quadratic(GROUPS * COHORT, seed=draw, clusters=GROUPS, **spreads)
+
+
+def step_size(rounds: int) -> float:
+    """Return alpha for a training of T rounds."""
+    return float(1.0 / (STEPS * np.sqrt(rounds)))
+
+
+def trained(problems: list[Quadratic], chosen: Groups, rounds: int) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of |grad F|^2 over the iterates, the last models and the mean models, of both optimizers.
+
+    Parameters
+    ----------
+    problems
+        One for each of S replicas.
+    chosen
+        The groups, shape (rounds or more, R, S), where R counts separations.
+    rounds
+        T.
+
+    Returns
+    -------
+    Shapes (R, 2, S), (R, 2, S, d) and (R, 2, S, d); the mean model is that of the last half of the rounds.
+    """
+    alpha = step_size(rounds)
+    replicas = np.arange(len(problems))
+    centres, curvatures = (
+        np.array([getattr(each, what).reshape(GROUPS, COHORT, -1) for each in problems])
+        for what in ("centres", "curvatures")
+    )
+    optimum, mean = np.array([each.optimum for each in problems]), curvatures.mean(axis=(1, 2))
+    separations = np.arange(chosen.shape[1])[:, None]
+    counts = np.zeros((chosen.shape[1], len(problems), GROUPS))
+    models = np.zeros((chosen.shape[1], len(OPTIMIZERS), len(problems), centres.shape[-1]))
+    total, scales, late = np.zeros(models.shape[:3]), np.ones(models.shape[:3]), np.zeros_like(models)
+    for t, group in enumerate(chosen[:rounds]):
+        total += ((mean * (models - optimum)) ** 2).sum(axis=-1)
+        counts[separations, replicas, group] += 1.0
+        scales[:, 1] = (t + 1.0) / (GROUPS * counts[separations, replicas, group])
+        own, slope = centres[replicas, group][:, None], curvatures[replicas, group][:, None]
+        # K local steps bring a client from x to c + (1 - alpha nu h)^K (x - c).
+        left = 1.0 - alpha * scales[..., None, None] * slope
+        left_twice = left * left
+        models -= ((1.0 - left_twice * left_twice * left) * (models[..., None, :] - own)).mean(axis=-2)
+        if 2 * (t + 1) > rounds:
+            late += models
+    return total / rounds, models, late / (rounds - rounds // 2)
+
+
+def rest(problem: Quadratic, separation: int, alpha: float) -> Floats:
+    """Return the model to which pi leads FedAvg, for steps of this length."""
+    pi = np.repeat(stationary(WEIGHTS, separation).pi, COHORT)
+    return problem.rest(pi, np.ones(len(pi)), local_steps=STEPS, step_size=alpha)
+
+
+def floor(problem: Quadratic, separation: int) -> float:
+    """Return |grad F|^2 where the objective that weighs clients by pi is least: where FedAvg ends for short steps."""
+    return float(problem.evaluate(rest(problem, separation, 1e-9))["grad_norm"] ** 2)
+
+
+def slope(errors: Floats, horizons: tuple[int, ...]) -> list[float]:
+    """Return the exponent b of errors like T^b from the fourth T on, with its interval over replicas."""
+    late = slice(3, None)
+    x = np.log(horizons[late])
+    return mean_and_half(np.array([np.polyfit(x, np.log(each[late]), 1)[0] for each in errors.T]))
+
+
+def theorems(horizons: tuple[int, ...] = HORIZONS, replicas: int = REPLICAS) -> dict[str, Any]:
+    """Return, each with its interval, errors by optimizer, separation and T, their exponents, and FedAvg's floors.
+
+    Beside them how far from the optimum FedAvg's mean model lies, as foreseen and as found.
+    """
+    chosen = np.stack([participations(r, max(horizons), replicas) for r in SEPARATIONS], axis=1)
+    problems = [problem(draw) for draw in range(replicas)]
+    runs = [trained(problems, chosen, rounds) for rounds in horizons]
+    errors = np.array([run[0] for run in runs])  # (T, R, optimizer, S)
+    found: dict[str, Any] = {"replicas": replicas, "floor": {}, "exponent": {}, "predicted": {}, "error": {}}
+    for row, r in enumerate(SEPARATIONS):
+        found["floor"][str(r)] = mean_and_half(np.array([floor(each, r) for each in problems]))
+        found["exponent"][str(r)] = slope(errors[:, row, 1], horizons)
+        foreseen = np.array([rest(each, r, step_size(max(horizons))) for each in problems])
+        optimum = np.array([each.optimum for each in problems])
+        ends, far = runs[-1][2][row, 0], np.linalg.norm(foreseen - optimum, axis=1)
+        found["predicted"][str(r)] = {
+            "computed": mean_and_half(far),
+            "run": mean_and_half(np.linalg.norm(ends - optimum, axis=1)),
+            "apart": mean_and_half(np.linalg.norm(ends - foreseen, axis=1)),
+        }
+        for column, name in enumerate(OPTIMIZERS):
+            by_rounds = {str(rounds): mean_and_half(errors[k, row, column]) for k, rounds in enumerate(horizons)}
+            found["error"].setdefault(name, {})[str(r)] = by_rounds
+    return found
+
+
+def counting(separation: int, rounds: tuple[int, ...] = LEMMA, replicas: int = COUNTED) -> dict[str, Any]:
+    """Return, by t, E max_i (lambda_i - pi_i)^2, and E max_i (nu_i - 1/(N pi_i))^2 where everyone has been seen."""
+    pi, counts = stationary(WEIGHTS, separation).pi, np.zeros((replicas, GROUPS))
+    found: dict[str, Any] = {"frequencies": {}, "weights": {}, "all_seen": {}}
+    for t, group in enumerate(participations(separation, max(rounds), replicas), start=1):
+        counts[np.arange(replicas), group] += 1.0
+        if t in rounds:
+            seen = counts.min(axis=1) > 0
+            found["frequencies"][str(t)] = mean_and_half(((counts / t - pi) ** 2).max(axis=1))
+            off = (t / counts[seen] - 1.0 / pi) / GROUPS
+            found["weights"][str(t)] = mean_and_half((off**2).max(axis=1)) if seen.sum() > 1 else None
+            found["all_seen"][str(t)] = float(seen.mean())
+    return found
+
+
+@contextmanager
+def picture(name: str, panels: int, width: float) -> Iterator[list[Axes]]:
+    """Yield the panels of a picture of ``docs/images``, and write it."""
+    figure, axes = plt.subplots(1, panels, figsize=(width, 4.2), layout="constrained")
+    yield list(axes)
+    for panel in axes:
+        panel.grid(alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(ROOT / "docs" / "images" / f"{name}.png", dpi=110, metadata={"Software": None})
+
+
+def colours(separations: tuple[int, ...]) -> list[Any]:
+    """Return a colour for each separation."""
+    return list(mpl.colormaps["viridis"](np.linspace(0.0, 0.88, len(separations))))
+
+
+def draw(found: dict[str, Any]) -> None:
+    """Draw the errors of FedAvg and of Debiased FedAvg by T, and that of the counted frequencies by t."""
+    with picture("rates", 3, width=13) as axes:
+        for r, colour in zip(map(str, SEPARATIONS), colours(SEPARATIONS), strict=True):
+            shown = [found["error"][name][r] for name in OPTIMIZERS]
+            shown += [found["lemma_3"][r]["frequencies"]] if r in found["lemma_3"] else []
+            for panel, errors in zip(axes, shown, strict=False):
+                middle, half = np.array(list(errors.values())).T
+                panel.errorbar([int(t) for t in errors], middle, half, color=colour, label=f"R = {r}", capsize=2)
+            if found["floor"][r][0] > NONE:
+                axes[0].axhline(found["floor"][r][0], color=colour, linestyle=":", linewidth=1.0)
+        x = np.array(HORIZONS, dtype=float)
+        for panel, name in zip(axes, OPTIMIZERS, strict=False):
+            y = 1.2 * found["error"][name]["0"][str(HORIZONS[0])][0] * np.sqrt(x[0] / x)
+            panel.plot(x, y, color="0.5", linestyle="--", linewidth=1.0, label="T$^{-1/2}$")
+        x = np.array(LEMMA, dtype=float)
+        first = found["lemma_3"]["0"]["frequencies"][str(LEMMA[0])][0]
+        axes[2].plot(x, 1.3 * first * x[0] / x, color="0.5", linestyle="--", linewidth=1.0, label="t$^{-1}$")
+        axes[0].set(title="FedAvg; dotted: its floor, computed", xlabel="rounds T", ylabel="E |∇F|² of an iterate")
+        axes[1].set(title="Debiased FedAvg", xlabel="rounds T", ylabel="E |∇F|² of an iterate")
+        axes[2].set(title="Counted frequencies", xlabel="rounds t", ylabel="E max |λ - π|²")
+        for panel in axes:
+            panel.set(xscale="log", yscale="log")
+            panel.legend(fontsize=8)
+
+
+def measure_rates() -> None:
+    """Measure all, draw it, and keep what the pages quote."""
+    found = theorems() | {"lemma_3": {str(r): counting(r) for r in SEPARATIONS[:-1]}}
+    write_store("rates", found)
+    draw(found)
+
+
+def measure_two_speeds() -> None:
+    """Compute both speeds, draw them, and keep what the pages quote."""
+    rounds, separations = 300, (0, 5, 20, 50, 80, 95)
+    small = (6.0, 5.0, 4.0, 3.0, 2.0, 1.0)  # weights of a chain that is small enough for its exact mixing time
+    weights = build_population(Scenario.load(SCENARIOS / "paper" / "convergence.fedsim.yaml")).weight
+    left = {r: convergence(weights, r, rounds=rounds) for r in separations}
+    right = {r: running_frequencies(weights, r, rounds=rounds, limit=left[r].limit) for r in separations}
+    with picture("two-speeds", 2, width=11) as (one_round, counts):
+        for r, colour in zip(separations, colours(separations), strict=True):
+            floor = left[r].noise_floor
+            seen = left[r].tv if floor is None else np.where(left[r].tv > 2.0 * floor, left[r].tv, np.nan)
+            one_round.plot(np.arange(rounds), seen, color=colour, label=f"R = {r}")
+            counts.plot(1 + np.arange(rounds), right[r].l1, color=colour, label=f"R = {r}")
+        one_round.set(title="One round's cohort", xlabel="round", ylabel="TV distance from π", ylim=(0.0, None))
+        counts.set(
+            title="Running frequencies", xlabel="rounds so far", ylabel="expected L1 distance from π", yscale="log"
+        )
+        counts.legend(ncols=2)
+    found = {
+        "mixing_time": {str(r): mixing(small, r).mixing_time for r in range(1, len(small))},
+        "running_l1": {str(r): {str(t): float(right[r].l1[t - 1]) for t in (100, 300)} for r in separations},
+        "running_l1_error": {str(r): float(right[r].standard_error[99]) for r in separations},
+        "one_round_tv": {str(r): {str(t): float(left[r].tv[t]) for t in (0, 100, 250)} for r in separations},
+    }
+    write_store("two-speeds", found)

@@ -1,0 +1,304 @@
+"""Writes the measured numbers of the documentation, so that none of them can go stale.
+
+A region of a page stands between ``<!-- measured: NAME -->`` and ``<!-- end -->``. Its text is a
+template of `studies.md.jinja`, rows of `paper.md.jinja`, or a table that is made here. A test compares the pages with
+what would be written.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined, select_autoescape
+
+from fedsim.report.finished_sweep import estimates_of
+from reports.make import placeholders, tournament_page, which_separation
+from reports.make.kept import ROOT, Kept, above_by_separation, above_uniform, load, of
+from reports.make.words import NAMES, rounds_taken, signed, table, with_error, with_interval, with_range, wrap
+
+PAGES = ("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "reports/README.md")
+REGION = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+HEAD = ("the paper says", "measured", "from", "over", "holds")
+TEMPLATES = {
+    name: body
+    for file in ("paper.md.jinja", "studies.md.jinja")
+    for name, body in re.findall(
+        r"(?s)<!-- measured: ([\w-]+) -->\n(.*?)<!-- end -->", Path(__file__).with_name(file).read_text("utf-8")
+    )
+}
+
+_WEIGHTS = {
+    "debiased_fedavg": "as in the paper",
+    "clip": "`clip: 10`",
+    "warm_up": "`warm_up: 300`",
+    "prior": "`prior: 5`",
+    "prior_from_theory": "`prior: 5, prior_from: theory`",
+    "oracle": "`oracle_weighted`",
+}
+_PROBLEMS = {
+    "digits": "digits",
+    "synthetic": "synthetic",
+    "synthetic-random-groups": "synthetic, random groups",
+}
+
+
+def rendered(name: str, kept: Kept) -> str:
+    """Return a template with its numbers."""
+    environment = Environment(
+        autoescape=select_autoescape(default_for_string=False),  # Markdown
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["wrap"] = wrap
+    numbers = placeholders.Placeholders(kept)
+    known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
+    known |= {**vars(placeholders), "tournament_page": tournament_page}
+    return environment.from_string(TEMPLATES[name]).render(known)
+
+
+def claims(kept: Kept, *names: str) -> list[list[str]]:
+    """Return the paper's statements: what it says, the number, its source, over what, and the verdict."""
+    return [line[2:-2].split(" | ") for name in names for line in rendered(name, kept).splitlines()]
+
+
+def verdicts(kept: Kept) -> str:
+    """Return the table of what came of the paper's figures, with links from the folder of the reports."""
+    text = table(HEAD, claims(kept, "experiments", "foreseen"))
+    text = re.sub(r"\(\.\./scenarios/paper/([\w-]+)\.fedsim\.yaml\)", r"(\1.html)", text)
+    return text.replace("(checks/", "(../docs/checks/").replace("](#", "](../docs/paper-results.md#")
+
+
+def readme(kept: Kept) -> str:
+    """Return the README's table: participation and bias by separation on the synthetic problem."""
+    records, names = kept["draws"]["synthetic-long-participations"]["records"], ("fedavg", "debiased_fedavg")
+    rows = []
+    for r in (0, 4, 8, 12):
+        seen = np.array([each["l1_uniform"] for each in of(records, "fedavg", r)])
+        theory = kept["measured"]["debiased-synthetic"]["metrics"][str(r)]["participation.l1_uniform_theory"]
+        above = [with_interval(above_uniform(records, name, r)) for name in names]
+        rows.append([str(r), with_interval(seen, 3), f"{theory:.6f}", *above])
+    head = ["R", "L1 distance from uniform, measured", "theory"]
+    return table(head + [f"loss of {NAMES[name]} above uniform" for name in names], rows)
+
+
+def speed(kept: Kept) -> str:
+    """Return the table of rounds until Debiased FedAvg and the others are near the end of uniform's descent."""
+    rows = []
+    for problem, words in _PROBLEMS.items():
+        records = kept["draws"][f"{problem}-participations"]["records"]
+        for name, r in ((name, r) for name in NAMES for r in (0, 12)):
+            runs = of(records, name, r)
+            near = [rounds_taken([each["rounds_within"][share] for each in runs]) for share in ("0.02", "0.01")]
+            rows.append([words, NAMES[name], str(r), *near])
+    return table(["problem", "optimizer", "R", "2 %", "1 %"], rows)
+
+
+def draws(kept: Kept) -> str:
+    """Return the table of biases over ten draws of the data."""
+    studies = {problem: kept["draws"][f"{problem}-{'long-' * (problem != 'digits')}draws"] for problem in _PROBLEMS}
+    above = {
+        problem: {name: above_by_separation(found["records"], name) for name in NAMES}
+        for problem, found in studies.items()
+    }
+    rows = []
+    for problem, found in studies.items():
+        for r in above[problem]["fedavg"]:
+            own = [each for each in found["records"] if each["separation"] in {None, r}]
+            settled = 10 - len({each["draw"] for each in own if not each["converged"]})
+            cells = [with_range(above[problem][name][r]) for name in NAMES]
+            rows.append([_PROBLEMS[problem], f"{found['rounds']:,}", str(r), *cells, f"{settled} of 10"])
+    apart, dealt = (above[each]["fedavg"] for each in ("synthetic", "synthetic-random-groups"))
+    words = " and ".join(f"in {int((dealt[r] > apart[r]).sum())} of 10 draws at R = {r}" for r in (0, 8))
+    head = ["problem", "rounds", "R", *NAMES.values(), "draws in which all have settled"]
+    return table(head, rows) + f"With random groups FedAvg's bias is larger than with consecutive ones {words}.\n\n"
+
+
+def network(kept: Kept) -> str:
+    """Return the table of the network: without regularisation, and where it comes to rest."""
+    rows = []
+    for study in ("methods-r8", "regularised-r8"):
+        found = kept["networks"][study]
+        for name, words in {**NAMES, "fedavg_uniform": "FedAvg, uniform participation"}.items():
+            runs = of(found["records"], name)
+            above = ["", ""]
+            if name in NAMES:
+                above = [
+                    with_interval(above_uniform(found["records"], name, what=what), 4)
+                    for what in ("average_loss", "loss")
+                ]
+            settled = f"{sum(each['converged'] for each in runs)} of {len(runs)}"
+            drift = f"{100 * np.mean([each['drift'] for each in runs]):.2f} %" if "drift" in runs[0] else ""
+            about = [f"{found.get('l2', 0.0):g}", str(found["separation"]), f"{found['rounds']:,}"]
+            rows.append([*about, words, *above, settled, drift])
+    return table(["l2", "R", "rounds", "optimizer", "mean model", "single models", "settled", "late fall"], rows)
+
+
+def steps(kept: Kept) -> str:
+    """Return the table of biases by step size, at R = 0 on digits."""
+    rows = []
+    for study, size, over in (
+        ("digits-step-0.05", "0.05", "ten participations"),
+        ("digits-draws", "0.02", "ten draws of the data"),
+    ):
+        found = kept["draws"][study]
+        above = above_uniform(found["records"], "debiased_fedavg", 0)
+        rows.append([size, f"{found['rounds']:,}", with_interval(above, 4), over])
+    return table(["step size", "rounds", "mean model of Debiased FedAvg above uniform", "over"], rows)
+
+
+def weights(kept: Kept) -> str:
+    """Return the table of what tames the first weights."""
+    records = kept["networks"]["weights-r0"]["records"]
+    rows = []
+    for name, words in _WEIGHTS.items():
+        worst = max(each["highest_late"] for each in of(records, name))
+        above = [with_interval(above_uniform(records, name, what=what), 3) for what in ("average_loss", "loss")]
+        rows.append([words, *above, f"{worst:.2f}"])
+    head = ["weights", "mean model above uniform", "single models above uniform"]
+    return table([*head, "highest loss of any run after its first quarter"], rows)
+
+
+def servers(kept: Kept, optimizers: Mapping[str, str], *, participation: bool) -> str:
+    """Return a table of rounds and buffers: what some optimizers reach, and who takes part."""
+    numbers, rows = placeholders.Placeholders(kept), []
+    for wait, words in (("0s", "none"), ("30m", "30 min")):
+        for name, server in (
+            ("rounds-100", "rounds of 100"),
+            ("rounds-80", "first 80 of 100"),
+            ("buffer-10", "buffer of 10"),
+            ("buffer-100", "buffer of 100"),
+        ):
+            study = f"{name}-{wait}"
+            cells = [server, words]
+            if participation:
+                shares = (f"{numbers.average(study, f'group.{group}.ratio'):.2f}" for group in ("slow", "fast"))
+                cells += [f"{numbers.average(study, 'rounds.per_day'):,.0f}", " : ".join(shares)]
+            rows.append(cells + [cell for each in optimizers for cell in _reached(numbers, study, each)])
+    head = ["server", "cool-down", *(["steps a day", "participation, slow : fast"] if participation else [])]
+    distance = "distance from the optimum" if participation else "distance"
+    return table(
+        head + [cell for each in optimizers.values() for cell in (f"{each}: to the target", "device-hours", distance)],
+        rows,
+    )
+
+
+def _reached(numbers: placeholders.Placeholders, study: str, name: str) -> list[str]:
+    """Write time and device-hours to the target, and the distance from the optimum."""
+    metrics, seeds = (numbers.what_ifs[study][each] for each in ("metrics", "seeds"))
+    runs = [metrics.get(f"learning.{name}.{what}") for what in ("time_to_target", "device_hours_to_target")]
+    times, hours = ([value for value in values or [] if value is not None] for values in runs)
+    distance = f"{numbers.average(study, f'learning.{name}.bias'):.2f}"
+    if not times:
+        return ["never", "", distance]
+    minutes = float(np.mean(times)) / 60.0
+    words = f"{minutes:.0f} min" if minutes < 60 else f"{minutes / 60:.1f} h"
+    return [words if len(times) == seeds else f"{words} in {len(times)} of {seeds}", f"{np.mean(hours):.0f}", distance]
+
+
+def beyond(kept: Kept) -> str:
+    """Return the table of biases beyond the paper: time zones, separations of their own, drop-outs."""
+    names = {"oracle_weighted": "oracle", "fedvarp": "FedVARP", "mifa": "MIFA", "fedau": "FedAU"}
+    studies = {
+        "time-zones": "time zones, step 0.002",
+        "time-zones-small-steps": "time zones, step 0.0005",
+        "per-client-separation": "separations of their own",
+        "drop-outs": "drop-outs",
+    }
+    numbers, rows = placeholders.Placeholders(kept), []
+    for study, words in studies.items():
+        metrics = kept["what-ifs"][study]["metrics"]
+        for name in ("fedavg", "debiased_fedavg", *names):
+            metric = f"learning.{name}"
+            if f"{metric}.bias" in metrics:
+                known = None not in metrics.get(f"{metric}.bias_predicted", [None])
+                bias, predicted, single = (
+                    numbers.mean(study, f"{metric}.{what}", 3) if known or what != "bias_predicted" else ""
+                    for what in ("bias", "bias_predicted", "single_distance")
+                )
+                rows.append([words, {**NAMES, **names}[name], bias, predicted, single])
+    return table(["study", "optimizer", "mean model", "foreseen", "single models"], rows)
+
+
+def which_separation_table(_kept: Kept) -> str:
+    """Return the table of the loss above the optimum and its parts by separation, with what is promised."""
+    sweep = placeholders.kept_sweep("which-separation")
+    figures = ("rounds.per_day", "privacy.separation", "privacy.most", "privacy.sensitivity")
+    columns = [[str(r) for r in which_separation.SEPARATIONS]]
+    pace, b, k, sensitivity = (estimates_of(sweep, metric).mean.tolist() for metric in figures)
+    columns.append([f"{each:.0f}" for each in pace])
+    columns.append([f"{least:.0f}, {most:.0f}" for least, most in zip(b, k, strict=True)])
+    columns.append([f"{each:.1f}" for each in sensitivity])
+    head = ["R", "rounds a day", "b, k promised", "sensitivity"]
+    for method in which_separation.KINDS:
+        above = estimates_of(sweep, f"learning.{method}.above_optimum")
+        columns.append([with_error(pair, 3) for pair in zip(above.mean, above.half, strict=True)])
+        parts = (f"{each}_loss" for each in ("bias", "participation_noise", "privacy_noise"))
+        means = zip(*(estimates_of(sweep, f"learning.{method}.{part}").mean for part in parts), strict=True)
+        columns.append([", ".join(signed(round(float(value), 3) + 0.0, 3) for value in row) for row in means])
+        head += [NAMES[method], "bias, participation, privacy"]
+    return table(head, list(zip(*columns, strict=True)))
+
+
+def which_cooldown_table(_kept: Kept) -> str:
+    """Return the table of what cool-downs by the clock achieve and promise."""
+    sweep = placeholders.kept_sweep("which-cooldown")
+    (name,) = sweep.parameters
+    metrics = (
+        *("rounds.per_day", "participation.separation.least", "participation.most", "privacy.separation"),
+        *("privacy.most", "privacy.sensitivity", "participation.l1_uniform"),
+    )
+    means = zip(*(estimates_of(sweep, metric).mean.tolist() for metric in metrics), strict=True)
+    rows = []
+    for length, (pace, b, k, promised_b, promised_k, sensitivity, l1) in zip(sweep.points[name], means, strict=True):
+        cells = [f"{pace:.0f}", f"{b:.0f}", f"{k:.0f}", f"{promised_b:.0f}, {promised_k:.0f}", f"{sensitivity:.1f}"]
+        rows.append([f"{length[:-1]} {length[-1]}", *cells, f"{100 * l1 / 2:.1f} %"])
+    head = ["cool-down", "rounds a day", "b achieved", "k achieved", "b, k promised", "sensitivity", "misplaced turns"]
+    return table(head, rows)
+
+
+REGIONS: Mapping[str, Callable[[Kept], str]] = {
+    **{
+        name: partial(rendered, name)
+        for name in TEMPLATES
+        if name not in {"theorems", "experiments", "foreseen", "open"}
+    },
+    "theory": lambda kept: table(HEAD, claims(kept, "theory")),
+    "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
+    "verdicts": verdicts,
+    "readme": readme,
+    "speed": speed,
+    "draws": draws,
+    "network": network,
+    "steps": steps,
+    "weights": weights,
+    "servers": partial(servers, optimizers={"fedavg": "FedAvg"}, participation=True),
+    "buffered-optimizers": partial(
+        servers, optimizers={"fedbuff": "FedBuff", "debiased_fedbuff": "Debiased FedBuff"}, participation=False
+    ),
+    "beyond": beyond,
+    "which-separation": which_separation_table,
+    "which-cooldown": which_cooldown_table,
+    "tournament": lambda _: tournament_page.standings(),
+}
+
+
+def with_regions(page: str, kept: Kept) -> str:
+    """Return a page with what was measured in its regions."""
+    return REGION.sub(lambda found: found[1] + REGIONS[found[2]](kept) + found[3], page)
+
+
+def write_pages() -> None:
+    """Write all pages anew, and say which of them changed."""
+    kept = load()
+    for name in PAGES:
+        file = ROOT / name
+        before = file.read_text(encoding="utf-8")
+        after = with_regions(before, kept)
+        if after != before:
+            file.write_text(after, encoding="utf-8")
+            sys.stderr.write(f"{name} has changed\n")

@@ -1,0 +1,77 @@
+"""Tunes the study ``which-separation``: the server's step and the clip norm of each optimizer, at every separation.
+
+At each separation the participation of the tuning seed, which is none of the study's, is simulated once, and every
+step and clip of the grid is trained over it, the noise of privacy included. What has the lowest loss above the optimum
+is chosen. The grid is kept, values that are there are not computed again, and what belongs into the scenario's sweep is
+printed. Takes ten minutes.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from fedsim import Scenario, simulate
+from fedsim.learning.problems.quadratic import Quadratic
+from reports.make.kept import SCENARIOS, read_store, write_store
+
+SCENARIO = SCENARIOS / "studies" / "which-separation.fedsim.yaml"
+SEPARATIONS = (0, 100, 250, 450, 700, 900)
+STEPS = (0.01, 0.03, 0.1)
+CLIPS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+SEED = 101
+KINDS = ("fedavg", "debiased_fedavg")
+Variant = tuple[str, float, float]
+
+
+def variant_name(variant: Variant) -> str:
+    """Name a kind, step and clip as the kept grid does."""
+    kind, step, clip = variant
+    return f"{kind} {step:g} {clip:g}"
+
+
+def above_optimum(scenario: Scenario, separation: int, variants: Sequence[Variant]) -> dict[str, float]:
+    """Return the loss above the optimum of each variant, all trained over one log."""
+    optimizers = [
+        {"kind": kind, "name": f"v{index}", "server": {"kind": "sgd", "step_size": step}, "update_clip": clip}
+        for index, (kind, step, clip) in enumerate(variants)
+    ]
+    changes = {"population.*.separation": separation, "learning.optimizers": optimizers, "learning.loss_parts": False}
+    changed = scenario.with_values({"sweep": None, "decide": None, **changes})
+    found = simulate(changed).metrics
+    assert changed.learning is not None
+    problem = Quadratic(changed.devices, changed.seed, **changed.learning.problem.options)
+    least = problem.evaluate(problem.optimum)["loss"]
+    return {variant_name(variant): found[f"learning.v{k}.loss"] - least for k, variant in enumerate(variants)}
+
+
+def chosen(grid: Mapping[str, float], kind: str) -> tuple[float, float]:
+    """Return the step and clip with the lowest loss, among those that did not diverge."""
+    finite = [pair for pair in product(STEPS, CLIPS) if np.isfinite(grid[variant_name((kind, *pair))])]
+    return min(finite, key=lambda pair: grid[variant_name((kind, *pair))])
+
+
+def swept(grids: Mapping[str, Mapping[str, float]]) -> dict[str, list[float]]:
+    """Return the tuned values by the path that the scenario's sweep has for them."""
+    values = {}
+    for index, kind in enumerate(KINDS):
+        best = [chosen(grids[str(separation)], kind) for separation in SEPARATIONS]
+        values[f"learning.optimizers.{index}.server.step_size"] = [step for step, _ in best]
+        values[f"learning.optimizers.{index}.update_clip"] = [clip for _, clip in best]
+    return values
+
+
+def tune() -> None:
+    """Tune what is missing, keep the grid, and print the values."""
+    grids = read_store("which-separation", {"grids": {}})["grids"]
+    scenario = Scenario.load(SCENARIO, seed=SEED)
+    for separation in SEPARATIONS:
+        grid = grids.setdefault(str(separation), {})
+        missing = [variant for variant in product(KINDS, STEPS, CLIPS) if variant_name(variant) not in grid]
+        if missing:
+            grid |= above_optimum(scenario, separation, missing)
+            write_store("which-separation", {"seed": SEED, "steps": STEPS, "clips": CLIPS, "grids": grids})
+            sys.stderr.write(f"R = {separation}: {len(missing)} trained\n")
+    for path, values in swept(grids).items():
+        sys.stdout.write(f"{path}: {values}\n")
