@@ -17,8 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
-    from fedsim.ci.drift import Mode
-    from fedsim.ci.lock import Lock
+    from fedsim.ci.lock import Lock, Mode
     from fedsim.ci.replay import FileOutcome
     from fedsim.scenario import Scenario
 
@@ -108,8 +107,7 @@ class ScenarioFile(pytest.File):
 
     def _items(self, scenario: "Scenario") -> Iterator[tuple[str, str]]:
         """Give names and places in the order of `fedsim.ci.findings.findings`."""
-        from fedsim.ci.drift import compare_with_lock, unused_values
-        from fedsim.ci.lock import lock_path
+        from fedsim.ci.lock import compare_with_lock, lock_path, unused_values
         from fedsim.ci.replay import in_ci
 
         lock = self._lock or {}

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from fedsim.ci.drift import LockedValue, Mode, compare_with_lock, unused_values, updated_lock
-from fedsim.ci.lock import Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
+from fedsim.ci.lock import Lock, LockedValue, LockError, Mode, compare_and_update, lock_path, read_lock, write_lock
 from fedsim.common.errors import FedsimError, RunError, ScenarioError, where
 from fedsim.limits.verdict import Judgement, judge
 from fedsim.scenario import Scenario
@@ -99,12 +98,8 @@ def in_ci() -> bool:
 def collect(paths: Sequence[Path], permissions: Permissions = NOTHING) -> tuple[list[Path], list[Path]]:
     """Return the scenario files that paths name, and lock files in folders that belong to none.
 
-    Folders are searched for ``*.fedsim.yaml``; hidden folders are left out, and links to folders are not followed.
-
-    Raises
-    ------
-    RunError
-        If a path is not there, a folder holds no scenario, or one in it is a link that leads outside and may not.
+    Folders are searched for ``*.fedsim.yaml``; hidden folders are left out, and links to folders are not followed. A
+    `RunError` says which path is not there, which folder holds no scenario, or which link leads outside and may not.
     """
     files: dict[Path, None] = {}
     orphans: dict[Path, None] = {}
@@ -136,14 +131,9 @@ def replay_files(
     permissions: Permissions = NOTHING,
     keep: Path | None = None,
 ) -> Generator[FileOutcome]:
-    """Run scenario files in worker processes and judge them, in the order of the files.
+    """Run scenario files, and judge lock files that belong to none, as `collect` returns them, in their order.
 
-    Parameters
-    ----------
-    files, orphans
-        As `collect` returns them.
-    keep
-        A folder for the run directories of the first replicates; None keeps none.
+    `keep` is a folder for the run directories of the first replicates.
     """
     loaded = {file: _load(file, permissions) for file in files}
     opened = {file: scenario for file, scenario in loaded.items() if isinstance(scenario, Scenario)}
@@ -200,23 +190,16 @@ def conclude(
     if failures:
         lines = dict.fromkeys(line for failure in failures for line in failure.errors)
         return outcome(failures[0].status, errors=tuple(lines))
-    judgements = judge(scenario, [run.metrics for run in runs])
-    path, platform = lock_path(file), platform_key()
+    judgements, path = judge(scenario, [run.metrics for run in runs]), lock_path(file)
     try:
         lock = read_lock(path, scenario.permissions) if lock is None else lock
-        found = compare_with_lock(scenario, lock, platform, runs[0].metrics, runs[0].fingerprints)
-        new = updated_lock(scenario, lock, platform, found)
-        found += unused_values(scenario, lock, str(path))
-        if mode == "update" and (lock or new) and lock_text(new) != lock_text(lock):
-            write_lock(path, new)
+        found = compare_and_update(scenario, path, lock, runs[0].metrics, runs[0].fingerprints, mode)
     except LockError as error:
         return outcome("lock", judgements, errors=(str(error),))
     except RunError as error:
         return outcome("bad", judgements, errors=(f"{path}: error: {error}",))
-    reached: set[_Status] = {"pass"}
-    reached |= {"warn" if each.status == "warn" else "fail" for each in judgements if each.status in {"warn", "fail"}}
-    reached |= {each.outcome(mode) for each in found}
-    return outcome(gravest(reached), judgements, found)
+    reached: set[_Status] = {each.status for each in judgements if each.status != "unjudged"}
+    return outcome(gravest(reached | {each.outcome(mode) for each in found}), judgements, found)
 
 
 def gravest(statuses: set[_Status]) -> _Status:
@@ -248,20 +231,15 @@ def _measure_all(jobs: Sequence[Job], workers: int) -> Generator[tuple[Job, RunF
 
 
 def jobs_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Job]:
-    """Return the replicates of a file; tables are compared in the first of them alone, and it alone is kept."""
+    """Return the replicates of a file; tables are compared in the first of them alone, and it alone is kept.
+
+    Its run directory is called, within `keep`, as the file is, with its folders and without its suffix.
+    """
     tables = tuple(scenario.drift.fingerprint) if scenario.drift else ()
-    may = scenario.permissions
-    place = None if keep is None else keep / _kept_as(file)
-    return [
-        Job(str(file), number, () if number else tables, may, None if number else place)
-        for number in range(scenario.replicates)
-    ]
-
-
-def _kept_as(file: Path) -> Path:
-    """Return the name of a file's run directory: its path without suffix, within the folder that it is kept in."""
-    parts = [part for part in file.parts if part not in {file.anchor, ".."}]
-    return Path(*parts[:-1], file.name.removesuffix(".yaml").removesuffix(".fedsim"))
+    folders = [part for part in file.parts[:-1] if part not in {file.anchor, ".."}]
+    place = None if keep is None else keep.joinpath(*folders, file.name.removesuffix(".yaml").removesuffix(".fedsim"))
+    first = Job(str(file), 0, tables, scenario.permissions, place)
+    return [first, *(Job(str(file), number, (), scenario.permissions) for number in range(1, scenario.replicates))]
 
 
 def _crashed(job: Job, why: str) -> FileOutcome:

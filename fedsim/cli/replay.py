@@ -43,8 +43,8 @@ def replay_command(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
+    from fedsim.ci.findings import append_summary, write_junit
     from fedsim.ci.replay import EXIT_CODES, collect, gravest, in_ci, replay_files
-    from fedsim.ci.reports import append_summary, write_junit
     from fedsim.sweeps.executors import default_workers
 
     if update and locked:

@@ -11,8 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.ci.drift import LockedValue, compare_with_lock, unused_values, updated_lock
-from fedsim.ci.lock import Entry, Lock, LockError, lock_path, lock_text, platform_key, read_lock, write_lock
+from fedsim.ci.lock import (
+    Entry,
+    Lock,
+    LockedValue,
+    LockError,
+    compare_with_lock,
+    lock_path,
+    lock_text,
+    platform_key,
+    read_lock,
+    unused_values,
+    updated_lock,
+    write_lock,
+)
 from fedsim.scenario import Scenario
 from tests.conftest import LIMIT_S
 
