@@ -44,8 +44,7 @@ reports: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[data,torch,test]'
 	$(BIN)/python -m reports.make pages
 	$(BIN)/fedsim playground --out docs/playground.html
-	$(BIN)/python -m reports.make validation
-	$(BIN)/python -m reports.make studies rates two-speeds
+	$(BIN)/python -m reports.make studies rates two-speeds validation
 	$(BIN)/python -m reports.make screenshots
 
 # What takes many draws and seeds: the numbers that the documentation quotes. `make studies rates drop-outs` runs these two,

@@ -68,6 +68,9 @@ def test_what_is_measured_is_written_by_the_script(page: str, settings: set[str]
         ("networks", ("methods-r8", "records", 0, "loss"), "network"),
         ("networks", ("regularised-r8", "records", 0, "loss"), "network"),
         ("networks", ("regularised-r8", "records", 0, "average_loss"), "learning"),
+        ("clipping", ("0", "fedavg clip 0.8"), "clipping"),
+        ("scaling", ("1/10", "rounds.per_day", 0), "scaling"),
+        ("validation", ("one-zone", "population.available_share"), "validation"),
         ("what-ifs", ("night-charging", "metrics", "rounds.per_day", 2), "night-charging"),
         ("what-ifs", ("three-continents", "metrics", "group.india.ratio", 2), "three-continents"),
         ("what-ifs", ("mixed-separation", "metrics", "group.wary.ratio", 2), "mixed-separation"),
@@ -175,7 +178,7 @@ def test_one_run_of_the_sample_decides_only_when_it_has_settled(
 
 def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told() -> None:
     many: list[Mapping[str, object]] = [training.DRAWS, training.NETWORKS, studies.WHAT_IFS]
-    one = {"rates", "two-speeds", "scaling", "clipping", "which-separation", "tournament"}
+    one = {"rates", "two-speeds", "validation", "scaling", "clipping", "which-separation", "tournament"}
     assert len(studies.STUDIES) == len(one) + sum(len(each) for each in many)
     assert one < set(studies.STUDIES)
     with pytest.raises(SystemExit, match="there is no study nonsense; there are: rates, two-speeds, digits-part"):
@@ -184,7 +187,8 @@ def test_every_study_has_a_name_of_its_own_and_unknown_names_are_told() -> None:
 
 def test_a_what_if_keeps_the_metrics_that_are_asked_for() -> None:
     """One number for each seed; distances of single models where an optimum is known."""
-    asked = studies.WhatIf("learning-drop-outs", ("learning.*.bias", "rounds.count"), ("stop.rounds=20",), seeds=2)
+    metrics = ("learning.*.bias", "learning.*.single_distance", "rounds.count")
+    asked = studies.WhatIf("learning-drop-outs", metrics, ("stop.rounds=20",), seeds=2)
     found = asked.measure()
     assert found["seeds"] == 2
     assert found["metrics"]["rounds.count"] == [20, 20]

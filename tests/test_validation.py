@@ -7,13 +7,12 @@ import pytest
 
 from fedsim.scenario import Scenario
 from reports.make import published
-from reports.make.kept import read_store, with_region
+from reports.make.kept import read_store
 
 
-def test_the_page_says_what_was_measured() -> None:
+def test_the_words_say_what_was_measured() -> None:
     text = Path("docs/validation.md").read_text("utf-8")
     figures = read_store("validation")
-    assert with_region(text, published.validation_table(figures)) == text, "python -m reports.make validation --write"
     by_hour = [figures["one-zone"][f"population.available_share.local.{hour:02}"] for hour in range(24)]
     assert f"from about {max(by_hour):.0%} of".replace("%", " %") in text
     assert f"at night to {min(by_hour):.0%} in".replace("%", " %") in text

@@ -41,29 +41,6 @@ def claims() -> None:
     write_pages()
 
 
-Write = Annotated[bool, typer.Option("--write", help="only write the table, from what is kept")]
-
-
-@app.command()
-def validation(*, write: Write = False) -> None:
-    """Compare published figures with simulated ones, in docs/validation.md."""
-    from reports.make import published
-
-    if not write:
-        published.measure_validation()
-    published.write_validation()
-
-
-@app.command()
-def scaling(*, write: Write = False) -> None:
-    """Compare figures at several scales, in docs/scaling.md."""
-    from reports.make import published
-
-    if not write:
-        published.measure_scaling()
-    published.write_scaling()
-
-
 @app.command()
 def screenshots() -> None:
     """Take the pictures of reports that the documentation shows."""

@@ -1,17 +1,19 @@
 """What the studies measured, as JSON files in `reports/`, and what pages read from them."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
+
 REPORTS = Path(__file__).parent.parent
 ROOT = REPORTS.parent
 SCENARIOS = ROOT / "scenarios"
-STORES = ("measured", "draws", "networks", "rates", "two-speeds", "what-ifs")
+STORES = ("clipping", "draws", "measured", "networks", "rates", "scaling", "two-speeds", "validation", "what-ifs")
 UNIFORM = "fedavg_uniform"
 """The optimizer that is trained over uniform participation."""
 
@@ -41,15 +43,10 @@ def load() -> dict[str, Any]:
     return {name: read_store(name) for name in STORES}
 
 
-def write_region(page: str, table: str) -> None:
-    """Write a table between the marks of a page of the documentation."""
-    file = ROOT / "docs" / page
-    file.write_text(with_region(file.read_text(encoding="utf-8"), table), encoding="utf-8")
-
-
-def with_region(text: str, table: str) -> str:
-    """Return a page with a table between its marks."""
-    return re.sub(r"(?s)(<!-- measured -->\n).*?(<!-- end -->)", lambda found: found[1] + table + found[2], text)
+@cache
+def kept_sweep(name: str) -> FinishedSweep:
+    """Read one of the sweeps that are kept in ``reports/sweeps``."""
+    return read_finished_sweep(REPORTS / "sweeps" / name)
 
 
 def of(records: Iterable[Record], optimizer: str, separation: int | None = None) -> list[Record]:

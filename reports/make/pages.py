@@ -4,7 +4,7 @@ Runs of the learning figures are kept in ``runs/reports``; pages can be redrawn 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -25,7 +25,7 @@ from reports.make.regions import claims, with_regions
 from reports.make.runs import kept_sweep_page, run_page, sweep_page, write_page
 
 RUNS = ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence")
-STUDIES = {
+STUDIES: Mapping[str, Callable[[str], ReportDocument]] = {
     **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
     "studies/separation-sweep": sweep_page,
     **dict.fromkeys(("studies/which-separation", "studies/which-cooldown"), kept_sweep_page),

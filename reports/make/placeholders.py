@@ -1,42 +1,27 @@
 """The functions that the templates beside this file call: numbers from the stores, or from theory."""
 
+from collections import Counter
+from collections.abc import Callable
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
-from types import ModuleType
+from itertools import chain
+from runpy import run_path
+from types import SimpleNamespace
 
 import numpy as np
 
 from fedsim import Scenario
 from fedsim.population import build_population
-from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
-from fedsim.report.formatting import listing
 from fedsim.theory import Stationary, distances, mixing, stationary
-from reports.make import which_separation
-from reports.make.kept import (
-    REPORTS,
-    ROOT,
-    SCENARIOS,
-    Kept,
-    Record,
-    above_by_separation,
-    above_uniform,
-    of,
-    read_store,
-)
-from reports.make.words import NAMES, mean_and_half, rounds_taken, with_error, with_interval, with_range
+from reports.make.kept import ROOT, SCENARIOS, Kept, Record, above_by_separation, above_uniform, of
+from reports.make.words import mean_and_half, rounds_taken, with_error, with_interval, with_range
 
 SMALL = np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
 """The weights of the paper's statements that are computed here: N = 6, B = 1."""
 
 
-def check(name: str) -> ModuleType:
-    """Import one of the independent scripts of docs/checks."""
-    spec = spec_from_file_location(name, ROOT / "docs" / "checks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def check(name: str) -> SimpleNamespace:
+    """Return what one of the independent scripts of docs/checks defines."""
+    return SimpleNamespace(**run_path(str(ROOT / "docs" / "checks" / f"{name}.py")))
 
 
 def page(name: str, folder: str = "paper") -> str:
@@ -66,22 +51,18 @@ def independent() -> float:
 def closed_form_error() -> float:
     """Return the largest difference between the closed form and enumeration."""
     laws = [[stationary(SMALL, r, method=each).pi for each in ("closed-form", "exact")] for r in range(5)]
-    return max(float(np.abs(one - other).max()) for one, other in laws)
+    return float(np.abs(np.diff(laws, axis=1)).max())
 
 
-@cache
 def state_counts() -> str:
     """Count states, followers and predecessors of three chains; they are as many as the formulas say."""
     found, parts = check("irreducibility"), []
     for clients, cohort, separation, states, each in ((6, 1, 2, 30, 4), (6, 2, 1, 30, 12), (6, 2, 2, 360, 2)):
         every = found.states(clients, cohort, separation)
         after = [found.successors(state, clients, cohort) for state in every]
-        before = dict.fromkeys(every, 0)
-        for following in (each for some in after for each in some):
-            before[following] += 1
-        counts = {*map(len, after), *before.values()}
+        before = Counter(chain.from_iterable(after))
         assert len(every) == states, (clients, cohort, separation)
-        assert counts == {each}, (clients, cohort, separation)
+        assert {*map(len, after), *(before[state] for state in every)} == {each}, (clients, cohort, separation)
         parts.append(f"({clients}, {cohort}, {separation}): {states} states, {each} each way")
     return "; ".join(parts)
 
@@ -97,13 +78,6 @@ def neighbours() -> str:
     return f"{written(found.successors(((1,), (0,)), 4, 1))} follow; {written(before)} precede"
 
 
-@cache
-def classes(clients: int, cohort: int, separation: int) -> tuple[int, int]:
-    """Return the number of classes of a chain, and their period."""
-    _, number, period = check("irreducibility").classes(clients, cohort, separation)
-    return number, period
-
-
 def equal_weights() -> float:
     """Return the largest distance from uniform, over all R, of a chain of equal weights."""
     return max(stationary(np.ones(6), r).l1_uniform for r in range(6))
@@ -112,9 +86,8 @@ def equal_weights() -> float:
 @cache
 def figure_1(*separations: int) -> str:
     """Write the distances from uniform of the paper's first figure."""
-    scenario = Scenario.load(SCENARIOS / "paper" / "bias-vs-separation.fedsim.yaml")
-    by_r = distances(build_population(scenario).weight, list(separations))
-    return ", ".join(f"{value:.4f}" for value in by_r)
+    weights = build_population(Scenario.load(SCENARIOS / "paper" / "bias-vs-separation.fedsim.yaml")).weight
+    return ", ".join(f"{value:.4f}" for value in distances(weights, list(separations)))
 
 
 @cache
@@ -152,18 +125,6 @@ def bias_of_counts(*separations: int) -> str:
     )
 
 
-@cache
-def largest_drift() -> float:
-    """Return the largest drift of local steps, in multiples of its bound."""
-    return float(check("appendix_lemmas").drift_ratio())
-
-
-def product() -> str:
-    """Write the two sides of the appendix's lemma on products."""
-    left, right = check("appendix_lemmas").product()
-    return f"{left} on the left, {right} on the right"
-
-
 # What the studies measured.
 
 
@@ -178,6 +139,13 @@ def network_verdict(runs: list[Record]) -> str:
         told.append(f"by {with_interval(apart, 4)} of {words}, in {int((apart > 0).sum())} of {len(apart)}")
     verdict = "yes" if all(sure) else "in part" if any(sure) else "not decided"
     return f"{verdict}: FedAvg lies above Debiased FedAvg {' and '.join(told)}"
+
+
+def _by_separation(records: list[Record], name: str, separation: int | None, write: Callable[[np.ndarray], str]) -> str:
+    """Write an optimizer's loss above uniform, at one separation or at each."""
+    if separation is not None:
+        return write(above_uniform(records, name, separation))
+    return "; ".join(f"R = {r}: {write(values)}" for r, values in above_by_separation(records, name).items())
 
 
 class Placeholders:
@@ -211,16 +179,11 @@ class Placeholders:
 
     def synthetic(self, name: str, separation: int | None = None) -> str:
         """Write an optimizer's loss above uniform on the synthetic problem, at one separation or at each."""
-        if separation is not None:
-            return with_range(above_uniform(self._settled(), name, separation))
-        return "; ".join(f"R = {r}: {with_range(v)}" for r, v in above_by_separation(self._settled(), name).items())
+        return _by_separation(self._settled(), name, separation, with_range)
 
     def digits(self, name: str, separation: int | None = None) -> str:
         """Write the same of digits."""
-        records = self._draws["digits-draws"]["records"]
-        if separation is not None:
-            return with_interval(above_uniform(records, name, separation))
-        return "; ".join(f"R = {r}: {with_interval(v)}" for r, v in above_by_separation(records, name).items())
+        return _by_separation(self._draws["digits-draws"]["records"], name, separation, with_interval)
 
     def digits_speed(self, name: str, separation: int) -> str:
         """Write the rounds to within 1 % of uniform's descent."""
@@ -239,8 +202,7 @@ class Placeholders:
 
     def network(self, study: str, name: str, what: str) -> str:
         """Write by how much a loss of the network lies above uniform."""
-        records = self.networks[study]["records"]
-        return with_interval(above_uniform(records, name, what=what), 4)
+        return with_interval(above_uniform(self.networks[study]["records"], name, what=what), 4)
 
     def largest_weights(self) -> str:
         """Write how large the first weights of Debiased FedAvg became."""
@@ -273,38 +235,3 @@ class Placeholders:
         """Say with how many seeds Debiased FedAvg ends nearer to the optimum than FedAvg."""
         debiased, avg = (self.values("time-zones", f"learning.{each}.bias") for each in ("debiased_fedavg", "fedavg"))
         return f"{int((debiased < avg).sum())} of {len(avg)}"
-
-
-def kept_sweep(name: str) -> FinishedSweep:
-    """Read one of the sweeps that are kept in ``reports/sweeps``."""
-    return read_finished_sweep(REPORTS / "sweeps" / name)
-
-
-def edges_of_the_grid() -> str:
-    """Say where the best of the grid of `which-separation` lies at its edge."""
-    grids = read_store("which-separation")["grids"]
-    edges = []
-    for method in which_separation.KINDS:
-        best = {r: which_separation.chosen(grids[str(r)], method) for r in which_separation.SEPARATIONS}
-        for which, (values, name) in enumerate(((which_separation.STEPS, "step"), (which_separation.CLIPS, "clip"))):
-            for value, word in ((min(values), "smallest"), (max(values), "largest")):
-                at = [str(r) for r, each in best.items() if each[which] == value]
-                if at:
-                    edges.append(f"{NAMES[method]}'s {word} {name} (R = {listing(at)})")
-    return listing(edges)
-
-
-def times_to_target() -> str:
-    """Say how long each optimizer of `which-separation` takes to its target, and in how many of the runs."""
-    sweep = kept_sweep("which-separation")
-    ways = []
-    for method in which_separation.KINDS:
-        told = []
-        metric = f"learning.{method}.time_to_target"
-        for separation, hours in zip(which_separation.SEPARATIONS, sweep.samples(metric) / 3600, strict=True):
-            known = hours[np.isfinite(hours)]
-            if len(known):
-                some = f" (in {len(known)} of {len(hours)} runs)" if len(known) < len(hours) else ""
-                told.append(f"{known.mean():.0f} h at R = {separation}{some}")
-        ways.append(f"{NAMES[method]} after {listing(told)}")
-    return "; by ".join(ways)

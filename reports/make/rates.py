@@ -67,8 +67,8 @@ def participations(separation: int, rounds: int, replicas: int) -> Groups:
 
 def problem(draw: int) -> Quadratic:
     """Return the objectives of one draw: groups differ, and within a group clients do."""
-    spreads = {"spread": 0.5, "cluster_spread": 1.0, "curvature_spread": 0.3}
-    return Quadratic(GROUPS * COHORT, seed=draw, clusters=GROUPS, **spreads)
+    clients = GROUPS * COHORT
+    return Quadratic(clients, draw, clusters=GROUPS, spread=0.5, cluster_spread=1.0, curvature_spread=0.3)
 
 
 def step_size(rounds: int) -> float:

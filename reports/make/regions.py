@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
-from fedsim.report.finished_sweep import estimates_of
-from reports.make import placeholders, tournament_page, which_separation
-from reports.make.kept import ROOT, Kept, above_by_separation, above_uniform, load, of
-from reports.make.words import NAMES, rounds_taken, signed, table, with_error, with_interval, with_range, wrap
+from reports.make import placeholders, published, tournament_page, training, which_separation
+from reports.make.kept import ROOT, UNIFORM, Kept, above_by_separation, above_uniform, load, of
+from reports.make.words import NAMES, rounds_taken, table, with_interval, with_range, wrap
 
-PAGES = ("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "reports/README.md")
+PAGES = (
+    *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
+    *("docs/scaling.md", "reports/README.md"),
+)
 REGION = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = ("the paper says", "measured", "from", "over", "holds")
 TEMPLATES = {
@@ -43,6 +45,12 @@ _PROBLEMS = {
     "synthetic": "synthetic",
     "synthetic-random-groups": "synthetic, random groups",
 }
+_SERVERS = {
+    "rounds-100": "rounds of 100",
+    "rounds-80": "first 80 of 100",
+    "buffer-10": "buffer of 10",
+    "buffer-100": "buffer of 100",
+}
 
 
 def rendered(name: str, kept: Kept) -> str:
@@ -57,7 +65,8 @@ def rendered(name: str, kept: Kept) -> str:
     environment.filters["wrap"] = wrap
     numbers = placeholders.Placeholders(kept)
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
-    known |= {**vars(placeholders), "tournament_page": tournament_page}
+    known |= {**vars(placeholders), "NAMES": NAMES}
+    known |= {"tournament_page": tournament_page, "which_separation": which_separation}
     return environment.from_string(TEMPLATES[name]).render(known)
 
 
@@ -118,19 +127,18 @@ def draws(kept: Kept) -> str:
     return table(head, rows) + f"With random groups FedAvg's bias is larger than with consecutive ones {words}.\n\n"
 
 
+def _both_losses(records: list[dict[str, object]], name: str, digits: int) -> list[str]:
+    """Write by how much mean models and single models lie above uniform."""
+    return [with_interval(above_uniform(records, name, what=what), digits) for what in ("average_loss", "loss")]
+
+
 def network(kept: Kept) -> str:
     """Return the table of the network: without regularisation, and where it comes to rest."""
     rows = []
-    for study in ("methods-r8", "regularised-r8"):
-        found = kept["networks"][study]
-        for name, words in {**NAMES, "fedavg_uniform": "FedAvg, uniform participation"}.items():
+    for found in (kept["networks"][study] for study in ("methods-r8", "regularised-r8")):
+        for name, words in {**NAMES, UNIFORM: "FedAvg, uniform participation"}.items():
             runs = of(found["records"], name)
-            above = ["", ""]
-            if name in NAMES:
-                above = [
-                    with_interval(above_uniform(found["records"], name, what=what), 4)
-                    for what in ("average_loss", "loss")
-                ]
+            above = _both_losses(found["records"], name, 4) if name in NAMES else ["", ""]
             settled = f"{sum(each['converged'] for each in runs)} of {len(runs)}"
             drift = f"{100 * np.mean([each['drift'] for each in runs]):.2f} %" if "drift" in runs[0] else ""
             about = [f"{found.get('l2', 0.0):g}", str(found["separation"]), f"{found['rounds']:,}"]
@@ -157,8 +165,7 @@ def weights(kept: Kept) -> str:
     rows = []
     for name, words in _WEIGHTS.items():
         worst = max(each["highest_late"] for each in of(records, name))
-        above = [with_interval(above_uniform(records, name, what=what), 3) for what in ("average_loss", "loss")]
-        rows.append([words, *above, f"{worst:.2f}"])
+        rows.append([words, *_both_losses(records, name, 3), f"{worst:.2f}"])
     head = ["weights", "mean model above uniform", "single models above uniform"]
     return table([*head, "highest loss of any run after its first quarter"], rows)
 
@@ -167,12 +174,7 @@ def servers(kept: Kept, optimizers: Mapping[str, str], *, participation: bool) -
     """Return a table of rounds and buffers: what some optimizers reach, and who takes part."""
     numbers, rows = placeholders.Placeholders(kept), []
     for wait, words in (("0s", "none"), ("30m", "30 min")):
-        for name, server in (
-            ("rounds-100", "rounds of 100"),
-            ("rounds-80", "first 80 of 100"),
-            ("buffer-10", "buffer of 10"),
-            ("buffer-100", "buffer of 100"),
-        ):
+        for name, server in _SERVERS.items():
             study = f"{name}-{wait}"
             cells = [server, words]
             if participation:
@@ -181,10 +183,8 @@ def servers(kept: Kept, optimizers: Mapping[str, str], *, participation: bool) -
             rows.append(cells + [cell for each in optimizers for cell in _reached(numbers, study, each)])
     head = ["server", "cool-down", *(["steps a day", "participation, slow : fast"] if participation else [])]
     distance = "distance from the optimum" if participation else "distance"
-    return table(
-        head + [cell for each in optimizers.values() for cell in (f"{each}: to the target", "device-hours", distance)],
-        rows,
-    )
+    head += [cell for each in optimizers.values() for cell in (f"{each}: to the target", "device-hours", distance)]
+    return table(head, rows)
 
 
 def _reached(numbers: placeholders.Placeholders, study: str, name: str) -> list[str]:
@@ -202,7 +202,7 @@ def _reached(numbers: placeholders.Placeholders, study: str, name: str) -> list[
 
 def beyond(kept: Kept) -> str:
     """Return the table of biases beyond the paper: time zones, separations of their own, drop-outs."""
-    names = {"oracle_weighted": "oracle", "fedvarp": "FedVARP", "mifa": "MIFA", "fedau": "FedAU"}
+    names = {**NAMES, "oracle_weighted": "oracle", "mifa": "MIFA", "fedau": "FedAU"}
     studies = {
         "time-zones": "time zones, step 0.002",
         "time-zones-small-steps": "time zones, step 0.0005",
@@ -212,53 +212,14 @@ def beyond(kept: Kept) -> str:
     numbers, rows = placeholders.Placeholders(kept), []
     for study, words in studies.items():
         metrics = kept["what-ifs"][study]["metrics"]
-        for name in ("fedavg", "debiased_fedavg", *names):
-            metric = f"learning.{name}"
-            if f"{metric}.bias" in metrics:
-                known = None not in metrics.get(f"{metric}.bias_predicted", [None])
-                bias, predicted, single = (
-                    numbers.mean(study, f"{metric}.{what}", 3) if known or what != "bias_predicted" else ""
-                    for what in ("bias", "bias_predicted", "single_distance")
-                )
-                rows.append([words, {**NAMES, **names}[name], bias, predicted, single])
+        for name in ("fedavg", "debiased_fedavg", "oracle_weighted", "fedvarp", "mifa", "fedau"):
+            cells = {}
+            for what in ("bias", "bias_predicted", "single_distance"):
+                metric = f"learning.{name}.{what}"
+                cells[what] = "" if None in metrics.get(metric, [None]) else numbers.mean(study, metric, 3)
+            if cells["bias"]:
+                rows.append([words, names[name], *cells.values()])
     return table(["study", "optimizer", "mean model", "foreseen", "single models"], rows)
-
-
-def which_separation_table(_kept: Kept) -> str:
-    """Return the table of the loss above the optimum and its parts by separation, with what is promised."""
-    sweep = placeholders.kept_sweep("which-separation")
-    figures = ("rounds.per_day", "privacy.separation", "privacy.most", "privacy.sensitivity")
-    columns = [[str(r) for r in which_separation.SEPARATIONS]]
-    pace, b, k, sensitivity = (estimates_of(sweep, metric).mean.tolist() for metric in figures)
-    columns.append([f"{each:.0f}" for each in pace])
-    columns.append([f"{least:.0f}, {most:.0f}" for least, most in zip(b, k, strict=True)])
-    columns.append([f"{each:.1f}" for each in sensitivity])
-    head = ["R", "rounds a day", "b, k promised", "sensitivity"]
-    for method in which_separation.KINDS:
-        above = estimates_of(sweep, f"learning.{method}.above_optimum")
-        columns.append([with_error(pair, 3) for pair in zip(above.mean, above.half, strict=True)])
-        parts = (f"{each}_loss" for each in ("bias", "participation_noise", "privacy_noise"))
-        means = zip(*(estimates_of(sweep, f"learning.{method}.{part}").mean for part in parts), strict=True)
-        columns.append([", ".join(signed(round(float(value), 3) + 0.0, 3) for value in row) for row in means])
-        head += [NAMES[method], "bias, participation, privacy"]
-    return table(head, list(zip(*columns, strict=True)))
-
-
-def which_cooldown_table(_kept: Kept) -> str:
-    """Return the table of what cool-downs by the clock achieve and promise."""
-    sweep = placeholders.kept_sweep("which-cooldown")
-    (name,) = sweep.parameters
-    metrics = (
-        *("rounds.per_day", "participation.separation.least", "participation.most", "privacy.separation"),
-        *("privacy.most", "privacy.sensitivity", "participation.l1_uniform"),
-    )
-    means = zip(*(estimates_of(sweep, metric).mean.tolist() for metric in metrics), strict=True)
-    rows = []
-    for length, (pace, b, k, promised_b, promised_k, sensitivity, l1) in zip(sweep.points[name], means, strict=True):
-        cells = [f"{pace:.0f}", f"{b:.0f}", f"{k:.0f}", f"{promised_b:.0f}, {promised_k:.0f}", f"{sensitivity:.1f}"]
-        rows.append([f"{length[:-1]} {length[-1]}", *cells, f"{100 * l1 / 2:.1f} %"])
-    head = ["cool-down", "rounds a day", "b achieved", "k achieved", "b, k promised", "sensitivity", "misplaced turns"]
-    return table(head, rows)
 
 
 REGIONS: Mapping[str, Callable[[Kept], str]] = {
@@ -281,8 +242,11 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
         servers, optimizers={"fedbuff": "FedBuff", "debiased_fedbuff": "Debiased FedBuff"}, participation=False
     ),
     "beyond": beyond,
-    "which-separation": which_separation_table,
-    "which-cooldown": which_cooldown_table,
+    "clipping": lambda kept: training.clipping_table(kept["clipping"]),
+    "validation": lambda kept: published.validation_table(kept["validation"]),
+    "scaling": lambda kept: published.scaling_table(kept["scaling"]),
+    "which-separation": lambda _: which_separation.separations_table(),
+    "which-cooldown": lambda _: which_separation.cooldowns_table(),
     "tournament": lambda _: tournament_page.standings(),
 }
 

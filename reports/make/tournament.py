@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from typing import Any, NamedTuple
@@ -20,9 +19,8 @@ import numpy as np
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
-from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.sweeps.points import points_of
-from reports.make.kept import REPORTS, SCENARIOS, read_store, write_store
+from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.runs import run_kept_sweep
 
 SCENARIO = SCENARIOS / "studies" / "tournament.fedsim.yaml"
@@ -120,21 +118,17 @@ def with_steps(scenario: str, tuning: Mapping[str, Any]) -> str:
     return scenario
 
 
-@cache
-def sweep() -> FinishedSweep:
-    """Return the kept results."""
-    return read_finished_sweep(REPORTS / "sweeps" / "tournament")
-
-
 def measured(what: str) -> dict[Case, Floats]:
     """Return a figure of every method by case, shape (methods, seeds), NaN where a run has none."""
-    values = np.stack([sweep().samples(f"learning.{method.name}.{what}") for method in METHODS], axis=1)
+    values = np.stack(
+        [kept_sweep("tournament").samples(f"learning.{method.name}.{what}") for method in METHODS], axis=1
+    )
     return dict(zip(CASES, values, strict=True))
 
 
 def figures(metric: str) -> dict[Case, float]:
     """Return a figure of the participation in each case, the mean over the seeds."""
-    return dict(zip(CASES, sweep().samples(metric).mean(axis=1).tolist(), strict=True))
+    return dict(zip(CASES, kept_sweep("tournament").samples(metric).mean(axis=1).tolist(), strict=True))
 
 
 def kept() -> dict[str, Any]:

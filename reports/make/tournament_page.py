@@ -145,8 +145,10 @@ def _figures(order: Sequence[int]) -> Table:
                     method.client,
                 )
             )
-    header = ("Case", "Method", "Distance from the optimum", "Rank", "Rounds to the target")
-    header += ("Device-hours to the target", "Models at the server", "Models at a client")
+    header = (
+        *("Case", "Method", "Distance from the optimum", "Rank", "Rounds to the target"),
+        *("Device-hours to the target", "Models at the server", "Models at a client"),
+    )
     spent = {world: found for (world, _), found in tournament.figures("sessions.device_hours").items()}
     grid = listing([f"{WORLDS[world]} {number(len(STEPS) * each, 3)}" for world, each in spent.items()])
     note = (

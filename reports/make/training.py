@@ -1,7 +1,6 @@
 """Bias and speed of training over many draws of the data and of participation, where one figure shows one of each.
 
-Every study trains several optimizers over the same participations, and FedAvg under uniform choice of groups; one to
-ten minutes each on one core.
+Every study trains several optimizers over the same participations, and FedAvg under uniform choice of groups.
 
 *Draws* of digits and the synthetic problem: ``-participations`` over ten participations and one draw of the data,
 ``-long-participations`` longer, ``-draws`` and ``-long-draws`` over ten draws of the data, each with a participation of
@@ -12,35 +11,16 @@ Without regularisation such a network can fit every image: its loss falls for ev
 leaves no bias to be seen. With some it comes to rest. It needs the extra ``torch``.
 """
 
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from fedsim import Scenario
-from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.reference import unbiased_twin
-from fedsim.learning import (
-    Course,
-    LocalWork,
-    Optimizer,
-    Problem,
-    Trained,
-    build_optimizer,
-    build_problem,
-    has_converged,
-    replay_together,
-    summarise,
-)
-from fedsim.population import build_population
-from fedsim.simulation import simulate_log
-from fedsim.theory import stationary
-from reports.make.kept import SCENARIOS, UNIFORM, Record
-from reports.make.words import NAMES
+from fedsim import Result, Scenario, simulate
+from reports.make.kept import SCENARIOS, UNIFORM, Kept, Record, write_store
+from reports.make.words import NAMES, table, with_interval
 
 COUNT = 10
 """Participations, or draws of the data."""
@@ -49,64 +29,22 @@ LONG = 8000
 SHARES = (0.05, 0.02, 0.01)
 """How near to the end of uniform participation's descent, as shares of that descent."""
 
-Run = tuple[Course, Trained]
-StepSize = float | Callable[[int], float]
+
+def losses_of(result: Result, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the evaluated losses of an optimizer, and the rounds that were over then."""
+    assert result.learning is not None
+    own = result.learning.filter(optimizer=name)
+    return own["loss"].to_numpy(), own["round"].to_numpy() + 1
 
 
-def train(
-    scenario: Scenario,
-    optimizers: Mapping[str, Optimizer],
-    replicates: Sequence[int],
-    separations: Sequence[int],
-    *,
-    options: Mapping[str, Any],
-    step_size: StepSize | None = None,
-    long: int | None = None,
-    evaluate_every: int,
-) -> tuple[Problem, dict[tuple[int | None, int], Run]]:
-    """Train over every participation at every separation, and FedAvg over uniform participation.
-
-    Parameters
-    ----------
-    options
-        Of the problem, in the place of the scenario's.
-    step_size
-        That of the scenario, if it is not given.
-    long
-        With one separation at a time uniform participation is trained for each replicate. Where this is given, it is
-        trained once, for so many rounds at least.
-
-    Returns
-    -------
-    The problem, and what was trained by separation and replicate; the separation of uniform participation is None.
-    """
-    learning, population = scenario.learning, build_population(scenario)
-    assert learning is not None
-    problem = build_problem(
-        learning.problem.kind,
-        {**learning.problem.options, **options},
-        clients=len(population),
-        seed=scenario.seed,
-        folder=scenario.folder,
-    )
-    uniform = {UNIFORM: build_optimizer("fedavg", {})}
-    courses: dict[tuple[int | None, int], Course] = {}
-    for replicate in replicates:
-        draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
-        for separation in separations:
-            waiting = replace(population, separation=np.full_like(population.separation, separation))
-            log = simulate_log(scenario, waiting, replicate)
-            courses[separation, replicate] = Course(log.rounds, log.participations, optimizers, draws)
-        if long is None:
-            courses[None, replicate] = Course(*unbiased_twin(scenario, population, log, replicate), uniform, draws)
-    if long is not None:
-        rounds = max(long, scenario.stop.rounds or 0)
-        longer = scenario.model_copy(update={"stop": scenario.stop.model_copy(update={"rounds": rounds})})
-        twin = unbiased_twin(longer, population, log, replicates[0])
-        courses[None, replicates[0]] = Course(*twin, uniform, draws)
-    work = LocalWork.checked(problem, learning.local_steps, step_size or learning.step_size)
-    runs = replay_together(list(courses.values()), work, evaluate_every=evaluate_every)
-    return problem, {key: (course, run) for (key, course), run in zip(courses.items(), runs, strict=True)}
+def loss_record(result: Result, name: str) -> Record:
+    """Return the first loss of an optimizer, that of its mean model, and whether its run has settled."""
+    return {
+        "optimizer": name,
+        "initial": float(losses_of(result, name)[0][0]),
+        "average_loss": result.metrics[f"learning.{name}.average_loss"],
+        "converged": bool(result.metrics[f"learning.{name}.converged"]),
+    }
 
 
 # Draws.
@@ -119,96 +57,54 @@ class Draws:
     scenario: str
     rounds: int
     separations: tuple[int, ...] = (0, 4, 8, 12)
-    options: tuple[tuple[str, Any], ...] = ()  # of the problem
+    overrides: tuple[str, ...] = ()
     over_draws: bool = False  # of the data, each with a participation of its own; else over participations
-    step_size: float | None = None
 
     def measure(self, count: int = COUNT, overrides: Sequence[str] = ()) -> Record:
         """Return the records of the study, with what they are of."""
-        asked = ["records.gauges=null", f"stop.rounds={self.rounds}", *overrides]
-        if self.step_size is not None:
-            asked.append(f"learning.step_size={self.step_size}")
-        scenario = Scenario.load(SCENARIOS / "paper" / f"{self.scenario}.fedsim.yaml", asked)
-        begin, options = time.perf_counter(), dict(self.options)
-        records = []
+        asked = ["expect=[]", "records.gauges=null", "learning.evaluate_every=10", f"stop.rounds={self.rounds}"]
+        file = SCENARIOS / "paper" / f"{self.scenario}.fedsim.yaml"
+        scenario, records = Scenario.load(file, [*asked, *self.overrides, *overrides]), list[Record]()
         if self.over_draws:
             for draw in range(1, count + 1):
-                found = self._records(scenario, options | {"data_seed": draw}, [draw])
+                found = self._records(scenario.with_values({"learning.problem.data_seed": draw}), [draw])
                 records += [{"draw": draw} | each for each in found]
-                sys.stderr.write(f"{self.scenario}, draw {draw}: {time.perf_counter() - begin:.0f} s\n")
         else:
-            records = self._records(scenario, options, range(count))
-        seconds = round(time.perf_counter() - begin)
-        return {
-            "scenario": self.scenario,
-            "options": options,
-            "records": records,
-            "seconds": seconds,
-            "rounds": self.rounds,
-        }
+            records += self._records(scenario, range(count))
+        return {"scenario": self.scenario, "overrides": self.overrides, "rounds": self.rounds, "records": records}
 
-    def _records(self, scenario: Scenario, options: Mapping[str, Any], replicates: Sequence[int]) -> list[Record]:
-        """Return one record for each participation, separation and optimizer, over one draw of the data."""
-        optimizers = {name: build_optimizer(name, {}) for name in NAMES}
-        problem, runs = train(
-            scenario, optimizers, replicates, self.separations, options=options, long=LONG, evaluate_every=10
-        )
-        _, reference = runs.pop((None, replicates[0]))
-        uniform = loss_record(problem, reference, UNIFORM, None)
-        goal = (uniform["initial"], uniform["average_loss"])
-        records = [{"separation": None, "participation": replicates[0], "optimizer": UNIFORM} | uniform]
-        for (separation, replicate), (course, run) in runs.items():
-            about = {"separation": separation, "participation": replicate, "l1_uniform": l1_uniform(course, problem)}
-            records += [about | {"optimizer": name} | loss_record(problem, run, name, goal) for name in NAMES]
-        return records
+    def _records(self, scenario: Scenario, replicates: Sequence[int]) -> Iterator[Record]:
+        """Yield one record for each participation, separation and optimizer, over one draw of the data."""
+        longer = {"stop.rounds": max(LONG, scenario.stop.rounds or 0), "learning.optimizers": ["fedavg"]}
+        uniform = loss_record(simulate(scenario.with_values(longer), replicate=replicates[0]), UNIFORM)
+        yield {"separation": None, "participation": replicates[0]} | uniform
+        end, descent = uniform["average_loss"], uniform["initial"] - uniform["average_loss"]
+        changes = {"learning.reference": "none", "learning.optimizers": list(NAMES)}
+        for replicate in replicates:
+            for separation in self.separations:
+                own = scenario.with_values({**changes, "population.*.separation": separation})
+                result = simulate(own, replicate=replicate)
+                about: Record = {"separation": separation, "participation": replicate}
+                about["l1_uniform"] = result.metrics["participation.l1_uniform"]
+                for name in NAMES:
+                    loss, rounds = losses_of(result, name)
+                    near = {share: rounds[loss <= end + share * descent].tolist() for share in SHARES}
+                    within = {f"{share:g}": reached[0] if reached else None for share, reached in near.items()}
+                    yield about | loss_record(result, name) | {"rounds_within": within}
 
 
-SHUFFLED = (("order", "shuffled"),)
+SHUFFLED = ("learning.problem.order=shuffled",)
 DRAWS = {
     "digits-participations": Draws("debiased-digits", 2000),
     "digits-draws": Draws("debiased-digits", 4000, over_draws=True),
-    "digits-step-0.05": Draws("debiased-digits", 1600, (0,), step_size=0.05),
+    "digits-step-0.05": Draws("debiased-digits", 1600, (0,), ("learning.step_size=0.05",)),
     "synthetic-participations": Draws("debiased-synthetic", 2000),
     "synthetic-long-participations": Draws("debiased-synthetic", 8000),
     "synthetic-long-draws": Draws("debiased-synthetic", 12000, (0, 8), over_draws=True),
-    "synthetic-random-groups-participations": Draws("debiased-synthetic", 2000, options=SHUFFLED),
-    "synthetic-random-groups-long-draws": Draws("debiased-synthetic", 12000, (0, 8), options=SHUFFLED, over_draws=True),
+    "synthetic-random-groups-participations": Draws("debiased-synthetic", 2000, overrides=SHUFFLED),
+    "synthetic-random-groups-long-draws": Draws("debiased-synthetic", 12000, (0, 8), SHUFFLED, over_draws=True),
 }
 """Digits settle in 4,000 rounds, the synthetic problem in some draws not even in 12,000."""
-
-
-def l1_uniform(course: Course, problem: Problem) -> float:
-    """Return the L1 distance of the frequencies of a course from uniform."""
-    devices = problem.clients
-    counts = np.bincount(course.participations.lazy().collect()["client"].to_numpy(), minlength=devices)
-    return float(np.abs(counts / counts.sum() - 1.0 / devices).sum())
-
-
-def loss_record(problem: Problem, run: Trained, name: str, goal: tuple[float, float] | None) -> Record:
-    """Return the loss of the mean model, whether the run has settled, and the rounds until it was near the goal.
-
-    The goal are the losses between which uniform participation descends; None for itself.
-    """
-    own = run.table.filter(pl.col("optimizer") == name)
-    loss, steps = own["loss"].to_numpy(), own["round"].to_numpy() + 1
-    third = loss[(2 * steps > steps[-1]) & (4 * steps <= 3 * steps[-1])].mean()
-    fourth = loss[4 * steps > 3 * steps[-1]].mean()
-    values: Record = {
-        "initial": float(loss[0]),
-        "average_loss": float(problem.evaluate(run.ends[name].average)["loss"]),
-        "converged": bool(has_converged((third - fourth) / abs(third), (third - fourth) / (loss[0] - fourth))),
-    }
-    if goal is not None:
-        values["rounds_within"] = {
-            f"{share:g}": first(steps, loss <= goal[1] + share * (goal[0] - goal[1])) for share in SHARES
-        }
-    return values
-
-
-def first(steps: np.ndarray, reached: np.ndarray) -> int | None:
-    """Return the first evaluated number of rounds at which it was reached; None where it never was."""
-    return int(steps[reached.argmax()]) if reached.any() else None
-
 
 # Networks.
 
@@ -222,87 +118,96 @@ class Network:
 
     separation: int
     rounds: int
-    optimizers: Mapping[str, tuple[str, dict[str, Any]]]
+    optimizers: Sequence[str | dict[str, Any]] = ("fedavg", "fedvarp", "debiased_fedavg")  # as in a scenario
     l2: float = 0.0
     rests: bool = False
-    step_size: float = 0.02
-
-    def alpha(self, t: int) -> float:
-        """Return the step size of round t."""
-        return self.step_size / 4.0 if self.rests and 2 * t >= self.rounds else self.step_size
 
     def measure(self, count: int = COUNT) -> Record:
         """Return the losses of each participation and optimizer, and the largest weights."""
-        begin = time.perf_counter()
-        overrides = [f"stop.rounds={self.rounds}", f"learning.step_size={self.step_size}", "records.gauges=null"]
-        scenario = Scenario.load(SCENARIOS / "paper" / "network-digits.fedsim.yaml", overrides)
-        weight = build_population(scenario).weight
-        pi = stationary(weight, self.separation, scenario.server.wanted, "groups").pi
-        optimizers = {
-            name: build_optimizer(kind, options, pi=pi, frequency=None)
-            for name, (kind, options) in self.optimizers.items()
+        shorter = {"kind": "stages", "initial": 0.02, "milestones": [self.rounds // 2], "factor": 0.25}
+        changes = {
+            "expect": [],
+            "records.gauges": None,
+            "stop.rounds": self.rounds,
+            "population.*.separation": self.separation,
+            "learning.problem.l2": self.l2,
+            "learning.step_size": shorter if self.rests else 0.02,
+            "learning.evaluate_every": 50,
+            "learning.optimizers": list(self.optimizers),
         }
-        problem, runs = train(
-            scenario,
-            optimizers,
-            range(count),
-            [self.separation],
-            options={"l2": self.l2},
-            step_size=self.alpha,
-            evaluate_every=50,
-        )
-        records = []
-        for (_, replicate), (_, run) in runs.items():
-            figures = summarise(run.table)
-            for name, end in run.ends.items():
-                loss = run.table.filter(pl.col("optimizer") == name)["loss"].to_numpy()
-                records.append(
-                    {
-                        "participation": replicate,
-                        "optimizer": name,
-                        "loss": figures[f"learning.{name}.loss"],
-                        "average_loss": float(problem.evaluate(end.average)["loss"]),
-                        "highest_late": float(np.nanmax(loss[len(loss) // 4 :])),
-                        "converged": bool(figures[f"learning.{name}.converged"]),
-                        "drift": figures[f"learning.{name}.drift"],
-                        "diverged": bool(figures[f"learning.{name}.diverged"]),
-                    }
-                )
-        own = [course for (separation, _), (course, _) in runs.items() if separation is not None]
+        scenario = Scenario.load(SCENARIOS / "paper" / "network-digits.fedsim.yaml").with_values(changes)
+        runs = [simulate(scenario, replicate=replicate) for replicate in range(count)]
+        pi = runs[0].clients["pi"].to_numpy()
         return {
             "separation": self.separation,
-            "step_size": self.step_size,
             "rounds": self.rounds,
             "l2": self.l2,
-            "records": records,
-            "largest_weights": [largest_weight(course.participations.lazy().collect(), len(pi)) for course in own],
-            "largest_weight_in_the_long_run": float((1.0 / (len(pi) * pi)).max()),
-            "seconds": round(time.perf_counter() - begin),
+            "records": [each for run in runs for each in _network_records(run)],
+            "largest_weights": [largest_weight(run.participations, len(pi)) for run in runs],
+            "largest_weight_in_the_long_run": float(1.0 / (len(pi) * pi.min())),
         }
 
 
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in ("fedavg", "fedvarp", "debiased_fedavg")}
-WEIGHTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "debiased_fedavg": ("debiased_fedavg", {}),
-    "clip": ("debiased_fedavg", {"clip": 10.0}),
-    "warm_up": ("debiased_fedavg", {"warm_up": 300}),
-    "prior": ("debiased_fedavg", {"prior": 5.0}),
-    "prior_from_theory": ("debiased_fedavg", {"prior": 5.0, "prior_from": "theory"}),
-    "oracle": ("oracle_weighted", {}),
-}
+def _network_records(run: Result) -> Iterator[Record]:
+    assert run.learning is not None
+    for name in run.learning["optimizer"].unique(maintain_order=True):
+        loss, _ = losses_of(run, name)
+        figures = {what: run.metrics[f"learning.{name}.{what}"] for what in ("loss", "drift")}
+        late = {"participation": run.replicate, "highest_late": float(np.nanmax(loss[len(loss) // 4 :]))}
+        yield late | loss_record(run, name) | figures
+
+
+PRIOR = {"kind": "debiased_fedavg", "prior": 5.0}
+WEIGHTS = (
+    *("fedavg", "debiased_fedavg", {"kind": "oracle_weighted", "name": "oracle"}),
+    {"kind": "debiased_fedavg", "name": "clip", "clip": 10.0},
+    {"kind": "debiased_fedavg", "name": "warm_up", "warm_up": 300},
+    PRIOR | {"name": "prior"},
+    PRIOR | {"name": "prior_from_theory", "prior_from": "theory"},
+)
 NETWORKS = {
     "weights-r0": Network(0, 1000, WEIGHTS),
-    "methods-r8": Network(8, 1000, METHODS),
-    "regularised-r8": Network(8, 6000, METHODS, l2=0.03, rests=True),
+    "methods-r8": Network(8, 1000),
+    "regularised-r8": Network(8, 6000, l2=0.03, rests=True),
 }
 
 
 def largest_weight(participations: pl.DataFrame, clients: int) -> float:
     """Return the largest nu_i that counting alone gives any client at any time."""
-    counts, total, most = np.zeros(clients), 0, 0.0
-    for cohort in participations.sort("round").partition_by("round", maintain_order=True):
-        who = cohort["client"].to_numpy()
-        counts[who] += 1
-        total += len(who)
-        most = max(most, float(total / (clients * counts[who].min())))
-    return most
+    so_far = pl.int_range(1, pl.len() + 1)
+    counted = participations.sort("round").with_columns(own=so_far.over("client"), total=so_far)
+    weights = counted.select(pl.col("total").max().over("round") / (clients * pl.col("own"))).to_series().to_numpy()
+    return float(weights.max())
+
+
+# Clipping: the bias that each clip norm leaves, without and with the noise of epsilon = 8.
+
+CLIPS = (1.6, 0.8, 0.4, 0.2)
+KINDS = ("fedavg", "debiased_fedavg")
+
+
+def clipped_biases(seed: int) -> dict[str, float]:
+    """Return the bias of each kind by training and clip."""
+    found: dict[str, float] = {}
+    for training, clip in (("none", None), *((each, clip) for each in ("clip", "noise") for clip in CLIPS)):
+        asked = [f"privacy.training={training}", *([] if clip is None else [f"privacy.clip={clip}"])]
+        file = SCENARIOS / "studies" / "clipping.fedsim.yaml"
+        metrics = simulate(Scenario.load(file, [f"seed={seed}", *asked])).metrics
+        found |= {f"{kind} {training} {clip}": metrics[f"learning.{kind}.bias"] for kind in KINDS}
+    return found
+
+
+def clipping_table(seeds: Kept) -> str:
+    """Return the table of docs/learning.md: means over the seeds, and half of their 95 % intervals."""
+    rows = []
+    for clip in (None, *CLIPS):
+        names = [f"{k} {t} {clip}" for t in ("none" if clip is None else "clip", "noise") for k in KINDS]
+        values = [[found[name] for found in seeds.values() if name in found] for name in names]
+        rows.append([str(clip or "none"), *(with_interval(np.array(each), 3) if each else "" for each in values)])
+    head = ["clip", "FedAvg", "Debiased FedAvg", "FedAvg, epsilon 8", "Debiased FedAvg, epsilon 8"]
+    return table(head, rows)
+
+
+def measure_clipping() -> None:
+    """Measure over ten seeds, and keep the biases."""
+    write_store("clipping", {str(seed): clipped_biases(seed) for seed in range(10)})

@@ -1,4 +1,4 @@
-"""Tunes the study ``which-separation``: the server's step and the clip norm of each optimizer, at every separation.
+"""The study ``which-separation``: the tuning of server steps and clip norms, and what the documentation says of it.
 
 At each separation the participation of the tuning seed, which is none of the study's, is simulated once, and every
 step and clip of the grid is trained over it, the noise of privacy included. What has the lowest loss above the optimum
@@ -14,7 +14,10 @@ import numpy as np
 
 from fedsim import Scenario, simulate
 from fedsim.learning.problems.quadratic import Quadratic
-from reports.make.kept import SCENARIOS, read_store, write_store
+from fedsim.report.finished_sweep import FinishedSweep, estimates_of
+from fedsim.report.formatting import listing
+from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
+from reports.make.words import NAMES, signed, table, with_error
 
 SCENARIO = SCENARIOS / "studies" / "which-separation.fedsim.yaml"
 SEPARATIONS = (0, 100, 250, 450, 700, 900)
@@ -56,9 +59,9 @@ def swept(grids: Mapping[str, Mapping[str, float]]) -> dict[str, list[float]]:
     """Return the tuned values by the path that the scenario's sweep has for them."""
     values = {}
     for index, kind in enumerate(KINDS):
-        best = [chosen(grids[str(separation)], kind) for separation in SEPARATIONS]
-        values[f"learning.optimizers.{index}.server.step_size"] = [step for step, _ in best]
-        values[f"learning.optimizers.{index}.update_clip"] = [clip for _, clip in best]
+        steps, clips = zip(*(chosen(grids[str(separation)], kind) for separation in SEPARATIONS), strict=True)
+        values[f"learning.optimizers.{index}.server.step_size"] = list(steps)
+        values[f"learning.optimizers.{index}.update_clip"] = list(clips)
     return values
 
 
@@ -75,3 +78,71 @@ def tune() -> None:
             sys.stderr.write(f"R = {separation}: {len(missing)} trained\n")
     for path, values in swept(grids).items():
         sys.stdout.write(f"{path}: {values}\n")
+
+
+def edges_of_the_grid() -> str:
+    """Say where the best of the grid lies at its edge."""
+    grids = read_store("which-separation")["grids"]
+    edges = []
+    for kind, (which, name, values) in product(KINDS, ((0, "step", STEPS), (1, "clip", CLIPS))):
+        for value, word in ((values[0], "smallest"), (values[-1], "largest")):
+            at = [str(r) for r in SEPARATIONS if chosen(grids[str(r)], kind)[which] == value]
+            edges += [f"{NAMES[kind]}'s {word} {name} (R = {listing(at)})"] if at else []
+    return listing(edges)
+
+
+def times_to_target() -> str:
+    """Say how long each optimizer takes to its target, and in how many of the runs."""
+    ways = []
+    for kind in KINDS:
+        told = []
+        times = kept_sweep("which-separation").samples(f"learning.{kind}.time_to_target") / 3600
+        for separation, hours in zip(SEPARATIONS, times, strict=True):
+            known = hours[np.isfinite(hours)]
+            if len(known):
+                some = f" (in {len(known)} of {len(hours)} runs)" if len(known) < len(hours) else ""
+                told.append(f"{known.mean():.0f} h at R = {separation}{some}")
+        ways.append(f"{NAMES[kind]} after {listing(told)}")
+    return "; by ".join(ways)
+
+
+def _column(sweep: FinishedSweep, form: str, *metrics: str) -> list[str]:
+    """Write the means of some metrics at every setting."""
+    means = (estimates_of(sweep, metric).mean.tolist() for metric in metrics)
+    return [form.format(*each) for each in zip(*means, strict=True)]
+
+
+def separations_table() -> str:
+    """Return the table of the loss above the optimum and its parts by separation, with what is promised."""
+    sweep = kept_sweep("which-separation")
+    head = ["R", "rounds a day", "b, k promised", "sensitivity"]
+    columns = [
+        [str(r) for r in SEPARATIONS],
+        _column(sweep, "{:.0f}", "rounds.per_day"),
+        _column(sweep, "{:.0f}, {:.0f}", "privacy.separation", "privacy.most"),
+        _column(sweep, "{:.1f}", "privacy.sensitivity"),
+    ]
+    for kind in KINDS:
+        above = estimates_of(sweep, f"learning.{kind}.above_optimum")
+        columns.append([with_error(pair, 3) for pair in zip(above.mean, above.half, strict=True)])
+        parts = (f"learning.{kind}.{each}_loss" for each in ("bias", "participation_noise", "privacy_noise"))
+        means = zip(*(estimates_of(sweep, part).mean.tolist() for part in parts), strict=True)
+        columns.append([", ".join(signed(value, 3) for value in row) for row in means])
+        head += [NAMES[kind], "bias, participation, privacy"]
+    return table(head, list(zip(*columns, strict=True)))
+
+
+def cooldowns_table() -> str:
+    """Return the table of what cool-downs by the clock achieve and promise."""
+    sweep = kept_sweep("which-cooldown")
+    head = ["cool-down", "rounds a day", "b achieved", "k achieved", "b, k promised", "sensitivity", "misplaced turns"]
+    columns = [
+        [f"{length[:-1]} {length[-1]}" for length in sweep.points[sweep.parameters[0]]],
+        _column(sweep, "{:.0f}", "rounds.per_day"),
+        _column(sweep, "{:.0f}", "participation.separation.least"),
+        _column(sweep, "{:.0f}", "participation.most"),
+        _column(sweep, "{:.0f}, {:.0f}", "privacy.separation", "privacy.most"),
+        _column(sweep, "{:.1f}", "privacy.sensitivity"),
+        [f"{50 * l1:.1f} %" for l1 in estimates_of(sweep, "participation.l1_uniform").mean],
+    ]
+    return table(head, list(zip(*columns, strict=True)))

@@ -11,7 +11,7 @@ from fedsim.experiment.run import simulate
 from fedsim.experiment.scaled import parse_scale, scale_down
 from fedsim.scenario import Scenario
 from reports.make import published
-from reports.make.kept import read_store, with_region
+from reports.make.kept import read_store
 from tests.command import fedsim
 from tests.conftest import Write
 
@@ -113,10 +113,8 @@ def test_a_scenario_that_names_files_stays_in_its_folder(write: Write, tmp_path:
     assert "a trace gives the small population fewer of its devices" in beside.stderr
 
 
-def test_the_page_says_what_was_measured() -> None:
-    text = Path("docs/scaling.md").read_text("utf-8")
+def test_a_figure_is_kept_divided_or_neither() -> None:
     kept = read_store("scaling")
-    assert with_region(text, published.scaling_table(kept)) == text, "stale: python -m reports.make scaling --write"
     told = {figure: published.verdict(figure, "1/10", kept) for figure in published.FIGURES}
     assert {each for each, said in told.items() if said == "**no**"} == {"sessions.wasted_share", "rounds.duration.p95"}
     other = copy.deepcopy(kept)
