@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from fedsim.analysis.contributions import Contributions, Counter
-from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.row_groups import slices
 from fedsim.experiment.cautions import drawn_together
-from fedsim.log import PARTICIPATIONS
+from fedsim.log import BUFFERED
 from fedsim.population import Population, residence
 from fedsim.report.binning import POINTS
 from fedsim.scenario import Scenario
@@ -21,10 +20,8 @@ SLOT_S = 900.0
 
 _HOME = ("group", "time_zone")
 _REPORTS = {"taken": "reported", "discarded": "stale"}
-_BITS, _MIDDLE = 40, 1 << 39
-# Pairs that are counted in an array with an element for each, and that are held before they are put together
-_DENSE = 1 << 20
-_MANY = 100  # tables of outcomes that are held before they are put together
+_BITS = 40  # of the number of a pair; the others are of its kind
+_DENSE = 1 << 20  # pairs that are counted in an array with an element for each, and that are held at most
 _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome", "gap")
 SPANS = 20  # equal spans of the rounds in which turns are counted
 TENTH = 10
@@ -76,26 +73,22 @@ class Asked:
 def gather(participations: pl.LazyFrame, clients: pl.DataFrame, asked: Asked = Asked()) -> Gathered:
     """Gather the participations of a run directory, whose clients have a group, a separation and a weight.
 
+    Clients are numbered from 0 on; participations of others than these are left out.
+
     Raises
     ------
     polars.exceptions.PolarsError, OSError
         The table cannot be read.
     """
-    # What is known of each client is looked up by its row: a join would go through all clients for every part.
-    homes = clients.select(_HOME).unique()
-    of_client = clients if _numbered(clients["client"].to_numpy()) else clients.sort("client")
-    home = None
-    if len(homes) > 1:
-        numbers = homes.with_row_index("home")
-        joined = of_client.select(_HOME).join(numbers, on=_HOME, how="left", nulls_equal=True, maintain_order="left")
-        home = joined["home"].cast(pl.Int64).to_numpy()
+    clients = clients.sort("client")
+    homes = clients.select(_HOME).unique(maintain_order=True)
+    home = clients.join(homes.with_row_index("home"), on=_HOME, how="left", nulls_equal=True, maintain_order="left")
+    weight = clients["weight"].to_numpy() if asked.rounds is not None else np.empty(0)
     needed = (*_NEEDED, *(() if asked.simulated_s is None else ("staleness",)))
     empty = participations.select(needed).head(0).collect()
-    client, separation = (of_client[name].to_numpy() for name in ("client", "separation"))
-    weight = clients["weight"].to_numpy() if asked.rounds is not None else np.empty(0)
-    gatherer = Gatherer(client, separation, weight, homes, home, asked, empty)
+    gatherer = Gatherer(clients["separation"].to_numpy(), weight, homes, home["home"].to_numpy(), asked, empty)
     for part in slices(participations, *needed):
-        gatherer.add(part)
+        gatherer.add(part.filter(pl.col("client") < len(clients)))
     return gatherer.gathered()
 
 
@@ -106,108 +99,88 @@ def gatherer_of(population: Population, asked: Asked) -> "Gatherer":
         [population.group_names[each] for each in living.group],
         [population.zone_names[each] for each in living.zone],
     )
-    return Gatherer(
-        np.arange(len(population)),
-        population.separation,
-        population.weight,
-        pl.DataFrame(dict(zip(_HOME, names, strict=True)), schema=dict.fromkeys(_HOME, pl.String)),
-        living.of_client if len(living.group) > 1 else None,
-        asked,
-        pl.DataFrame(schema={name: PARTICIPATIONS[name] for name in _NEEDED}),
-    )
+    homes = pl.DataFrame(dict(zip(_HOME, names, strict=True)), schema=dict.fromkeys(_HOME, pl.String))
+    empty = pl.DataFrame(schema=BUFFERED)
+    return Gatherer(population.separation, population.weight, homes, living.of_client, asked, empty)
 
 
 class Gatherer:
     """Gathers participations, part by part.
 
-    `client` (N,) has the numbers of the clients in ascending order, `separation` and `weight` (N,) are theirs, and
-    `home` (N,) is the row of each in `homes`, a group and a time zone each; None where there is one home. `empty` has
-    no participations, but the types of their columns.
+    `separation` and `weight` (N,) are those of the clients, and `home` (N,) is the row of each in `homes`, a group and
+    a time zone each. `empty` has no participations, but the types of their columns.
     """
 
     def __init__(
-        self,
-        client: Ints,
-        separation: Ints,
-        weight: Floats,
-        homes: pl.DataFrame,
-        home: Ints | None,
-        asked: Asked,
-        empty: pl.DataFrame,
+        self, separation: Ints, weight: Floats, homes: pl.DataFrame, home: Ints, asked: Asked, empty: pl.DataFrame
     ) -> None:
-        self._client, self._numbered, self._asked = client, _numbered(client), asked
+        self._asked, self._home = asked, home.astype(np.int64, copy=False)
+        self._homes = homes.with_columns(home=pl.int_range(len(homes), dtype=pl.Int64))
+        self._separations, self._kind = np.unique(separation, return_inverse=True)
         self._weight_class = None if asked.rounds is None else _weight_classes(weight, asked.together)
         self._turns = np.zeros(3 * SPANS, dtype=np.int64)
-        self._counter = Counter(int(client.max(initial=-1)) + 1) if asked.promised else None
-        self._buffered = None if asked.simulated_s is None else _Buffered(asked.simulated_s, len(homes))
-        self._separations = np.sort(pl.Series(separation).unique().to_numpy())
-        self._kind = np.searchsorted(self._separations, separation) if len(self._separations) > 1 else None
-        self._homes, self._home = homes.with_row_index("home"), home
-        self._first_s = np.full(len(client), np.inf)
+        self._counter = Counter(len(separation)) if asked.promised else None
+        self._first_s = np.full(len(separation), np.inf)
         self._gaps, self._starts = _Pairs(len(self._separations)), _Pairs(len(homes))
-        # The tables have their types, however few participations there are.
-        self._outcomes, self._unknown_clients = (
-            [_outcomes(empty["outcome"])],
-            [empty.select("client", first_s="selected_s")],
-        )
-        self._sessions = [empty.select(_NEEDED[:-1])]
+        self._reports = {way: _Pairs(len(homes)) for way in _REPORTS}
+        self._outcomes: list[pl.DataFrame] = []
+        self._sessions: list[pl.DataFrame] = []
+        # Of beginnings and ends in each span of a buffered server's run: how many there are, and the sum of their times
+        self._number, self._sum_s = np.zeros((2, 2, POINTS + 1))
+        self.add(empty)  # the tables have their types, however few participations there are
+
+    @property
+    def _width_s(self) -> float:
+        return max(self._asked.simulated_s or 0.0, 1e-9) / POINTS
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations."""
         if self._counter is not None:
             self._counter.add(part)
-        row, known = self._rows(part["client"].cast(pl.Int64).to_numpy())
-        self._outcomes.append(_outcomes(part["outcome"]))
-        if self._asked.chosen:
-            self._sessions.append(part.filter(pl.col("client").is_in(self._asked.chosen)).select(_NEEDED[:-1]))
-        if known is not None:
-            unknown = part.filter(~known).select("client", first_s="selected_s")
-            self._unknown_clients.append(_earliest([unknown]))
-            part = part.filter(known)
-        home = None if self._home is None else self._home[row]
-        if self._weight_class is not None:
-            assert self._asked.rounds is not None
+        client = part["client"].to_numpy()
+        home = self._home[client]
+        self._outcomes.append(part.group_by("outcome").len())
+        self._gaps.add(self._kind[client], part["gap"])
+        self._starts.add(home, (part["selected_s"] / SLOT_S).floor())
+        self._sessions.append(part.filter(pl.col("client").is_in(self._asked.chosen)).select(_NEEDED[:-1]))
+        np.minimum.at(self._first_s, client, part["selected_s"].fill_null(np.inf).to_numpy())
+        if self._weight_class is not None and self._asked.rounds is not None:
             span = np.clip(part["round"].cast(pl.Int64).to_numpy() * SPANS // self._asked.rounds, 0, SPANS - 1)
-            self._turns += np.bincount(3 * span + self._weight_class[row], minlength=len(self._turns))
-        if self._buffered is not None:
-            self._buffered.add(home, part)
-        slot = (part["selected_s"] / SLOT_S).floor().cast(pl.Int64)
-        self._gaps.add(None if self._kind is None else self._kind[row], part["gap"])
-        self._starts.add(home, slot)
-        np.minimum.at(self._first_s, row, part["selected_s"].fill_null(np.inf).to_numpy())
-        if len(self._outcomes) > _MANY:
-            self._outcomes, self._unknown_clients = [_summed(self._outcomes)], [_earliest(self._unknown_clients)]
-
-    def _rows(self, those: Ints) -> tuple[Ints, Bools | None]:
-        """Return the rows of those clients that are in the table, and which are; None if all are."""
-        client = self._client
-        if self._numbered and those.min(initial=0) >= 0 and those.max(initial=-1) < len(client):
-            return those, None
-        row = those if self._numbered else np.searchsorted(client, those)
-        found = (row >= 0) & (row < len(client))
-        if not self._numbered:
-            found[found] = client[row[found]] == those[found]
-        return (row, None) if found.all() else (row[found], found)
+            self._turns += np.bincount(3 * span + self._weight_class[client], minlength=len(self._turns))
+        if self._asked.simulated_s is not None:
+            for way, outcome in _REPORTS.items():
+                own = part["outcome"] == outcome
+                self._reports[way].add(home[own.to_numpy()], part["staleness"].filter(own))
+            for row, name in enumerate(("selected_s", "ended_s")):
+                time_s = part[name].drop_nulls().to_numpy()
+                slot = np.clip(np.ceil(time_s / self._width_s), 0, POINTS).astype(np.int64)
+                self._number[row] += np.bincount(slot, minlength=POINTS + 1)
+                self._sum_s[row] += np.bincount(slot, time_s, POINTS + 1)
 
     def gathered(self) -> Gathered:
         """Return what was gathered."""
-        known = self._first_s[np.isfinite(self._first_s)]
-        firsts = np.concatenate([known, _earliest(self._unknown_clients)["first_s"].to_numpy()])
-        of_kind, gap, often = self._gaps.counts()
-        of_home, slot, begun = self._starts.counts()
+        gaps = self._gaps.counts("separation", "gap")
+        starts = self._starts.counts("home", "slot").join(self._homes, on="home").select(*_HOME, "slot", "len")
         return Gathered(
-            _summed(self._outcomes).sort("outcome"),
-            pl.DataFrame({"separation": self._separations[of_kind], "gap": gap, "len": often}),
-            pl.DataFrame({"home": of_home, "slot": slot, "len": begun}, schema_overrides={"home": pl.UInt32})
-            .join(self._homes, on="home")
-            .select(*_HOME, "slot", "len")
-            .sort(*_HOME, "slot"),
-            pl.DataFrame({"first_s": np.sort(firsts)}),
+            pl.concat(self._outcomes).group_by("outcome").agg(pl.col("len").sum()).sort("outcome"),
+            gaps.with_columns(separation=self._separations[gaps["separation"].to_numpy()]),
+            starts.sort(*_HOME, "slot"),
+            pl.DataFrame({"first_s": np.sort(self._first_s[np.isfinite(self._first_s)])}),
             pl.concat(self._sessions).sort("client", "round"),
             None if self._weight_class is None else self._turns.reshape(SPANS, 3)[:, :2],
             None if self._counter is None else self._counter.contributions(),
-            None if self._buffered is None else self._buffered.sessions(self._homes),
+            None if self._asked.simulated_s is None else self._buffered(),
         )
+
+    def _buffered(self) -> "BufferedSessions":
+        found = (each.counts("home", "staleness").rename({"len": way}) for way, each in self._reports.items())
+        counts = pl.concat(found, how="diagonal").join(self._homes, on="home")
+        reports = counts.group_by("group", "staleness").agg(pl.col(*_REPORTS).sum().cast(pl.Int64))
+        # By time t, sessions have run sum (t - begin) - sum (t - end) seconds in all.
+        time_s = self._width_s * np.arange(POINTS + 1.0)
+        begun_s, ended_s = time_s * np.cumsum(self._number, axis=1) - np.cumsum(self._sum_s, axis=1)
+        running = np.maximum(np.diff(begun_s - ended_s) / self._width_s, 0.0)
+        return BufferedSessions(reports.sort("group", "staleness"), time_s[1:], running)
 
 
 def _weight_classes(weight: Floats, together: int) -> Ints | None:
@@ -221,71 +194,35 @@ def _weight_classes(weight: Floats, together: int) -> Ints | None:
     return found
 
 
-def _numbered(client: Ints) -> bool:
-    """Say whether clients are numbered from 0 on without a gap, each in the row of its number."""
-    return bool((client == np.arange(len(client))).all())
-
-
-def _outcomes(outcome: pl.Series) -> pl.DataFrame:
-    """Count each outcome: nearly all are ``reported``, so only the others are grouped."""
-    most = outcome.eq_missing("reported")
-    others = outcome.filter(~most).alias("outcome").to_frame().group_by("outcome").len()
-    taken = pl.DataFrame({"outcome": ["reported"], "len": [most.sum()]}, schema=others.schema)
-    return pl.concat([taken.filter(pl.col("len") > 0), others])
-
-
-def _summed(outcomes: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(outcomes).group_by("outcome").agg(pl.col("len").sum())
-
-
-def _earliest(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return when each client of these ``client``, ``first_s`` tables took part first."""
-    return pl.concat(parts).drop_nulls("first_s").group_by("client").agg(pl.col("first_s").min())
-
-
 class _Pairs:
-    """Counts pairs of a kind (0 to `kinds` - 1) and a whole number; with one kind, kinds are given as None."""
+    """Counts pairs of a kind (0 to `kinds` - 1) and a whole number."""
 
     def __init__(self, kinds: int) -> None:
         self._kinds = kinds
-        self._waiting: list[tuple[Ints, Ints]] = []  # pairs as one number each, and how often they came
-        self._held = 0
+        self._counted: list[tuple[Ints, Ints]] = []  # pairs as one number each, and how often they came
 
-    def add(self, kind: Ints | None, values: pl.Series) -> None:
+    def add(self, kind: Ints, values: pl.Series) -> None:
         """Take some more pairs; those whose value is null are left out."""
-        if values.null_count():
-            kind = None if kind is None else kind[values.is_not_null().to_numpy()]
-            values = values.drop_nulls()
-        value = values.cast(pl.Int64).to_numpy()
-        if not len(value):
-            return
-        least = int(value.min())
-        span = int(value.max()) - least + 1
+        kind, value = kind[values.is_not_null().to_numpy()], values.drop_nulls().cast(pl.Int64).to_numpy()
+        span = int(value.max(initial=0)) + 1
         if self._kinds * span <= _DENSE:
-            often = np.bincount(value - least if kind is None else kind * span + (value - least))
+            often = np.bincount(kind * span + value)
             places = np.flatnonzero(often)
-            pairs, counts = (places // span << _BITS) + (places % span + least + _MIDDLE), often[places]
+            self._counted.append(((places // span << _BITS) + places % span, often[places]))
         else:
-            every = value + _MIDDLE if kind is None else (kind << _BITS) + (value + _MIDDLE)
-            pairs, counts = np.unique(every, return_counts=True)
-        self._waiting.append((pairs, counts))
-        self._held += len(pairs)
-        if self._held > _DENSE:
-            self._waiting = [self._together()]
+            self._counted.append(np.unique((kind << _BITS) + value, return_counts=True))
+        if sum(len(pairs) for pairs, _ in self._counted) > _DENSE:
+            self._counted = [self._together()]
 
     def _together(self) -> tuple[Ints, Ints]:
-        nothing = np.empty(0, dtype=np.int64)
-        pairs, counts = map(np.concatenate, zip((nothing, nothing), *self._waiting, strict=True))
+        pairs, often = map(np.concatenate, zip(*self._counted, strict=True))
         found, place = np.unique(pairs, return_inverse=True)
-        summed = np.zeros(len(found), dtype=np.int64)
-        np.add.at(summed, place, counts)
-        self._held = 0
-        return found, summed
+        return found, np.bincount(place, often).astype(np.int64)
 
-    def counts(self) -> tuple[Ints, Ints, NDArray[np.uint32]]:
-        """Return the kinds, the numbers, and how often each pair came, in the order of both."""
-        pairs, counts = self._together()
-        return pairs >> _BITS, (pairs & ((1 << _BITS) - 1)) - _MIDDLE, counts.astype(np.uint32)
+    def counts(self, kind: str, value: str) -> pl.DataFrame:
+        """Return the kinds, the numbers, and how often each pair came (``len``), in the order of both."""
+        pairs, often = self._together()
+        return pl.DataFrame({kind: pairs >> _BITS, value: pairs & ((1 << _BITS) - 1), "len": often.astype(np.uint32)})
 
 
 @dataclass(frozen=True)
@@ -296,39 +233,3 @@ class BufferedSessions:
     staleness: pl.DataFrame
     time_s: Floats  # ends of equal spans of the run, the first of which begins at 0
     running: Floats  # how many sessions ran in each span, on average
-
-
-class _Buffered:
-    """Gathers the sessions of a buffered server whose run ended after so many seconds, and clients of so many homes."""
-
-    def __init__(self, simulated_s: float, homes: int) -> None:
-        self._width = max(simulated_s, 1e-9) / POINTS
-        self._reports = {name: (outcome, _Pairs(homes)) for name, outcome in _REPORTS.items()}
-        self._number, self._sum_s = np.zeros((2, POINTS + 1)), np.zeros((2, POINTS + 1))
-
-    def add(self, home: Ints | None, part: pl.DataFrame) -> None:
-        """Take the next participations, of clients with these homes."""
-        outcome = part["outcome"].cast(pl.String)
-        for name, pairs in self._reports.values():
-            own = (outcome == name).fill_null(value=False)
-            pairs.add(None if home is None else home[own.to_numpy()], part["staleness"].filter(own))
-        for row, name in enumerate(("selected_s", "ended_s")):
-            time_s = part[name].drop_nulls().to_numpy()
-            slot = np.clip(np.ceil(time_s / self._width), 0, POINTS).astype(np.int64)
-            self._number[row] += np.bincount(slot, minlength=POINTS + 1)
-            self._sum_s[row] += np.bincount(slot, time_s, POINTS + 1)
-
-    def sessions(self, homes: pl.DataFrame) -> BufferedSessions:
-        """Return what was gathered."""
-        counted = []
-        for name, (_, pairs) in self._reports.items():
-            home, staleness, often = pairs.counts()
-            columns = {"home": home, "staleness": staleness} | dict.fromkeys(self._reports, 0) | {name: often}
-            kinds = dict.fromkeys(("staleness", *self._reports), pl.Int64)
-            counted.append(pl.DataFrame(columns, schema={"home": pl.UInt32, **kinds}))
-        stale = pl.concat(counted).join(homes, on="home").group_by("group", "staleness")
-        # By time t, sessions have run sum (t - begin) - sum (t - end) seconds in all.
-        time_s = self._width * np.arange(POINTS + 1.0)
-        begun_s, ended_s = time_s * np.cumsum(self._number, axis=1) - np.cumsum(self._sum_s, axis=1)
-        running = np.maximum(np.diff(begun_s - ended_s) / self._width, 0.0)
-        return BufferedSessions(stale.agg(pl.col(*self._reports).sum()).sort("group", "staleness"), time_s[1:], running)
