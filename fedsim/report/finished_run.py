@@ -101,7 +101,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     clients = _read_table(directory / "clients.parquet", _CLIENTS)
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     participations = directory / "participations.parquet"
-    scenario, rounds = _scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
+    scenario, rounds = read_scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
     staleness = ("staleness",) if scenario.server.staleness is None else ()
     with _reading(participations):
         scan = _scan(participations, (*_PARTICIPATIONS, *staleness))
@@ -130,8 +130,14 @@ def _simulated_s(manifest: Mapping[str, Json], rounds: pl.DataFrame) -> float:
     return next((float(each) for each in (known, closed) if isinstance(each, int | float)), 0.0)
 
 
-def _scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
-    """Build the resolved scenario, which imports nothing of what it names."""
+def read_scenario(path: Path, manifest: Mapping[str, Json]) -> Scenario:
+    """Build the resolved scenario in a manifest or `sweep.json`, which imports nothing of what it names.
+
+    Raises
+    ------
+    RunError
+        It is none that this version knows.
+    """
     try:
         return validate(Scenario, Document(manifest.get("scenario")), [])
     except ScenarioError as error:

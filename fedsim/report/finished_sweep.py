@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.report.finished_run import Json
+from fedsim.report.finished_run import Json, read_scenario
 from fedsim.report.formatting import equation, number
+from fedsim.scenario import Scenario
 from fedsim.scenario.units import parse_duration
 from fedsim.sweeps import results, store
 from fedsim.sweeps.decision import samples
@@ -26,6 +27,7 @@ class FinishedSweep:
 
     name: str  # as a person wrote it: text, never markup
     meta: Mapping[str, Json]  # the whole of `sweep.json`
+    scenario: Scenario  # what was swept
     parameters: tuple[str, ...]  # the swept keys that name a setting, in the order of the columns
     points: pl.DataFrame  # one row for each planned point, in order: `point` and a column for each swept key
     results: pl.DataFrame  # `run_id`, `point`, `seed`, `status`, `metric`, `value`: finite values of complete runs
@@ -37,11 +39,6 @@ class FinishedSweep:
     def metrics(self) -> tuple[str, ...]:
         """The metrics that have a value somewhere, by name."""
         return tuple(self.results["metric"].unique().sort().to_list())
-
-    @property
-    def scenario(self) -> Mapping[str, Json]:
-        """The scenario as `sweep.json` has it; empty where it has none."""
-        return _mapping(self.meta.get("scenario"))
 
     def samples(self, metric: str) -> Floats:
         """Return a metric as (settings, seeds), NaN where there is no value."""
@@ -66,13 +63,14 @@ def read_finished_sweep(directory: Path) -> FinishedSweep:
     """
     table, meta = results.read_results(directory), store.read_sweep(directory)
     plan, swept = results.planned_runs(meta), tuple(meta["parameters"])
-    tuned = _mapping(_mapping(meta.get("scenario")).get("sweep")).get("tuned")
-    tuned = tuned if isinstance(tuned, list) else []
+    scenario = read_scenario(directory / store.SWEEP_FILE, meta)
+    tuned = [] if scenario.sweep is None else scenario.sweep.tuned
     finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
     known = table.select("run_id", "status").unique("run_id", keep="first", maintain_order=True)
     return FinishedSweep(
         name=meta["name"] if isinstance(meta["name"], str) else directory.name,
         meta=meta,
+        scenario=scenario,
         parameters=tuple(name for name in swept if name not in tuned),
         points=plan.select("point", *swept).unique("point", keep="first", maintain_order=True).sort("point"),
         results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
@@ -82,10 +80,6 @@ def read_finished_sweep(directory: Path) -> FinishedSweep:
         .sort("point", "seed", "run_id"),
         tuned=tuple(name for name in swept if name in tuned),
     )
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def estimates_of(sweep: FinishedSweep, metric: str) -> Estimates:
@@ -196,9 +190,8 @@ class Axis:
 
 def axes_of(sweep: FinishedSweep) -> tuple[Axis, ...]:
     """Return the ways in which settings differ, in the order of the file; zipped parameters are one."""
-    key = sweep.scenario.get("sweep")
-    names = key.get("zip") if isinstance(key, Mapping) else None
-    zipped = [name for name in names if name in sweep.parameters] if isinstance(names, Mapping) else []
+    key = sweep.scenario.sweep
+    zipped = [] if key is None else [name for name in key.zip if name in sweep.parameters]
     groups = [(name,) for name in sweep.parameters if name not in zipped]
     return tuple(_axis(sweep, group) for group in (*groups, *([tuple(zipped)] if zipped else [])))
 

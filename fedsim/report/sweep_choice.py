@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -93,15 +92,12 @@ def choice_of(sweep: FinishedSweep) -> SweepChoice:
     RunError
         `decide` in `sweep.json` is not what fedsim writes there.
     """
-    decide: Any = sweep.scenario.get("decide")
-    metric, maximize, conditions = L1, False, tuple[MetricCondition, ...]()
-    if decide is not None:
-        try:
-            maximize = decide["minimize"] is None
-            metric = str(decide["maximize"] if maximize else decide["minimize"])
-            conditions = tuple(map(parse_condition, decide["subject_to"]))
-        except (TypeError, KeyError, ConditionError) as error:
-            raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
+    decide = sweep.scenario.decide
+    metric, maximize = (L1, False) if decide is None else (decide.metric, decide.minimize is None)
+    try:
+        conditions = tuple(parse_condition(each) for each in ([] if decide is None else decide.subject_to))
+    except ConditionError as error:
+        raise RunError(f"sweep.json: its scenario's `decide` cannot be read: {error}") from None
     values, bias, pace = sweep.samples(metric), sweep.samples(L1), sweep.samples(PACE)
     kept = feasible(conditions, [sweep.samples(each.metric) for each in conditions], len(sweep.points))
     both = (np.isfinite(bias) & np.isfinite(pace)).any()

@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from fedsim.common.arrays import Ints
-from fedsim.limits.grammar import ConditionError, parse_condition
+from fedsim.limits.grammar import parse_condition
 from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, point_names
 from fedsim.report.formatting import NO_VALUE, count, listing_of
 from fedsim.report.sweep_figures import wording_of
@@ -33,25 +33,18 @@ class LimitOutcome:
 
 def limits_of(sweep: FinishedSweep) -> tuple[LimitOutcome, ...]:
     """Judge every limit of the scenario on every run that completed."""
-    entries = sweep.scenario.get("expect")
     complete = Counter(sweep.runs.filter(status=COMPLETE)["point"].to_list())
     done = np.array([complete[point] for point in sweep.points["point"].to_list()], dtype=np.int64)
     found = []
-    for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, Mapping):
-            continue
-        check, why = str(entry.get("check", "")), str(entry.get("why", ""))
-        try:
-            condition = parse_condition(check)
-        except ConditionError:
-            continue
+    for each in sweep.scenario.expect:
+        condition = parse_condition(each.check)
         rows = sweep.samples(condition.metric).tolist()
         missed = done - np.array([sum(map(condition.holds, row)) for row in rows], dtype=np.int64)
         write, finite = wording_of(condition.metric).write, [list(filter(math.isfinite, row)) for row in rows]
         worst = tuple(write(min(row, key=condition.margin)) if row else NO_VALUE for row in finite)
-        wrong: Literal["warn", "fail"] = "warn" if entry.get("severity") == "warn" else "fail"
-        status = "unjudged" if entry.get("over") in {"mean", "p95"} else wrong if missed.any() else "pass"
-        found.append(LimitOutcome(check, why, status, missed, done, worst))
+        wrong: Literal["warn", "fail"] = "warn" if each.severity == "warn" else "fail"
+        status = "unjudged" if each.over != "every" else wrong if missed.any() else "pass"
+        found.append(LimitOutcome(each.check, each.why, status, missed, done, worst))
     return tuple(found)
 
 

@@ -58,16 +58,14 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
     """Compute everything that the report of a sweep shows."""
     found, chosen, limits = choice_of(sweep), headlines(sweep), limits_of(sweep)
     points, origin = tables.point_table(sweep, chosen), sweep_provenance(sweep.meta)
-    texts = [sweep.scenario.get("question"), sweep.meta.get("description"), sweep.meta.get("status")]
-    question, description, status = (text if isinstance(text, str) else "" for text in texts)
     ranked = tables.choice_table(sweep, found)
     return ReportDocument(
         kind="sweep",
         name=sweep.name,
         finding=choice_words(found)[0],
-        question=question,
-        description=description,
-        status=status,
+        question=sweep.scenario.question,
+        description=sweep.scenario.description,
+        status=sweep.meta.get("status", ""),
         verdict=sweep_verdict(sweep, limits),
         answer=tuple(sweep_answer(sweep, found)),
         tiles=tuple(_tiles(sweep)),

@@ -1,7 +1,7 @@
 """What a sweep says in words: how a figure goes along it, and what is missing of it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -10,7 +10,6 @@ from fedsim.analysis.participation import by_chance
 from fedsim.experiment.cautions import FEW
 from fedsim.report.answer import TRUST, WHAT, Sentence
 from fedsim.report.charts.sweep_lines import Line, Lines, line_data
-from fedsim.report.finished_run import Json
 from fedsim.report.finished_sweep import (
     COMPLETE,
     Axis,
@@ -24,6 +23,10 @@ from fedsim.report.finished_sweep import (
 )
 from fedsim.report.formatting import capitalized, count, count_range, listing, listing_of
 from fedsim.report.sweep_figures import L1, MetricWording, difference, misplaced
+from fedsim.scenario.models import Group
+from fedsim.scenario.server import SyncServer
+from fedsim.scenario.stop import Stop
+from fedsim.scenario.units import format_duration
 
 _NAMED = 4  # settings without a result that are named at most; the table has more
 
@@ -103,8 +106,9 @@ def trust_sentences(sweep: FinishedSweep) -> Iterator[Sentence]:
 
 def chance_warning(sweep: FinishedSweep) -> Iterator[Sentence]:
     """Warn of settings with so few turns that chance alone would misplace at least half as many of them."""
-    if not (devices := _devices_of(sweep)):
-        return
+    devices = sweep.scenario.devices
+    if any("devices" in name or name == "population" for name in sweep.parameters):
+        return  # settings differ in it
     turns, bias = estimates_of(sweep, "sessions.count").mean, estimates_of(sweep, L1).mean
     fair = np.array([by_chance(round(each), devices) if np.isfinite(each) else 0.0 for each in turns.tolist()])
     names, few = point_names(sweep), np.flatnonzero((bias > 0) & (bias < 2 * fair) & (turns < FEW * devices)).tolist()
@@ -164,70 +168,41 @@ def _meanings(axis: Axis) -> Iterator[str]:
 
 
 def _base(sweep: FinishedSweep) -> str:
-    """Describe what is not swept; empty where the scenario does not say."""
+    """Describe what is not swept; empty where all of it is."""
     scenario = sweep.scenario
     swept = {part for name in sweep.parameters for part in name.replace("[", ".").replace("]", "").split(".")}
     whole = {name for name in sweep.parameters if "." not in name}
-    population, stop, server = scenario.get("population"), scenario.get("stop"), scenario.get("server")
-    devices, parts = "", []
-    if isinstance(population, list) and population and "population" not in whole:
-        devices = _devices([group for group in population if isinstance(group, Mapping)], swept)
-    if isinstance(stop, Mapping) and "stop" not in swept:
-        parts.append(_length(stop))
-    if isinstance(server, Mapping) and not {"cohort", "server"} & (swept if "cohort" in swept else whole):
-        parts.append(f"in cohorts of {count(cohort)}" if isinstance(cohort := server.get("cohort"), int) else "")
-    known = [devices or "a federation", *filter(None, parts)]
-    return f"Every run simulates {' '.join(known)}." if devices or len(known) > 1 else ""
+    devices = "" if "population" in whole or "devices" in swept else _devices(scenario.population, swept)
+    parts = []
+    if "stop" not in swept:
+        parts.append(_length(scenario.stop))
+    if isinstance(scenario.server, SyncServer) and "cohort" not in swept and "server" not in whole:
+        parts.append(f"in cohorts of {count(scenario.server.cohort)}")
+    return f"Every run simulates {' '.join([devices or 'a federation', *parts])}." if devices or parts else ""
 
 
-def _devices_of(sweep: FinishedSweep) -> int | None:
-    """Return how many devices every run has; None where settings differ in it, or the scenario does not say."""
-    population = sweep.scenario.get("population")
-    if not isinstance(population, list) or any("devices" in name or name == "population" for name in sweep.parameters):
-        return None
-    sizes = _sizes([group if isinstance(group, Mapping) else {} for group in population])
-    return None if sizes is None else sum(sizes)
-
-
-def _sizes(groups: Sequence[Mapping[str, Json]]) -> list[int] | None:
-    """Return how many devices each group has; None where the scenario does not say it of every group."""
-    sizes = [size for group in groups if isinstance(size := group.get("devices"), int)]
-    return sizes if len(sizes) == len(groups) else None
-
-
-def _devices(groups: list[Mapping[str, Json]], swept: set[str]) -> str:
-    sizes = _sizes(groups)
-    if "devices" in swept or sizes is None:
-        return ""
-    text = count(sum(sizes), "device")
+def _devices(groups: Sequence[Group], swept: set[str]) -> str:
+    text = count(sum(group.devices for group in groups), "device")
     if 1 < len(groups) <= _GROUPS:
-        each = [f"{count(size)} {group.get('name')}" for group, size in zip(groups, sizes, strict=True)]
-        text += f" ({listing(each)})"
+        text += f" ({listing([f'{count(group.devices)} {group.name}' for group in groups])})"
     elif len(groups) > _GROUPS:
         text += f" in {len(groups)} groups"
-    weights = list(dict.fromkeys(_weight(group.get("weight")) for group in groups))
-    if "weight" in swept or not all(weights):
+    if "weight" in swept:
         return text
-    return f"{text} with {weights[0]} weights" if len(weights) == 1 else f"{text} with weights that differ by group"
+    weights = {_weight(group) for group in groups}
+    return f"{text} with {weights.pop()} weights" if len(weights) == 1 else f"{text} with weights that differ by group"
 
 
-def _weight(source: Json) -> str:
-    """Name a source of weights: ``lognormal (sigma 1)``, ``equal``; empty where there is no short name."""
-    if isinstance(source, list):
-        return "listed"
-    kind = source.get("kind") if isinstance(source, Mapping) else None
-    if isinstance(source, int | float) or kind == "constant":
-        return "equal"
-    if not isinstance(source, Mapping) or not isinstance(kind, str):
-        return ""
-    shown = {key: value for key, value in source.items() if key not in {"median", "per_rank"}}
-    inner = ", ".join(f"{key} {value:g}" for key, value in shown.items() if isinstance(value, int | float))
-    return f"{kind} ({inner})" if inner else kind
+def _weight(group: Group) -> str:
+    """Name a source of weights: ``lognormal (sigma 1)``, ``equal``."""
+    source = group.weight.model_dump(exclude={"kind", "median", "per_rank"})
+    inner = ", ".join(f"{key} {value:g}" for key, value in source.items() if isinstance(value, int | float))
+    kind = group.weight.kind
+    return "equal" if kind == "constant" else f"{kind} ({inner})" if inner else kind
 
 
-def _length(stop: Mapping[str, Json]) -> str:
-    rounds, lasting = stop.get("rounds"), stop.get("duration")
-    ways = [count(rounds, "round")] if isinstance(rounds, int) else []
-    if isinstance(lasting, str):
-        ways.append(lasting if not ways else f"at most {lasting}")
-    return f"over {', '.join(ways)}" if ways else ""
+def _length(stop: Stop) -> str:
+    ways = [] if stop.rounds is None else [count(stop.rounds, "round")]
+    if stop.duration is not None:
+        ways.append(f"{'at most ' if ways else ''}{format_duration(stop.duration)}")
+    return f"over {', '.join(ways)}"

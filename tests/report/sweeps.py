@@ -12,6 +12,7 @@ from fedsim.sweeps import store
 SEEDS = (1, 2, 3)
 SEPARATION, COHORT, COOLDOWN = "population.*.separation", "server.cohort", "population.*.cooldown"
 SEPARATIONS, COHORTS = (0, 4, 8), (5, 10)
+BASE = {"population": [{"devices": 200}], "stop": {"rounds": 400}, "server": {"cohort": 5}}
 
 
 def l1(separation: int, cohort: int, seed: int) -> float:
@@ -68,9 +69,8 @@ def write_points(
         directory,
         {
             "name": name,
-            "description": "A sweep for the tests.",
             "scenario_file": "trade.fedsim.yaml",
-            "scenario": {"name": name, "seed": 1} | (scenario or {}),
+            "scenario": {"name": name, "description": "A sweep for the tests.", "seed": 1} | BASE | (scenario or {}),
             "overrides": [],
             "parameters": list(points[0]),
             "points": [{"point": index, "values": values} for index, values in enumerate(points)],

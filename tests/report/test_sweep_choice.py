@@ -161,11 +161,8 @@ def test_an_objective_that_nobody_wrote_there_is_an_error(tmp_path: Path) -> Non
         choice_of(sweep)
 
 
-BASE = {
-    "population": [{"name": "phones", "devices": 200, "weight": {"kind": "lognormal", "sigma": 1.0, "median": 1.0}}],
-    "stop": {"rounds": 400, "duration": None},
-    "server": {"cohort": 5},
-}
+WEIGHT = {"kind": "lognormal", "sigma": 1.0, "median": 1.0}
+BASE = {"population": [{"name": "phones", "devices": 200, "weight": WEIGHT}]}
 
 
 def simulated(sweep: FinishedSweep) -> str:
@@ -192,8 +189,9 @@ def test_what_is_swept_is_not_told_of_every_run(tmp_path: Path) -> None:
 
 def test_groups_and_durations_are_told(tmp_path: Path) -> None:
     groups = [{"name": name, "devices": 50, "weight": 1.0} for name in ("india", "europe")]
-    text = simulated(sweep_of(tmp_path, ORDINARY, {"population": groups, "stop": {"rounds": None, "duration": "6d"}}))
-    assert text.startswith("Every run simulates 100 devices (50 india and 50 europe) with equal weights over 6d.")
+    text = simulated(sweep_of(tmp_path, ORDINARY, {"population": groups, "stop": {"duration": "6d"}}))
+    devices = "100 devices (50 india and 50 europe) with equal weights"
+    assert text.startswith(f"Every run simulates {devices} over 6d in cohorts of 5.")
 
 
 def test_short_runs_are_told_from_bias(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def sweep_of(
         return own | promised | seen | noisy
 
     scenario = {
-        "sweep": {"grid": {}, "zip": {SEPARATION: [], TUNED: []}, "tuned": [TUNED]},
+        "sweep": {"zip": {path: [point[path] for point in points] for path in (SEPARATION, TUNED)}, "tuned": [TUNED]},
         "decide": {"minimize": "learning.fedavg.above_optimum", "maximize": None, "subject_to": []},
     }
     return read_finished_sweep(write_points(tmp_path / "s", points, measure, scenario=scenario, seeds=seeds))
