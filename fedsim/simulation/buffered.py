@@ -7,9 +7,8 @@ from fedsim.common.instants import to_ms
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation.clock import Turn, in_words
-from fedsim.simulation.federation import Federation
-from fedsim.simulation.server import Steps
-from fedsim.simulation.sessions import EndedSession
+from fedsim.simulation.server import Federation, Steps
+from fedsim.simulation.world import EndedSession
 
 
 class BufferedRun:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import simpy
 
 from fedsim.availability.population import Strata, strata
+from fedsim.common.arrays import Ints
 from fedsim.common.instants import FOREVER, to_ms, to_seconds
 from fedsim.log import Log
 from fedsim.log.columns import part_of, with_prefix
@@ -19,10 +21,8 @@ from fedsim.scenario import Scenario
 from fedsim.simulation.arrays.world import ArrayWorld
 from fedsim.simulation.buffered import BufferedRun
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.federation import Federation
-from fedsim.simulation.gauges import gauge
 from fedsim.simulation.processes.world import ProcessWorld
-from fedsim.simulation.server import serve, stop_now
+from fedsim.simulation.server import Federation, Steps, serve, stop_now
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of rounds closed and the simulated time in seconds.
@@ -104,7 +104,7 @@ def simulate_into(
         steps, stop_run = versions.serve(), versions.stop_now
     serving, generators, records = clock.process(steps), [steps], scenario.records
     if records.gauges is not None:
-        generators.append(gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample))
+        generators.append(_gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample))
         clock.process(generators[-1])
     stop = scenario.stop.horizon
     stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
@@ -146,3 +146,44 @@ def _run_until(world: Federation, event: simpy.Event, progress: Progress | None)
                 break
         if progress is not None:
             progress(world.recorder.closed, to_seconds(world.clock.now))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Clients (n,) that stand for all, None for everyone; with the size of each cell, and how many of it are in."""
+
+    clients: Ints | None
+    sizes: Ints
+    taken: Ints
+
+    def scaled(self, counts: Ints) -> Ints:
+        """Return what counts (..., cells) in the sample say of the whole cells, to the nearest client."""
+        return (2 * counts * self.sizes + self.taken) // (2 * self.taken)
+
+
+def sample(cell: Ints, most: int | None) -> Sample:
+    """Choose whom to count.
+
+    `cell` (N,) is the cell of each client; `most` clients are chosen, or everyone where it is None. They are spread
+    evenly over the cells, and what a small cell does not need goes to the others; each has one at least.
+    """
+    sizes = np.bincount(cell)
+    if most is None or len(cell) <= most:
+        return Sample(None, sizes, sizes)
+    taken, left = np.empty_like(sizes), most
+    for rank, each in enumerate(np.argsort(sizes, kind="stable").tolist()):
+        taken[each] = min(int(sizes[each]), max(1, left // (len(sizes) - rank)))
+        left -= int(taken[each])
+    firsts, order = np.cumsum(sizes) - sizes, np.argsort(cell, kind="stable")
+    number = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
+    spaced = (2 * number + 1) * np.repeat(sizes, taken) // (2 * np.repeat(taken, taken))
+    return Sample(np.sort(order[np.repeat(firsts, taken) + spaced]), sizes, taken)
+
+
+def _gauge(world: Federation, cell: Ints, every: int, most: int | None) -> Steps:
+    """Count the population every so many milliseconds; the other parameters are those of `sample`."""
+    counted = sample(cell, most)
+    while True:
+        yield world.clock.at(world.recorder.ticks * every, Turn.GAUGE)
+        available, eligible, *against = counted.scaled(world.roster.counts(counted.clients))
+        world.recorder.gauge(world.clock.now, np.array([available, eligible, world.roster.in_session(), *against]))

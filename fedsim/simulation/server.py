@@ -1,16 +1,24 @@
 """The server: a process that runs the rounds one after the other."""
 
 from collections.abc import Callable, Generator
+from typing import TypeAlias
 
 import simpy
 
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import to_ms
+from fedsim.simulation.arrays.sessions import ArrayRound
+from fedsim.simulation.arrays.world import ArrayWorld
 from fedsim.simulation.clock import Turn, in_words
-from fedsim.simulation.federation import Federation, OpenRound
+from fedsim.simulation.processes.sessions import ProcessRound
+from fedsim.simulation.processes.world import ProcessWorld
 from fedsim.simulation.selector import Trial
 
-Steps = Generator[simpy.Event, None, None]
+Federation: TypeAlias = ProcessWorld | ArrayWorld
+"""A simulation as the server and the gauges see it; both engines have the same public methods and attributes."""
+OpenRound: TypeAlias = ProcessRound | ArrayRound
+"""The sessions of a round whose reports still count."""
+Steps: TypeAlias = Generator[simpy.Event, None, None]
 
 
 def serve(world: Federation, opening: Callable[[int], None], number: int = 0) -> Steps:

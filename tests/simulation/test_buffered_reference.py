@@ -17,7 +17,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer
 from fedsim.selection import Candidates, Request, selection_law
 from fedsim.simulation import simulate_log
-from fedsim.simulation.sessions import session_lengths
+from fedsim.simulation.world import session_lengths
 from tests.scenarios import buffered_scenarios
 from tests.selection.cases import Among
 

@@ -9,7 +9,7 @@ from fedsim.common.bits import words_for
 from fedsim.common.instants import FOREVER
 from fedsim.simulation.arrays import excluded
 from fedsim.simulation.arrays.excluded import ExcludedClients
-from fedsim.simulation.cooldown import NEVER
+from fedsim.simulation.world import NEVER
 
 N = 150
 LONG = [0, 1, 2, 7, 9, 40, NEVER]

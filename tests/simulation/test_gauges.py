@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.simulation.gauges import sample
+from fedsim.simulation.engine import sample
 
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=8), most=st.integers(1, 200), seed=st.integers(0, 99))

@@ -18,7 +18,7 @@ from fedsim.report.charts.marks import INK, SERIES, clock_axis, finish, spans, t
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
-from fedsim.simulation.cooldown import free_round
+from fedsim.simulation.world import free_round
 
 _DEVICES = 6  # devices shown at most
 _WINDOW = 2 * DAY_S  # seconds of simulated time shown at most, from the start

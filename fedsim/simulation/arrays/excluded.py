@@ -5,7 +5,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bits, Bools, Ints
+from fedsim.common.arrays import Bits, Ints
 from fedsim.common.bits import discard, has, put, words_for
 from fedsim.common.compiled import compiled
 from fedsim.common.instants import FOREVER, MINUTE
@@ -64,10 +64,6 @@ class ExcludedClients:
         if by_clock:
             self._by_time.add(clients)
 
-    def separated_long_enough(self, clients: Ints) -> Bools:
-        """Say of clients (n,) whether no separation keeps them out, in the round that was looked at last."""
-        return _not_in(self._by_round.kept, clients)
-
     def with_impossible(self, possible: Bits, number: int, instant: int) -> Bits:
         """Return the clients that are kept out or not possible; the next call writes over it."""
         self._by_round.go_to(number)
@@ -80,14 +76,6 @@ class ExcludedClients:
 def _either(possible: Bits, one: Bits, other: Bits, bits: Bits) -> None:
     for word in range(len(bits)):
         bits[word] = ~possible[word] | one[word] | other[word]
-
-
-@compiled
-def _not_in(bits: Bits, clients: Ints) -> Bools:
-    found = np.empty(len(clients), np.bool_)
-    for place in range(len(clients)):
-        found[place] = not has(bits, clients[place])
-    return found
 
 
 @compiled

@@ -7,22 +7,21 @@ import simpy
 
 from fedsim.availability.batch import Reasons
 from fedsim.common.arrays import Bits, Bools, Ints
+from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
-from fedsim.simulation.arrays.waiting import ready_at
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.cooldown import NEVER, Cooldown
 from fedsim.simulation.reasons import KINDS, count_by_group, explain
+from fedsim.simulation.world import NEVER, Cooldown
 
 if TYPE_CHECKING:
     from fedsim.simulation.arrays.excluded import ExcludedClients
 
 _CHUNK = 1 << 14  # clients that are looked at together, which bounds the memory
-_MANY = 0.2
+_FIRST_WINDOW, _LONGEST_WINDOW = 5 * MINUTE, DAY  # of a wait
 _SEPARATION, _COOLDOWN, _SPENT = np.uint16(Reason.SEPARATION), np.uint16(Reason.COOLDOWN), np.uint16(Reason.SPENT)
 _IN_SESSION, _GONE = np.uint16(Reason.IN_SESSION), np.uint16(Reason.GONE)
-_FEW = 16  # of so many clients one is asked about for less than looking at all of them costs
 
 
 class ArrayRoster:
@@ -41,20 +40,16 @@ class ArrayRoster:
         # From which round separation, and from which instant sessions and wall-clock cool-downs keep nobody out.
         self._free_round = np.zeros(self._clients, dtype=np.int64)
         self._free_at = np.zeros(self._clients, dtype=np.int64)
-        self._excludes = False  # whether a cool-down has ever kept anybody out
         self._after_report = after_report
         # Who is in a session, until when, and until when a wall-clock cool-down lasts that has begun with it.
         self._busy: Ints = np.empty(0, dtype=np.int64)
         self._busy_until, self._busy_rest = self._busy, self._busy
-        # When the last of them ends, and from when on neither a session nor a wall-clock cool-down keeps anybody out.
-        self._last_busy = self._last_free = 0
         self._number = 0
-        self._excluded_share = 0.0
-        self._at: tuple[int, int] | None = None  # the round and the instant that the mask belongs to
-        self._mask: Bools | None = None
         self._excluded: ExcludedClients | None = None
-        self._ineligible: Bits | None = None  # and the round and the instant that it belongs to
-        self._ineligible_at = (-1, 0)
+        # What was found out about everyone, and the round and the instant that it belongs to.
+        self._at: tuple[int, int] | None = None
+        self._mask: Bools | None = None
+        self._ineligible: Bits | None = None
 
     def open_round(self, number: int) -> None:
         """Let in those whose separation is over in this round."""
@@ -67,14 +62,11 @@ class ArrayRoster:
         self._busy = np.concatenate([self._busy[still], clients])
         self._busy_until = np.concatenate([self._busy_until[still], ends])
         self._busy_rest = np.concatenate([self._busy_rest[still], np.zeros_like(clients)])
-        self._last_busy = int(self._busy_until.max(initial=now))
-        self._last_free = max(self._last_free, self._last_busy)
         self._free_at[clients] = ends
         self._at = None
 
     def exclude(self, clients: Ints, until: Cooldown) -> None:
         """Keep clients out for a cool-down; if it begins with their sessions, these have been started last."""
-        self._excludes = True
         if not self._after_report:
             self._busy_rest[len(self._busy) - len(clients) :] = until.from_instant
         self._free_round[clients] = until.from_round
@@ -82,10 +74,8 @@ class ArrayRoster:
         by_clock = bool((until.from_instant > own).any())  # and not just until the session ends
         if by_clock:
             self._free_at[clients] = np.maximum(own, until.from_instant)
-            self._last_free = max(self._last_free, int(until.from_instant.max()))
         if self._excluded is not None:
             self._excluded.add(clients, by_clock)
-            self._ineligible = None
         self._at = None
 
     def state(self) -> Arrays:
@@ -100,66 +90,44 @@ class ArrayRoster:
 
     def restore(self, state: Arrays) -> None:
         """Go on from what `state` returned."""
-        self._free_round, self._free_at, self._excludes = state["free_round"], state["free_at"], True
+        self._free_round, self._free_at = state["free_round"], state["free_at"]
         self._busy, self._busy_until, self._busy_rest = state["busy"], state["busy_until"], state["busy_rest"]
-        self._last_busy = int(self._busy_until.max(initial=0))
-        self._last_free = int(self._free_at.max(initial=0))
-        self._excluded = self._ineligible = None
+        self._excluded, self._at = None, None
 
     @property
     def last_end(self) -> int:
         """When the last session that has been started ends."""
-        return max(self._last_busy, self._clock.now)
+        return int(self._busy_until.max(initial=self._clock.now))
 
     def eligible(self, clients: Ints) -> Bools:
         """Say of each of the clients whether it is eligible."""
         self._look()
-        if self._mask is None and self._availability.knows(self._clock.now):
-            if _FEW * len(clients) < self._clients:
-                return self._availability.at(clients, self._clock.now) & self._free(clients)
-            self._everyone()
         if self._mask is not None:
             return self._mask[clients]
-        # Whichever turns more clients away is asked first.
-        if self._excluded_share > _MANY:
-            answer = self._free(clients)
-            self._excluded_share = 1.0 - float(answer.sum()) / max(1, len(answer))
-            left = answer.nonzero()[0]
-            answer[left] = self._availability.at(clients[left], self._clock.now)
-        else:
-            answer = self._availability.at(clients, self._clock.now)
-            left = answer.nonzero()[0]
-            free = self._free(clients[left])
-            self._excluded_share = 1.0 - float(free.mean()) if len(left) else 0.0
-            answer[left] = free
+        answer = self._free(clients)
+        left = answer.nonzero()[0]
+        answer[left] = self._availability.at(clients[left], self._clock.now)
         return answer
 
     def ineligible_mask(self) -> Bits | None:
         """Return clients who are surely not eligible, as bits; None where that is not known at a glance."""
-        possible = self._availability.possible(self._clock.now)
-        if possible is None:
-            self._excluded = self._ineligible = None
-            return None
-        at = (self._number, self._clock.now)
-        if self._ineligible is not None and self._ineligible_at == at:
-            return self._ineligible
-        if self._excluded is None:
-            # It takes a compiler along, which only those shall load who need it.
-            from fedsim.simulation.arrays.excluded import ExcludedClients
+        self._look()
+        if self._ineligible is None:
+            possible = self._availability.possible(self._clock.now)
+            if possible is None:
+                self._excluded = None
+                return None
+            if self._excluded is None:
+                # It takes a compiler along, which only those shall load who need it.
+                from fedsim.simulation.arrays.excluded import ExcludedClients
 
-            self._excluded = ExcludedClients(self._free_round, self._free_at, self._number, self._clock.now)
-        self._ineligible, self._ineligible_at = self._excluded.with_impossible(possible, *at), at
+                self._excluded = ExcludedClients(self._free_round, self._free_at, self._number, self._clock.now)
+            self._ineligible = self._excluded.with_impossible(possible, self._number, self._clock.now)
         return self._ineligible
 
     def _free(self, clients: Ints) -> Bools:
         """Say of each of the clients whether neither a session nor a cool-down keeps it out."""
-        number, now = self._number, self._clock.now
-        if not self._excludes:
-            free: Bools = self._free_at[clients] <= now if self._last_free > now else np.ones(len(clients), np.bool_)
-            return free
-        if self._last_free <= now and self._excluded is not None and self._ineligible_at == (number, now):
-            return self._excluded.separated_long_enough(clients)
-        return (self._free_at[clients] <= now) & (self._free_round[clients] <= number)
+        return (self._free_at[clients] <= self._clock.now) & (self._free_round[clients] <= self._number)
 
     def all_eligible(self) -> Bools:
         """Return the mask (N,) of eligible clients."""
@@ -194,10 +162,9 @@ class ArrayRoster:
 
         It happens at `until` at the latest, and before if too many leave for good.
         """
-        now, limit = self._clock.now, min(until, self._horizon)
-        units = wanted // self._block
+        now, limit, units = self._clock.now, min(until, self._horizon), wanted // self._block
         clients = self._separated_long_enough()
-        enough = ready_at(self._availability, clients, self._free_at[clients], units, self._block, now, limit)
+        enough = self._ready_at(clients, units, limit)
         leaves = self._availability.leaves(clients, now, min(limit, enough)).reshape(-1, self._block).min(axis=1)
         leaves = np.sort(leaves[leaves > now])
         too_few = int(leaves[len(leaves) - units]) if len(leaves) >= units else now
@@ -205,9 +172,37 @@ class ArrayRoster:
 
     def next_eligible(self, until: int) -> int:
         """Return the first instant at which somebody is eligible, `FOREVER` after `until`; nobody is now."""
-        now, limit = self._clock.now, min(until, self._horizon)
-        clients = self._separated_long_enough()
-        return ready_at(self._availability, clients, self._free_at[clients], 1, self._block, now, limit)
+        return self._ready_at(self._separated_long_enough(), 1, min(until, self._horizon))
+
+    def _ready_at(self, clients: Ints, units: int, limit: int) -> int:
+        """Return the first instant after now at which enough clients are ready, or `FOREVER` if that is after `limit`.
+
+        Wanted are `units` of some clients, or whole blocks of them in order, and fewer are ready now. Only sessions,
+        wall-clock cool-downs and availability keep them out. The number of ready units changes where an available
+        interval begins or ends: all changes within a window are sorted and summed up, and windows grow until one holds
+        the answer.
+        """
+        now, block, free = self._clock.now, self._block, self._free_at[clients]
+        since, length = now, _FIRST_WINDOW
+        while since < limit:
+            until = min(since + length, limit + 1)
+            # A block whose last member is free later cannot be ready in this window.
+            some = np.flatnonzero(np.repeat((free < until).reshape(-1, block).all(axis=1), block))
+            if len(some) >= units * block:
+                who, starts, ends = self._availability.spells(clients[some], since, until)
+                starts = np.maximum(starts, free[some[who]])
+                ready = starts < ends
+                who, starts, ends = who[ready], starts[ready], ends[ready]
+                if block > 1:
+                    instants, count = _intervals_at(who // block, starts, ends)
+                    whole = np.flatnonzero(count == block)
+                    starts, ends = instants[whole], instants[whole + 1]
+                instants, count = _intervals_at(np.zeros_like(starts), starts, ends)
+                enough = instants[(count >= units) & (instants > now)]
+                if len(enough):
+                    return int(enough[0])
+            since, length = until, min(2 * length, _LONGEST_WINDOW)
+        return FOREVER
 
     def counts(self, among: Ints | None) -> Ints:
         """Count some clients or all by group, as `count_by_group` does."""
@@ -249,7 +244,7 @@ class ArrayRoster:
     def _look(self) -> None:
         """Forget what was true at another instant, or in another round."""
         if self._at != (self._number, self._clock.now):
-            self._at, self._mask = (self._number, self._clock.now), None
+            self._at, self._mask, self._ineligible = (self._number, self._clock.now), None, None
 
     def _everyone(self) -> Bools:
         """Look at all clients, once in a round and instant."""
@@ -265,3 +260,14 @@ class ArrayRoster:
         """Return the clients whom no separation keeps out; with blocks, members of whole blocks."""
         free = (self._free_round <= self._number).reshape(-1, self._block).all(axis=1)
         return np.flatnonzero(np.repeat(free, self._block))
+
+
+def _intervals_at(owner: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Return the instants at which intervals begin or end, owner by owner, and how many of the owner's go on then."""
+    owner, instants = np.tile(owner, 2), np.concatenate([starts, ends])
+    steps = np.repeat([1, -1], len(starts))
+    order = np.lexsort((instants, owner))
+    owner, instants, count = owner[order], instants[order], np.cumsum(steps[order])
+    last = np.ones(len(owner), dtype=np.bool_)  # of its instant: all that happens there has happened
+    last[:-1] = (owner[1:] != owner[:-1]) | (instants[1:] > instants[:-1])
+    return instants[last], count[last]

@@ -11,7 +11,7 @@ from fedsim.log.recorder import CODES
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.sessions import EndedSession, LengthFunction
+from fedsim.simulation.world import EndedSession, LengthFunction
 
 
 class ArrayRound:

@@ -1,53 +1,35 @@
 """A federation whose devices are looked up and whose sessions are arrays."""
 
-import math
-
 import numpy as np
 
-from fedsim.availability.population import Strata
-from fedsim.availability.shocks import availability_of, server_outages
+from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import to_ms
-from fedsim.common.keyed import Purpose, stream
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
-from fedsim.log.recorder import CODES, Recorder
-from fedsim.population import Population
-from fedsim.scenario import Scenario
+from fedsim.log.recorder import CODES
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
 from fedsim.simulation.arrays.sessions import ArrayBufferedSessions, ArrayRound
-from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.cooldown import Cooldowns
+from fedsim.simulation.clock import Turn
 from fedsim.simulation.selector import Selector
-from fedsim.simulation.sessions import session_lengths
+from fedsim.simulation.world import World
 
 
-class ArrayWorld:
+class ArrayWorld(World):
     """The state of one simulation: a `Federation` without a process for anything but the server.
 
-    Devices are looked up when they are asked about. Parameters are those of the simulation.
+    Devices are looked up when they are asked about.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        population: Population,
-        devices: Strata,
-        clock: Clock,
-        recorder: Recorder,
-        replicate: int,
-    ) -> None:
-        self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
-        self.outages = server_outages(scenario, replicate)
-        self._horizon = scenario.stop.horizon
-        self._devices = PrecomputedAvailability(availability_of(scenario, devices, replicate), self._horizon)
-        after_report = scenario.server.cooldown_from == "reported"
-        self.roster = ArrayRoster(clock, self._devices, scenario.server.block, self._horizon, after_report=after_report)
-        self.selector = Selector(scenario, population, self.roster, recorder, replicate)
-        draws = stream(scenario.seed, replicate, Purpose.SESSION)
-        self._lengths = session_lengths(scenario, population, draws)
-        self._cooldowns = Cooldowns(scenario.server, population)
-        self._deadline = to_ms(scenario.server.deadline or math.inf)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scenario, server, self._horizon = self.scenario, self.scenario.server, self.scenario.stop.horizon
+        availability = availability_of(scenario, self.devices, self.replicate)
+        self._availability = PrecomputedAvailability(availability, self._horizon)
+        after_report = server.cooldown_from == "reported"
+        self.roster = ArrayRoster(
+            self.clock, self._availability, server.block, self._horizon, after_report=after_report
+        )
+        self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
         self._round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.
         self._beyond = Columns(number="i8", row="i8", at="i8", outcome="i1")
@@ -61,7 +43,7 @@ class ArrayWorld:
         """Work out how the sessions of a cohort end."""
         clock, now = self.clock, self.clock.now
         own_ends = now + self._lengths(cohort, number)
-        device_ends = self._devices.ends(cohort, now, own_ends)
+        device_ends = self._availability.ends(cohort, now, own_ends)
         round_ = ArrayRound(clock, number, target, own_ends, device_ends, self._deadline)
         ends, outcome = round_.ends, round_.outcomes
         self.roster.start(cohort, ends)
@@ -100,7 +82,7 @@ class ArrayWorld:
 
     def buffered_sessions(self) -> ArrayBufferedSessions:
         """Return what a buffered server needs of its sessions."""
-        return ArrayBufferedSessions(self.clock, self.roster, self._devices, self._lengths, self._deadline)
+        return ArrayBufferedSessions(self.clock, self.roster, self._availability, self._lengths, self._deadline)
 
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""

@@ -8,7 +8,7 @@ from fedsim.common.arrays import Ints
 from fedsim.common.instants import FOREVER
 from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.roster import IN_SESSION, Roster
-from fedsim.simulation.sessions import EndedSession, LengthFunction
+from fedsim.simulation.world import EndedSession, LengthFunction
 
 
 class SessionProcess:

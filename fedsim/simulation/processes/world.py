@@ -1,61 +1,96 @@
 """The process engine: every condition of a device and every session a process on SimPy's clock."""
 
-import math
+from collections.abc import Callable, Generator
 
 import numpy as np
+import simpy
 
-from fedsim.availability.model import condition_pieces
-from fedsim.availability.population import Strata
-from fedsim.availability.shocks import ShockedAvailability, availability_of, server_outages
+from fedsim.availability.model import Pieces, condition_pieces
+from fedsim.availability.population import PopulationAvailability
+from fedsim.availability.shocks import ShockedAvailability, availability_of
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import to_ms
+from fedsim.common.instants import DAY, FOREVER, to_ms
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
 from fedsim.log.columns import Arrays
-from fedsim.log.recorder import CODES, Recorder
-from fedsim.population import Population
-from fedsim.scenario import Scenario
-from fedsim.simulation.clock import Clock
-from fedsim.simulation.cooldown import NEVER, Cooldowns
-from fedsim.simulation.processes.devices import condition, departures
-from fedsim.simulation.processes.roster import IN_SESSION, SPENT, Roster
+from fedsim.log.recorder import CODES
+from fedsim.simulation.clock import Clock, Turn
+from fedsim.simulation.processes.roster import GONE, IN_SESSION, SPENT, Roster
 from fedsim.simulation.processes.sessions import ProcessBufferedSessions, ProcessRound, SessionProcess
 from fedsim.simulation.selector import Selector
-from fedsim.simulation.sessions import session_lengths
+from fedsim.simulation.world import NEVER, World
 
 
-class ProcessWorld:
-    """The state of one simulation: a `Federation` whose devices and sessions are processes.
+def condition(
+    clock: Clock, roster: Roster, client: int, holds: Pieces, without: int, drop_out: Callable[[int], None]
+) -> Generator[simpy.Event, None, None]:
+    """Follow one condition of a client's device: its charger, its network, its screen, or that no shock has it out.
 
-    Parameters are those of the simulation.
+    `holds` says when the condition holds, as `AvailabilityModel.intervals` does, in milliseconds; otherwise there is
+    the reason `without` against the client, as there is at first. When the condition ends, `drop_out` is called with
+    the client: its running session drops out.
     """
+    there = False
+    for start, end in holds:
+        if start > clock.now:  # otherwise it goes on
+            if there:
+                roster.hold(client, without)
+                drop_out(client)
+                there = False
+            yield clock.at(start, Turn.DEVICE)
+        if end > clock.now:
+            if not there:
+                roster.lift(client, without)
+                there = True
+            if end >= FOREVER:
+                return
+            yield clock.at(end, Turn.DEVICE)
+    if there:
+        roster.hold(client, without)
+        drop_out(client)
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        population: Population,
-        devices: Strata,
-        clock: Clock,
-        recorder: Recorder,
-        replicate: int,
-    ) -> None:
-        self.scenario, self.population, self.clock, self.recorder = scenario, population, clock, recorder
-        self.roster = Roster(clock, devices.of_client, scenario.server.block)
-        self.selector = Selector(scenario, population, self.roster, recorder, replicate)
-        draws = stream(scenario.seed, replicate, Purpose.SESSION)
-        self._lengths = session_lengths(scenario, population, draws)
-        self._cooldowns = Cooldowns(scenario.server, population)
+
+def departures(
+    clock: Clock, roster: Roster, availability: PopulationAvailability, clients: Ints, horizon: int
+) -> Generator[simpy.Event, None, None]:
+    """Note which clients will never be available again, and wake a waiting server each time.
+
+    `clients` (n,) are those whose devices may leave for good; they are followed up to `horizon`.
+    """
+    while len(clients):
+        until = max(clock.now, min(clock.now + DAY, horizon))
+        availability.at(clients, clock.now)  # models that are followed step by step go on to here, for `leaves`
+        leaves = availability.leaves(clients, clock.now, until)
+        for instant, client in sorted(zip(leaves.tolist(), clients.tolist(), strict=True)):
+            if instant > until:
+                break
+            yield clock.at(instant, Turn.DEVICE)
+            roster.hold(client, GONE)
+            roster.wake()
+        if until >= horizon:
+            return
+        clients = clients[leaves > until]
+        yield clock.at(until, Turn.DEVICE)
+
+
+class ProcessWorld(World):
+    """The state of one simulation: a `Federation` whose devices and sessions are processes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scenario, clock = self.scenario, self.clock
+        self.roster = Roster(clock, self.devices.of_client, scenario.server.block)
+        self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
         self._round: ProcessRound | None = None
-        self.outages = server_outages(scenario, replicate)
-        self._start_devices(devices, replicate)
+        self._start_devices()
         clock.process(self.roster.keep_time(to_ms(scenario.server.patience)))
 
-    def _start_devices(self, devices: Strata, replicate: int) -> None:
+    def _start_devices(self) -> None:
         """Start a process for each condition of each device."""
-        clock, scenario = self.clock, self.scenario
-        availability = availability_of(scenario, devices, replicate)
-        draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
+        clock, scenario, devices = self.clock, self.scenario, self.devices
+        availability = availability_of(scenario, devices, self.replicate)
+        draws = stream(scenario.seed, self.replicate, Purpose.AVAILABILITY)
         for client, stratum in enumerate(devices.of_client.tolist()):
             found = dict(condition_pieces(devices.models[stratum], client, devices.places[stratum], draws, clock.now))
             if isinstance(availability, ShockedAvailability):
@@ -98,8 +133,7 @@ class ProcessWorld:
 
     def buffered_sessions(self) -> ProcessBufferedSessions:
         """Return what a buffered server needs of its sessions."""
-        deadline = to_ms(self.scenario.server.deadline or math.inf)
-        return ProcessBufferedSessions(self.clock, self.roster, self._sessions, self._lengths, deadline)
+        return ProcessBufferedSessions(self.clock, self.roster, self._sessions, self._lengths, self._deadline)
 
     def stop(self) -> None:
         """Cut all sessions short as late: the run is over."""

@@ -1,17 +1,69 @@
-"""The cool-down: from when a client that has taken part can be selected again, if ever."""
+"""What both engines share: how long sessions take, the cool-downs after them, and who selects."""
 
-from typing import Final, NamedTuple
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fedsim.availability.population import Strata
+from fedsim.availability.shocks import server_outages
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import each_to_ms
+from fedsim.common.instants import each_to_ms, to_ms
+from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.log.columns import Arrays
+from fedsim.log.recorder import Recorder
 from fedsim.population import Population
+from fedsim.population.distributions import Constant, distribution
+from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
+from fedsim.simulation.clock import Clock
 
+LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
+"""How long the sessions of clients (n,) take, in the round or selection of that number: milliseconds (n,)."""
+
+_PHASES = 3
 NEVER: Final = 1 << 62
 """The round from which a client may be selected again that has taken part as often as it may."""
+
+
+def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> LengthFunction:
+    """Return the function for how long sessions take if nothing ends them: (download + train + upload) / speed.
+
+    The draw of phase j from the stream `draws` is keyed by (client, 3 * number + j), number being that of the round, or
+    of a buffered server's selection.
+    """
+    laws = [
+        [distribution(source) for source in (each.session.download, each.session.train, each.session.upload)]
+        for each in scenario.population
+    ]
+    equally_fast = bool((population.speed == 1.0).all())
+
+    def lengths(clients: Ints, number: int) -> Ints:
+        total, group = np.zeros(len(clients)), population.group[clients]
+        for index in range(len(laws)) if len(laws) == 1 else np.unique(group).tolist():
+            here = slice(None) if len(laws) == 1 else group == index
+            for phase, law in enumerate(laws[index]):
+                if isinstance(law, Constant):
+                    total[here] += law.value
+                else:
+                    total[here] += law.draw(draws.uniforms(clients[here], _PHASES * number + phase))
+        return each_to_ms(total if equally_fast else total / population.speed[clients])
+
+    return lengths
+
+
+class EndedSession(NamedTuple):
+    """A session of a buffered server that has ended; in the order of rows, which is that of versions and positions.
+
+    `version` is the server's when it began; a report may still turn out to be stale.
+    """
+
+    row: int
+    client: int
+    version: int
+    outcome: str
 
 
 class Cooldown(NamedTuple):
@@ -73,3 +125,23 @@ class Cooldowns:
         """Go on from what `state` returned."""
         if self._population.most is not None:
             self._taken = state["taken"]
+
+
+@dataclass(eq=False)
+class World:
+    """What the states of both engines have; the parameters are those of the simulation."""
+
+    scenario: Scenario
+    population: Population
+    devices: Strata
+    clock: Clock
+    recorder: Recorder
+    replicate: int
+
+    def __post_init__(self) -> None:
+        scenario = self.scenario
+        self.outages = server_outages(scenario, self.replicate)
+        draws = stream(scenario.seed, self.replicate, Purpose.SESSION)
+        self._lengths = session_lengths(scenario, self.population, draws)
+        self._cooldowns = Cooldowns(scenario.server, self.population)
+        self._deadline = to_ms(scenario.server.deadline or math.inf)
