@@ -117,13 +117,8 @@ def values_of(sweep: FinishedSweep, parameter: str) -> tuple[str, ...]:
 def numbers_of(sweep: FinishedSweep, parameter: str) -> Floats | None:
     """Return the value of a parameter at every point as numbers; None where some are not."""
     column = sweep.points[parameter]
-    if column.dtype == pl.Boolean:
-        return None
-    try:
-        found = np.array([float(value) for value in column.to_list()], dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-    return found if np.isfinite(found).all() else None
+    found: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    return found if column.dtype != pl.Boolean and np.isfinite(found).all() else None
 
 
 def value_text(value: object) -> str:

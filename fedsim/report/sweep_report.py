@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fedsim.analysis.metrics import describe
-from fedsim.common.arrays import Floats
 from fedsim.report import sweep_tables as tables
 from fedsim.report.answer import BIAS, WHAT, Sentence, Tile
 from fedsim.report.charts import effects, trade_off
@@ -30,7 +29,6 @@ from fedsim.report.formatting import count
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.sweep_choice import SweepChoice, choice_of, choice_words
 from fedsim.report.sweep_figures import BIAS_WORDING, L1, L1_THEORY, PACE, PACE_UNIT, PACE_WORDING, wording_of
-from fedsim.report.sweep_limits import limits_of, sweep_verdict
 from fedsim.report.sweep_parts import loss_parts, parts_sentences
 from fedsim.report.sweep_words import chance_warning, course_of, extremes, trust_sentences, what_was_simulated
 
@@ -56,7 +54,7 @@ _NAMES = ("distance", trade_off.NAME, effects.NAME, "parts-*", "trend-*", "map-*
 
 def sweep_document(sweep: FinishedSweep) -> ReportDocument:
     """Compute everything that the report of a sweep shows."""
-    found, chosen, limits = choice_of(sweep), headlines(sweep), limits_of(sweep)
+    found, chosen, limits = choice_of(sweep), headlines(sweep), tables.limits_of(sweep)
     points, origin = tables.point_table(sweep, chosen), sweep_provenance(sweep.meta)
     ranked = tables.choice_table(sweep, found)
     return ReportDocument(
@@ -66,7 +64,7 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
         question=sweep.scenario.question,
         description=sweep.scenario.description,
         status=sweep.meta.get("status", ""),
-        verdict=sweep_verdict(sweep, limits),
+        verdict=tables.sweep_verdict(sweep, limits),
         answer=tuple(sweep_answer(sweep, found)),
         tiles=tuple(_tiles(sweep)),
         charts=sweep_charts(sweep, found, chosen),
@@ -206,30 +204,23 @@ def measured_points(sweep: FinishedSweep) -> Mapping[str, Json] | None:
     if all(len(rows) < 2 for _, rows in choices):
         labels, choices = point_names(sweep), [("", np.flatnonzero(known))]
         numeric, name, axis = False, "", "settings of the sweep"
-    seeds = dict(sweep.results.filter(metric=L1).group_by("point").len().iter_rows())
-    numbers = sweep.points["point"].to_list()
-
-    def point(row: int, place: float) -> Json:
-        return {
-            "x": place,
-            "label": labels[row],
-            "misplaced": float(bias.mean[row]) / 2,
-            "half": _known(bias.half / 2, row),
-            "pace": _known(pace.mean, row),
-            "pace_half": _known(pace.half, row),
-            "seeds": int(seeds[numbers[row]]),
-        }
-
+    estimates = {
+        "misplaced": bias.mean / 2,
+        "half": bias.half / 2,
+        "pace": pace.mean,
+        "pace_half": pace.half,
+        "seeds": np.isfinite(sweep.samples(L1)).sum(axis=1),
+    }
     found: list[Json] = []
     for choice, rows in choices:
         places = x[rows] - x[rows[0]] if numeric else np.arange(len(rows), dtype=np.float64)
-        points = [point(int(row), float(place)) for row, place in zip(rows, places, strict=True)]
+        points: list[Json] = [
+            {"x": float(place), "label": labels[row]}
+            | {what: each[row].item() if np.isfinite(each[row]) else None for what, each in estimates.items()}
+            for row, place in zip(rows.tolist(), places, strict=True)
+        ]
         found.append({"name": choice, "points": points})
     question = f"What if {axis} were" if name else "What if another setting were chosen"
     if name and is_separation(along.parameters[0]):
         question = "What if clients waited R rounds between two turns?"
     return {"name": name, "axis": axis, "question": question, "choices": found}
-
-
-def _known(values: Floats, row: int) -> float | None:
-    return float(values[row]) if np.isfinite(values[row]) else None

@@ -10,9 +10,8 @@ from fedsim.report import write_report
 from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report.sweep_choice import choice_of, choice_words
 from fedsim.report.sweep_figures import L1, PACE
-from fedsim.report.sweep_limits import limits_of, sweep_verdict
 from fedsim.report.sweep_report import sweep_answer
-from fedsim.report.sweep_tables import choice_table, group_ratio_table, limit_table
+from fedsim.report.sweep_tables import choice_table, group_ratio_table, limit_table, limits_of, sweep_verdict
 from fedsim.report.sweep_words import what_was_simulated
 
 from .sweeps import COHORT, COOLDOWN, SEPARATION, write_points
