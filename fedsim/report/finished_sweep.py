@@ -21,106 +21,6 @@ COMPLETE = "complete"
 _NOT_RUN = "not run"
 
 
-@dataclass(frozen=True)
-class FinishedSweep:
-    """What a sweep left behind."""
-
-    name: str  # as a person wrote it: text, never markup
-    meta: Mapping[str, Json]  # the whole of `sweep.json`
-    scenario: Scenario  # what was swept
-    parameters: tuple[str, ...]  # the swept keys that name a setting, in the order of the columns
-    points: pl.DataFrame  # one row for each planned point, in order: `point` and a column for each swept key
-    results: pl.DataFrame  # `run_id`, `point`, `seed`, `status`, `metric`, `value`: finite values of complete runs
-    # One row for each planned run: `run_id`, `point`, `seed`, `status` (`not run` without a result or a crash)
-    runs: pl.DataFrame
-    tuned: tuple[str, ...] = ()  # the swept keys that were tuned for the others, and name no setting
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics that have a value somewhere, by name."""
-        return tuple(self.results["metric"].unique().sort().to_list())
-
-    def samples(self, metric: str) -> Floats:
-        """Return a metric as (settings, seeds), NaN where there is no value."""
-        return samples(self.results, metric, self.points["point"].to_list(), sorted(set(self.runs["seed"].to_list())))
-
-
-@dataclass(frozen=True)
-class Estimates:
-    """A metric at every point: arrays over the points, NaN where there is no value."""
-
-    mean: Floats  # over the seeds
-    half: Floats  # half of the 95 % confidence interval of the mean, from Student's t; NaN with fewer than two seeds
-
-
-def read_finished_sweep(directory: Path) -> FinishedSweep:
-    """Read a sweep directory.
-
-    Raises
-    ------
-    RunError
-        The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
-    """
-    table, meta = results.read_results(directory), store.read_sweep(directory)
-    plan, swept = results.planned_runs(meta), tuple(meta["parameters"])
-    scenario = read_scenario(directory / store.SWEEP_FILE, meta)
-    tuned = [] if scenario.sweep is None else scenario.sweep.tuned
-    finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
-    known = table.select("run_id", "status").unique("run_id", keep="first", maintain_order=True)
-    return FinishedSweep(
-        name=meta["name"] if isinstance(meta["name"], str) else directory.name,
-        meta=meta,
-        scenario=scenario,
-        parameters=tuple(name for name in swept if name not in tuned),
-        points=plan.select("point", *swept).unique("point", keep="first", maintain_order=True).sort("point"),
-        results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
-        runs=plan.join(known, on="run_id", how="left", maintain_order="left")
-        .select("run_id", "point", "seed", pl.col("status").fill_null(_NOT_RUN))
-        .unique(["run_id", "point"], keep="first", maintain_order=True)
-        .sort("point", "seed", "run_id"),
-        tuned=tuple(name for name in swept if name in tuned),
-    )
-
-
-def estimates_of(sweep: FinishedSweep, metric: str) -> Estimates:
-    """Estimate a metric at every point."""
-    return _aligned(sweep, results.estimates(sweep.results.filter(metric=metric)))
-
-
-def differences_from(sweep: FinishedSweep, metric: str, baseline: int = 0) -> Estimates:
-    """Estimate how a metric differs at every point from the one in that row, over the seeds that both have.
-
-    The same seed is the same world at every point, so differences vary less than the values do. At the baseline
-    itself there is none.
-    """
-    own = sweep.results.filter(metric=metric)
-    base = int(sweep.points["point"][baseline])
-    if base not in own["point"]:
-        own = own.clear()
-    apart = results.paired_differences(own, baseline=base if len(own) else None)
-    return _aligned(sweep, apart.drop("mean").rename({"difference": "mean"}))
-
-
-def _aligned(sweep: FinishedSweep, table: pl.DataFrame) -> Estimates:
-    """Put ``mean``, ``high`` and ``seeds`` of each ``point`` in the order of the points."""
-    every = sweep.points.select("point").join(table, on="point", how="left", maintain_order="left")
-    mean, high = (every[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("mean", "high"))
-    # With fewer than two seeds there is no interval, whatever the table holds in its place.
-    return Estimates(mean, np.where(every["seeds"].fill_null(0) >= 2, high - mean, np.nan))
-
-
-def values_of(sweep: FinishedSweep, parameter: str) -> tuple[str, ...]:
-    """Write the value that a parameter has at every point."""
-    return tuple(value_text(value) for value in sweep.points[parameter].to_list())
-
-
-def numbers_of(sweep: FinishedSweep, parameter: str) -> Floats | None:
-    """Return the value of a parameter at every point as numbers; None where some are not."""
-    column = sweep.points[parameter]
-    found: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
-    return found if column.dtype != pl.Boolean and np.isfinite(found).all() else None
-
-
 def value_text(value: object) -> str:
     """Write a parameter's value."""
     if isinstance(value, bool) or value is None:
@@ -142,14 +42,6 @@ def names_of(parameters: Sequence[str]) -> dict[str, str]:
 def is_separation(parameter: str) -> bool:
     """Tell whether a parameter is the separation R of some clients."""
     return parameter.rpartition(".")[2] == "separation"
-
-
-def point_names(sweep: FinishedSweep, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Name every point by the values of these parameters; of all, if none are given."""
-    chosen = sweep.parameters if parameters is None else tuple(parameters)
-    names = names_of(sweep.parameters)
-    columns = [[equation(names[parameter], value) for value in values_of(sweep, parameter)] for parameter in chosen]
-    return tuple(map(", ".join, zip(*columns, strict=True))) if columns else ("",) * len(sweep.points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,87 +74,181 @@ class Axis:
         text = self.at(x)
         return text if len(self.varying) > 1 else equation(self.name, text)
 
-
-def axes_of(sweep: FinishedSweep) -> tuple[Axis, ...]:
-    """Return the ways in which settings differ, in the order of the file; zipped parameters are one."""
-    key = sweep.scenario.sweep
-    zipped = [] if key is None else [name for name in key.zip if name in sweep.parameters]
-    groups = [(name,) for name in sweep.parameters if name not in zipped]
-    return tuple(_axis(sweep, group) for group in (*groups, *([tuple(zipped)] if zipped else [])))
-
-
-def axis_of(sweep: FinishedSweep) -> Axis | None:
-    """Choose what goes along the axis: a separation that varies; else what has the most values that have an order."""
-
-    def rank(axis: Axis) -> tuple[bool, bool, int]:
-        separated = any(map(is_separation, _varying(sweep, axis.parameters)))
-        ordered = any(_lengths_of(sweep, name) is not None for name in axis.parameters)
-        return not (axis.size > 1 and separated), not (axis.size > 1 and ordered), -axis.size
-
-    return min(axes_of(sweep), key=rank, default=None)
+    def every_value(self) -> str:
+        """Write all values of an axis; of more than six, the ends and how many there are."""
+        places = np.unique(self.x).tolist()
+        if len(places) > 6:
+            return f"{len(places)} values from {self.at(places[0])} to {self.at(places[-1])}"
+        texts = [self.at(x) for x in places]
+        comma = "; " if len(self.varying) > 1 else ", "
+        return " or ".join(filter(None, (comma.join(texts[:-1]), texts[-1])))
 
 
-def _varying(sweep: FinishedSweep, parameters: Iterable[str]) -> list[str]:
-    return [name for name in parameters if len(set(values_of(sweep, name))) > 1]
+@dataclass(frozen=True)
+class Estimates:
+    """A metric at every point: arrays over the points, NaN where there is no value."""
+
+    mean: Floats  # over the seeds
+    half: Floats  # half of the 95 % confidence interval of the mean, from Student's t; NaN with fewer than two seeds
 
 
-def _lengths_of(sweep: FinishedSweep, parameter: str) -> Floats | None:
-    """Return the value of a parameter at every setting as numbers, durations in seconds; None if some are neither."""
-    found = numbers_of(sweep, parameter)
-    if found is not None:
-        return found
-    try:
-        return np.array([parse_duration(str(value)) for value in sweep.points[parameter].to_list()], dtype=np.float64)
-    except ValueError:
-        return None
+@dataclass(frozen=True)
+class FinishedSweep:
+    """What a sweep left behind."""
+
+    name: str  # as a person wrote it: text, never markup
+    meta: Mapping[str, Json]  # the whole of `sweep.json`
+    scenario: Scenario  # what was swept
+    parameters: tuple[str, ...]  # the swept keys that name a setting, in the order of the columns
+    points: pl.DataFrame  # one row for each planned point, in order: `point` and a column for each swept key
+    results: pl.DataFrame  # `run_id`, `point`, `seed`, `status`, `metric`, `value`: finite values of complete runs
+    # One row for each planned run: `run_id`, `point`, `seed`, `status` (`not run` without a result or a crash)
+    runs: pl.DataFrame
+    tuned: tuple[str, ...] = ()  # the swept keys that were tuned for the others, and name no setting
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that have a value somewhere, by name."""
+        return tuple(self.results["metric"].unique().sort().to_list())
+
+    def samples(self, metric: str) -> Floats:
+        """Return a metric as (settings, seeds), NaN where there is no value."""
+        return samples(self.results, metric, self.points["point"].to_list(), sorted(set(self.runs["seed"].to_list())))
+
+    def estimates(self, metric: str) -> Estimates:
+        """Estimate a metric at every point."""
+        return self._aligned(results.estimates(self.results.filter(metric=metric)))
+
+    def differences(self, metric: str, baseline: int = 0) -> Estimates:
+        """Estimate how a metric differs at every point from the one in that row, over the seeds that both have.
+
+        The same seed is the same world at every point, so differences vary less than the values do. At the baseline
+        itself there is none.
+        """
+        own = self.results.filter(metric=metric)
+        base = int(self.points["point"][baseline])
+        if base not in own["point"]:
+            own = own.clear()
+        apart = results.paired_differences(own, baseline=base if len(own) else None)
+        return self._aligned(apart.drop("mean").rename({"difference": "mean"}))
+
+    def _aligned(self, table: pl.DataFrame) -> Estimates:
+        """Put ``mean``, ``high`` and ``seeds`` of each ``point`` in the order of the points."""
+        every = self.points.select("point").join(table, on="point", how="left", maintain_order="left")
+        mean, high = (every[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("mean", "high"))
+        # With fewer than two seeds there is no interval, whatever the table holds in its place.
+        return Estimates(mean, np.where(every["seeds"].fill_null(0) >= 2, high - mean, np.nan))
+
+    def values(self, parameter: str) -> tuple[str, ...]:
+        """Write the value that a parameter has at every point."""
+        return tuple(value_text(value) for value in self.points[parameter].to_list())
+
+    def numbers(self, parameter: str) -> Floats | None:
+        """Return the value of a parameter at every point as numbers; None where some are not."""
+        column = self.points[parameter]
+        found: Floats = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+        return found if column.dtype != pl.Boolean and np.isfinite(found).all() else None
+
+    def point_names(self, parameters: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Name every point by the values of these parameters; of all, if none are given."""
+        chosen = self.parameters if parameters is None else tuple(parameters)
+        names = names_of(self.parameters)
+        columns = [[equation(names[parameter], value) for value in self.values(parameter)] for parameter in chosen]
+        return tuple(map(", ".join, zip(*columns, strict=True))) if columns else ("",) * len(self.points)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The ways in which settings differ, in the order of the file; zipped parameters are one."""
+        key = self.scenario.sweep
+        zipped = [] if key is None else [name for name in key.zip if name in self.parameters]
+        groups = [(name,) for name in self.parameters if name not in zipped]
+        return tuple(self._axis_of(group) for group in (*groups, *([tuple(zipped)] if zipped else [])))
+
+    @property
+    def axis(self) -> Axis | None:
+        """What goes along the axis: a separation that varies; else what has the most values that have an order."""
+
+        def rank(axis: Axis) -> tuple[bool, bool, int]:
+            separated = any(map(is_separation, self._varying(axis.parameters)))
+            ordered = any(self._lengths(name) is not None for name in axis.parameters)
+            return not (axis.size > 1 and separated), not (axis.size > 1 and ordered), -axis.size
+
+        return min(self.axes, key=rank, default=None)
+
+    def _varying(self, parameters: Iterable[str]) -> list[str]:
+        return [name for name in parameters if len(set(self.values(name))) > 1]
+
+    def _lengths(self, parameter: str) -> Floats | None:
+        """Return the values of a parameter as numbers, durations in seconds; None if some are neither."""
+        if (found := self.numbers(parameter)) is not None:
+            return found
+        try:
+            return np.array([parse_duration(str(value)) for value in self.points[parameter]], dtype=np.float64)
+        except ValueError:
+            return None
+
+    def _axis_of(self, parameters: tuple[str, ...]) -> Axis:
+        varying = self._varying(parameters) or list(parameters[:1])
+        short = names_of(self.parameters)
+        names = tuple(short[name] for name in varying)
+        written = varying[0] if len(varying) == 1 else ", ".join(names)
+        if len(varying) == 1 and is_separation(written):
+            written = "separation R (rounds)"
+        if len(varying) == 1 and (x := self.numbers(varying[0])) is not None:
+            return Axis(parameters, names, written, x, ())
+        values = self.point_names(varying) if len(varying) > 1 else self.values(varying[0])
+        ticks = self._in_order(varying, values)
+        x = np.array([ticks.index(value) for value in values], dtype=np.float64)
+        bare = [", ".join(row) for row in zip(*(self.values(name) for name in varying), strict=True)]
+        marks = tuple(bare[values.index(tick)] for tick in ticks)
+        return Axis(parameters, names, written, x, ticks, marks)
+
+    def _in_order(self, varying: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
+        """Sort values by the numbers and durations in them, that with the most values first; else as they come."""
+        known = [(len(np.unique(found)), found) for name in varying if (found := self._lengths(name)) is not None]
+        keys = [found for _, found in sorted(known, key=lambda pair: -pair[0])]
+        order = np.lexsort(keys[::-1]).tolist() if keys else range(len(values))
+        return tuple(dict.fromkeys(values[index] for index in order))
+
+    def rows_along(self, along: Axis, known: Bools) -> Iterator[tuple[str, Ints]]:
+        """Yield the rows of the settings that differ only along one axis, in its order, and the values that they share.
+
+        Settings that are not `known` are left out. Values are text, of those parameters that vary.
+        """
+        others = [name for name in self.parameters if name not in along.parameters]
+        every = np.array(self.point_names(others))
+        varying = self._varying(others)
+        names = self.point_names(varying)
+        for name in dict.fromkeys(every.tolist()):
+            own = np.flatnonzero((every == name) & known)
+            if len(own):
+                yield names[int(own[0])] if varying else "", own[np.argsort(along.x[own], kind="stable")]
 
 
-def _axis(sweep: FinishedSweep, parameters: tuple[str, ...]) -> Axis:
-    varying = _varying(sweep, parameters) or list(parameters[:1])
-    short = names_of(sweep.parameters)
-    names = tuple(short[name] for name in varying)
-    written = varying[0] if len(varying) == 1 else ", ".join(names)
-    if len(varying) == 1 and is_separation(written):
-        written = "separation R (rounds)"
-    if len(varying) == 1 and (x := numbers_of(sweep, varying[0])) is not None:
-        return Axis(parameters, names, written, x, ())
-    values = point_names(sweep, varying) if len(varying) > 1 else values_of(sweep, varying[0])
-    ticks = _in_order(sweep, varying, values)
-    x = np.array([ticks.index(value) for value in values], dtype=np.float64)
-    bare = [", ".join(row) for row in zip(*(values_of(sweep, name) for name in varying), strict=True)]
-    marks = tuple(bare[values.index(tick)] for tick in ticks)
-    return Axis(parameters, names, written, x, ticks, marks)
+def read_finished_sweep(directory: Path) -> FinishedSweep:
+    """Read a sweep directory.
 
-
-def _in_order(sweep: FinishedSweep, varying: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
-    """Sort values by the numbers and lengths of time in them, that with the most values first; else as they come."""
-    known = [(len(np.unique(found)), found) for name in varying if (found := _lengths_of(sweep, name)) is not None]
-    keys = [found for _, found in sorted(known, key=lambda pair: -pair[0])]
-    order = np.lexsort(keys[::-1]).tolist() if keys else range(len(values))
-    return tuple(dict.fromkeys(values[index] for index in order))
-
-
-def rows_along(sweep: FinishedSweep, along: Axis, known: Bools) -> Iterator[tuple[str, Ints]]:
-    """Yield the settings that share the values of all parameters but those of one axis, in the order of that axis.
-
-    Settings that are not `known` are left out. With the rows of the settings come the values that they share, of those
-    parameters that vary, as text.
+    Raises
+    ------
+    RunError
+        The directory or a file is missing, unreadable, or not what a sweep writes; the message names it.
     """
-    others = [name for name in sweep.parameters if name not in along.parameters]
-    every = np.array(point_names(sweep, others))
-    varying = _varying(sweep, others)
-    names = point_names(sweep, varying)
-    for name in dict.fromkeys(every.tolist()):
-        own = np.flatnonzero((every == name) & known)
-        if len(own):
-            yield names[int(own[0])] if varying else "", own[np.argsort(along.x[own], kind="stable")]
-
-
-def every_value(axis: Axis) -> str:
-    """Write all values of an axis; of more than six, the ends and how many there are."""
-    places = np.unique(axis.x).tolist()
-    if len(places) > 6:
-        return f"{len(places)} values from {axis.at(places[0])} to {axis.at(places[-1])}"
-    texts = [axis.at(x) for x in places]
-    comma = "; " if len(axis.varying) > 1 else ", "
-    return " or ".join(filter(None, (comma.join(texts[:-1]), texts[-1])))
+    table, meta = results.read_results(directory), store.read_sweep(directory)
+    plan, swept = results.planned_runs(meta), tuple(meta["parameters"])
+    scenario = read_scenario(directory / store.SWEEP_FILE, meta)
+    tuned = [] if scenario.sweep is None else scenario.sweep.tuned
+    finite = (pl.col("status") == COMPLETE) & pl.col("metric").is_not_null() & pl.col("value").is_finite()
+    known = table.select("run_id", "status").unique("run_id", keep="first", maintain_order=True)
+    return FinishedSweep(
+        name=meta["name"] if isinstance(meta["name"], str) else directory.name,
+        meta=meta,
+        scenario=scenario,
+        parameters=tuple(name for name in swept if name not in tuned),
+        points=plan.select("point", *swept).unique("point", keep="first", maintain_order=True).sort("point"),
+        results=table.filter(finite).select("run_id", "point", "seed", "status", "metric", "value"),
+        runs=plan.join(known, on="run_id", how="left", maintain_order="left")
+        .select("run_id", "point", "seed", pl.col("status").fill_null(_NOT_RUN))
+        .unique(["run_id", "point"], keep="first", maintain_order=True)
+        .sort("point", "seed", "run_id"),
+        tuned=tuple(name for name in swept if name in tuned),
+    )

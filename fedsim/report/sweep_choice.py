@@ -9,7 +9,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.report.answer import Sentence
-from fedsim.report.finished_sweep import FinishedSweep, point_names
+from fedsim.report.finished_sweep import FinishedSweep
 from fedsim.report.formatting import capitalized, count, listing, listing_of, number
 from fedsim.report.sweep_figures import (
     BIAS_WORDING,
@@ -102,7 +102,7 @@ def choice_of(sweep: FinishedSweep) -> SweepChoice:
     kept = feasible(conditions, [sweep.samples(each.metric) for each in conditions], len(sweep.points))
     both = (np.isfinite(bias) & np.isfinite(pace)).any()
     return SweepChoice(
-        names=tuple(name or "the one setting" for name in point_names(sweep)),
+        names=tuple(name or "the one setting" for name in sweep.point_names()),
         wording=wording_of(metric),
         maximize=maximize,
         conditions=conditions,

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.report.answer import MODEL, Sentence
-from fedsim.report.finished_sweep import FinishedSweep, axes_of, point_names
+from fedsim.report.finished_sweep import FinishedSweep
 from fedsim.report.formatting import listing, listing_of, number, percent
 from fedsim.sweeps.decision import Ranking, interval, rank
 
@@ -53,7 +53,7 @@ def loss_parts(sweep: FinishedSweep) -> tuple[LossParts, ...]:
 
 def parts_sentences(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Iterator[Sentence]:
     """Say where each optimizer ends closest to the optimum, how sure that is, and which part is the largest."""
-    names, keys = point_names(sweep), [axis.x for axis in axes_of(sweep)]
+    names, keys = sweep.point_names(), [axis.x for axis in sweep.axes]
     along = np.lexsort(keys[::-1]) if keys else np.arange(len(names))
     for each in found:
         best, means = each.ranking.best, interval(each.total)[0]

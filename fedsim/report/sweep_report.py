@@ -15,16 +15,7 @@ from fedsim.report.charts.sweep_maps import map_chart
 from fedsim.report.charts.trade_off import paces_differ
 from fedsim.report.document import ReportDocument
 from fedsim.report.finished_run import Json
-from fedsim.report.finished_sweep import (
-    COMPLETE,
-    FinishedSweep,
-    axis_of,
-    estimates_of,
-    is_separation,
-    names_of,
-    point_names,
-    rows_along,
-)
+from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, is_separation, names_of
 from fedsim.report.formatting import count
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.sweep_choice import SweepChoice, choice_of, choice_words
@@ -102,7 +93,7 @@ def sweep_charts(
     sweep: FinishedSweep, found: SweepChoice, chosen: Sequence[str]
 ) -> Mapping[str, tuple[Chart | Absent, ...]]:
     """Compute the data of every chart of a sweep, by the section that shows it: each figure in one chart alone."""
-    along = axis_of(sweep)
+    along = sweep.axis
     if along is None or along.size < 2:
         one = "There is one setting: nothing goes along a sweep. Its figures are in the tables."
         return {"bias": (Absent("distance", "Bias along the sweep", one),), "parts": (), "trends": ()}
@@ -174,12 +165,12 @@ def _tiles(sweep: FinishedSweep) -> Iterator[Tile]:
     points, complete = len(sweep.points), sweep.runs.filter(status=COMPLETE).height
     yield Tile(count(points), "settings" if points != 1 else "setting", ", ".join(names_of(sweep.parameters).values()))
     yield Tile(count(complete), "runs complete", f"of {count(len(sweep.runs))}")
-    names = point_names(sweep)
+    names = sweep.point_names()
     for wording, best, words in (
         (BIAS_WORDING, np.nanargmin, "misplaced turns at least"),
         (PACE_WORDING, np.nanargmax, "rounds per day at most"),
     ):
-        mean = estimates_of(sweep, wording.metric).mean
+        mean = sweep.estimates(wording.metric).mean
         if np.isfinite(mean).any():
             index = int(best(mean))
             same = int((mean == mean[index]).sum())
@@ -194,15 +185,15 @@ def measured_points(sweep: FinishedSweep) -> Mapping[str, Json] | None:
     The slider goes along one axis; the settings that share the values of all other parameters are one choice. Where no
     two settings differ along that axis alone, it goes through all of them in order.
     """
-    bias, pace, along = estimates_of(sweep, L1), estimates_of(sweep, PACE), axis_of(sweep)
+    bias, pace, along = sweep.estimates(L1), sweep.estimates(PACE), sweep.axis
     known = np.isfinite(bias.mean)
     if along is None or known.sum() < 2:
         return None
-    x, choices = along.x, list(rows_along(sweep, along, known))
+    x, choices = along.x, list(sweep.rows_along(along, known))
     labels = tuple(along.at(place) for place in x.tolist())
     numeric, name, axis = not along.ticks, along.name if len(along.varying) == 1 else "", along.label
     if all(len(rows) < 2 for _, rows in choices):
-        labels, choices = point_names(sweep), [("", np.flatnonzero(known))]
+        labels, choices = sweep.point_names(), [("", np.flatnonzero(known))]
         numeric, name, axis = False, "", "settings of the sweep"
     estimates = {
         "misplaced": bias.mean / 2,

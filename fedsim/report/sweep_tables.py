@@ -11,16 +11,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.limits.grammar import parse_condition
-from fedsim.report.finished_sweep import (
-    COMPLETE,
-    Estimates,
-    FinishedSweep,
-    differences_from,
-    estimates_of,
-    names_of,
-    point_names,
-    values_of,
-)
+from fedsim.report.finished_sweep import COMPLETE, Estimates, FinishedSweep, names_of
 from fedsim.report.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
 from fedsim.report.sweep_choice import SweepChoice
 from fedsim.report.sweep_figures import L1, PACE, difference, misplaced, wording_of
@@ -43,11 +34,11 @@ _INTERVAL = "mean ± half of the 95 % interval"
 
 def moves(sweep: FinishedSweep, metric: str) -> bool:
     """Tell whether a metric differs between settings beyond chance, as far as the seeds tell."""
-    mean = estimates_of(sweep, metric).mean
+    mean = sweep.estimates(metric).mean
     known = np.flatnonzero(np.isfinite(mean))
     if len(known) < 2 or not np.ptp(mean[known]) > 1e-12 * np.abs(mean[known]).max():
         return False
-    apart = differences_from(sweep, metric, int(known[np.argmin(mean[known])]))
+    apart = sweep.differences(metric, int(known[np.argmin(mean[known])]))
     # Without a seed in common there is no difference to judge: what the means say is all there is.
     return not np.isfinite(apart.mean).any() or bool(differs(apart.mean, apart.half).any())
 
@@ -65,7 +56,7 @@ def _setting_table(
 
     The first `words` of the columns hold words. `order` is that of the settings, by default that of the sweep.
     """
-    values = [values_of(sweep, name) for name in sweep.parameters]
+    values = [sweep.values(name) for name in sweep.parameters]
     rows = tuple(zip(*values, *(cells for _, cells in columns), strict=True))
     rows = rows if order is None else tuple(rows[row] for row in order)
     left = len(rows) - SETTINGS
@@ -105,7 +96,7 @@ def choice_table(sweep: FinishedSweep, found: SweepChoice) -> Table | None:
 
 def point_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table:
     """Show the means at every point."""
-    columns = [(metric, _with_halves(estimates_of(sweep, metric))) for metric in chosen[:_METRICS]]
+    columns = [(metric, _with_halves(sweep.estimates(metric))) for metric in chosen[:_METRICS]]
     return _setting_table(sweep, f"Settings of the sweep: {_INTERVAL}", columns)
 
 
@@ -113,7 +104,7 @@ def difference_table(sweep: FinishedSweep, chosen: Sequence[str]) -> Table | Non
     """Show the paired differences of every point from the first; None where there is but one point."""
     if len(sweep.points) < 2 or not chosen:
         return None
-    columns = [(metric, ["first", *_with_halves(differences_from(sweep, metric))[1:]]) for metric in chosen[:_METRICS]]
+    columns = [(metric, ["first", *_with_halves(sweep.differences(metric))[1:]]) for metric in chosen[:_METRICS]]
     return _setting_table(sweep, "Differences from the first setting, paired by seed", columns)
 
 
@@ -123,7 +114,7 @@ def group_ratio_table(sweep: FinishedSweep) -> Table | None:
     if not any(moves(sweep, name) for name in ratios):
         return None
     columns = [
-        (name.removeprefix("group.").removesuffix(".ratio"), _with_halves(estimates_of(sweep, name)))
+        (name.removeprefix("group.").removesuffix(".ratio"), _with_halves(sweep.estimates(name)))
         for name in ratios[:_GROUPS]
     ]
     left = len(ratios) - len(columns)
@@ -137,7 +128,7 @@ def tuned_table(sweep: FinishedSweep) -> Table | None:
     if not sweep.tuned:
         return None
     names = names_of((*sweep.parameters, *sweep.tuned))
-    columns = [(names[name], values_of(sweep, name)) for name in sweep.tuned]
+    columns = [(names[name], sweep.values(name)) for name in sweep.tuned]
     return _setting_table(sweep, "What was tuned for each setting", columns)
 
 
@@ -197,7 +188,7 @@ def _headline(judged: Sequence[LimitOutcome]) -> str:
 
 def _outcome(sweep: FinishedSweep, limit: LimitOutcome) -> ConditionOutcome:
     bad = np.flatnonzero(limit.missed > 0)
-    names, note = point_names(sweep), ""
+    names, note = sweep.point_names(), ""
     if limit.status == "unjudged":
         note = "speaks of replicates, which `fedsim replay` runs"
     elif len(bad):
@@ -278,7 +269,7 @@ def failure_table(sweep: FinishedSweep) -> Table | None:
     failed = sweep.runs.filter(sweep.runs["status"] != COMPLETE)
     if failed.is_empty():
         return None
-    names = dict(zip(sweep.points["point"].to_list(), point_names(sweep), strict=True))
+    names = dict(zip(sweep.points["point"].to_list(), sweep.point_names(), strict=True))
     rows = tuple(
         (str(run), names.get(point, str(point)), str(seed), str(status))
         for run, point, seed, status in failed.head(_FAILURES).iter_rows()

@@ -10,17 +10,7 @@ from fedsim.analysis.participation import by_chance
 from fedsim.experiment.cautions import FEW
 from fedsim.report.answer import TRUST, WHAT, Sentence
 from fedsim.report.charts.sweep_lines import Line, Lines, line_data
-from fedsim.report.finished_sweep import (
-    COMPLETE,
-    Axis,
-    FinishedSweep,
-    axes_of,
-    differences_from,
-    estimates_of,
-    every_value,
-    point_names,
-    short_name,
-)
+from fedsim.report.finished_sweep import COMPLETE, Axis, FinishedSweep, short_name
 from fedsim.report.formatting import capitalized, count, count_range, listing, listing_of
 from fedsim.report.sweep_figures import L1, MetricWording, difference, misplaced
 from fedsim.scenario.models import Group
@@ -48,14 +38,14 @@ def course_of(sweep: FinishedSweep, wording: MetricWording) -> Iterator[Sentence
 
 def extremes(sweep: FinishedSweep, wording: MetricWording, name: str) -> str | None:
     """Say where a metric, by its name in words, is least and most; None where nothing is known."""
-    mean = estimates_of(sweep, wording.metric).mean
+    mean = sweep.estimates(wording.metric).mean
     known = mean[np.isfinite(mean)]
     if not len(known):
         return None
     ways: dict[str, str] = {}
     for value in (known.min(), known.max()):
         rows = np.flatnonzero(mean == value)
-        where = point_names(sweep)[rows[0]] if len(rows) == 1 else count(len(rows), "setting")
+        where = sweep.point_names()[rows[0]] if len(rows) == 1 else count(len(rows), "setting")
         ways[wording.write(float(value))] = where
     if len(ways) == 1:
         return f"{name}: {next(iter(ways))} at every setting{_known(len(known), sweep)}"
@@ -73,7 +63,7 @@ def _along(sweep: FinishedSweep, wording: MetricWording, data: Lines, line: Line
     x, y = data.along.named(float(line.x[0])), data.along.named(float(line.x[-1]))
     if first == last:
         return f"{wording.words} is {start} at {x}{where}"
-    apart = differences_from(sweep, wording.metric, first)
+    apart = sweep.differences(wording.metric, first)
     mean, half = float(apart.mean[last]), float(apart.half[last])
     change = f" ({difference(wording, mean, half)})" if np.isfinite(mean) else ""
     if start == end and (mean == 0 or not change):
@@ -109,9 +99,9 @@ def chance_warning(sweep: FinishedSweep) -> Iterator[Sentence]:
     devices = sweep.scenario.devices
     if any("devices" in name or name == "population" for name in sweep.parameters):
         return  # settings differ in it
-    turns, bias = estimates_of(sweep, "sessions.count").mean, estimates_of(sweep, L1).mean
+    turns, bias = sweep.estimates("sessions.count").mean, sweep.estimates(L1).mean
     fair = np.array([by_chance(round(each), devices) if np.isfinite(each) else 0.0 for each in turns.tolist()])
-    names, few = point_names(sweep), np.flatnonzero((bias > 0) & (bias < 2 * fair) & (turns < FEW * devices)).tolist()
+    names, few = sweep.point_names(), np.flatnonzero((bias > 0) & (bias < 2 * fair) & (turns < FEW * devices)).tolist()
     shares = [f"{misplaced(fair[row])} at {names[row] or 'this setting'} ({misplaced(bias[row])} are)" for row in few]
     if shares:
         shown = listing_of(shares, _NAMED, "more setting", "as much at ")
@@ -120,7 +110,7 @@ def chance_warning(sweep: FinishedSweep) -> Iterator[Sentence]:
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:
-    names = dict(zip(sweep.points["point"].to_list(), point_names(sweep), strict=True))
+    names = dict(zip(sweep.points["point"].to_list(), sweep.point_names(), strict=True))
     groups = without.group_by("point", "status", maintain_order=True).agg("seed")
     settings = []
     for point, status, seeds in groups.head(_NAMED).iter_rows():
@@ -146,12 +136,12 @@ def what_was_simulated(sweep: FinishedSweep) -> Iterator[Sentence]:
     """Say which devices, rounds and weights every run has, and how the settings differ."""
     if text := _base(sweep):
         yield Sentence(text, WHAT)
-    axes = [axis for axis in axes_of(sweep) if axis.size > 1]
+    axes = [axis for axis in sweep.axes if axis.size > 1]
     seeds = sweep.runs.group_by("point").len()["len"].to_list()
     each = f"{count_range(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'}" if seeds else "no seed"
     settings, choice = count(len(sweep.points), "setting"), ""
     if axes:
-        choice = f"A setting is a choice of {listing([f'{axis.name} ({every_value(axis)})' for axis in axes])}. "
+        choice = f"A setting is a choice of {listing([f'{axis.name} ({axis.every_value()})' for axis in axes])}. "
         every = math.prod(axis.size for axis in axes)
         settings += f" of {count(every)} combinations" if len(sweep.points) < every else ""
     yield Sentence(f"{choice}{settings} with {each} each: {count(len(sweep.runs), 'run')}.", WHAT)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedsim import Scenario, simulate
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.report.finished_sweep import FinishedSweep, estimates_of
+from fedsim.report.finished_sweep import FinishedSweep
 from fedsim.report.formatting import listing
 from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.words import NAMES, signed, table, with_error
@@ -108,7 +108,7 @@ def times_to_target() -> str:
 
 def _column(sweep: FinishedSweep, form: str, *metrics: str) -> list[str]:
     """Write the means of some metrics at every setting."""
-    means = (estimates_of(sweep, metric).mean.tolist() for metric in metrics)
+    means = (sweep.estimates(metric).mean.tolist() for metric in metrics)
     return [form.format(*each) for each in zip(*means, strict=True)]
 
 
@@ -123,10 +123,10 @@ def separations_table() -> str:
         _column(sweep, "{:.1f}", "privacy.sensitivity"),
     ]
     for kind in KINDS:
-        above = estimates_of(sweep, f"learning.{kind}.above_optimum")
+        above = sweep.estimates(f"learning.{kind}.above_optimum")
         columns.append([with_error(pair, 3) for pair in zip(above.mean, above.half, strict=True)])
         parts = (f"learning.{kind}.{each}_loss" for each in ("bias", "participation_noise", "privacy_noise"))
-        means = zip(*(estimates_of(sweep, part).mean.tolist() for part in parts), strict=True)
+        means = zip(*(sweep.estimates(part).mean.tolist() for part in parts), strict=True)
         columns.append([", ".join(signed(value, 3) for value in row) for row in means])
         head += [NAMES[kind], "bias, participation, privacy"]
     return table(head, list(zip(*columns, strict=True)))
@@ -143,6 +143,6 @@ def cooldowns_table() -> str:
         _column(sweep, "{:.0f}", "participation.most"),
         _column(sweep, "{:.0f}, {:.0f}", "privacy.separation", "privacy.most"),
         _column(sweep, "{:.1f}", "privacy.sensitivity"),
-        [f"{50 * l1:.1f} %" for l1 in estimates_of(sweep, "participation.l1_uniform").mean],
+        [f"{50 * l1:.1f} %" for l1 in sweep.estimates("participation.l1_uniform").mean],
     ]
     return table(head, list(zip(*columns, strict=True)))

@@ -14,7 +14,7 @@ from fedsim.report.charts.effects import effect_data
 from fedsim.report.charts.sweep_lines import line_data
 from fedsim.report.charts.sweep_maps import map_data
 from fedsim.report.charts.trade_off import trade_off_data
-from fedsim.report.finished_sweep import FinishedSweep, differences_from, estimates_of, point_names, read_finished_sweep
+from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report.page import document_of
 from fedsim.report.sweep_choice import choice_of
 from fedsim.report.sweep_figures import L1, L1_THEORY, PACE
@@ -46,14 +46,14 @@ def told(sweep: FinishedSweep) -> str:
 
 def test_estimates_are_means_with_student_s_interval(sweep: FinishedSweep) -> None:
     values = [l1(0, 5, seed) for seed in SEEDS]
-    found = estimates_of(sweep, L1)
+    found = sweep.estimates(L1)
     assert found.mean[0] == pytest.approx(np.mean(values))
     half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert found.half[0] == pytest.approx(half)
 
 
 def test_differences_are_paired_so_what_worlds_share_cancels(sweep: FinishedSweep) -> None:
-    apart = differences_from(sweep, L1)
+    apart = sweep.differences(L1)
     assert np.isnan(apart.mean[0])
     np.testing.assert_allclose(apart.mean[1:3], [l1(0, 10, 1) - l1(0, 5, 1), l1(4, 5, 1) - l1(0, 5, 1)])
     np.testing.assert_allclose(apart.half[1:], 0, atol=1e-12)
@@ -256,7 +256,7 @@ def test_words_stay_in_the_order_in_which_they_are_swept(tmp_path: Path) -> None
 def test_parameters_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     paths = ("population[0].separation", "population[1].separation")
     points = [dict(zip(paths, pair, strict=True)) for pair in [(0, 0), (0, 4), (4, 0)]]
-    names = point_names(read_finished_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 1.0})))
+    names = read_finished_sweep(write_points(tmp_path / "s", points, lambda *_: {L1: 1.0})).point_names()
     assert plain(names[1]) == "population[0].separation = 0, population[1].separation = 4"
 
 

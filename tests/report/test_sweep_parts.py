@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.report import write_report
 from fedsim.report.charts.sweep_lines import parts_chart
-from fedsim.report.finished_sweep import FinishedSweep, axis_of, point_names, read_finished_sweep
+from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report.sweep_choice import choice_of, choice_words
 from fedsim.report.sweep_parts import loss_parts, parts_sentences
 from fedsim.report.sweep_tables import parts_table, privacy_table, tuned_table
@@ -127,8 +127,8 @@ def test_tables_show_parts_times_promises_and_what_was_tuned(tmp_path: Path, mon
 
 def test_what_was_tuned_names_no_setting(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, HIGH_LOW_HIGH)
-    assert [plain(name) for name in point_names(sweep)] == ["R = 0", "R = 10", "R = 20"]
-    along = axis_of(sweep)
+    assert [plain(name) for name in sweep.point_names()] == ["R = 0", "R = 10", "R = 20"]
+    along = sweep.axis
     assert along is not None
     assert (along.name, along.x.tolist()) == ("R", [0.0, 10.0, 20.0])
 

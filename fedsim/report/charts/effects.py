@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import INK, SERIES, finish, linear, named_rows, rule, shortened
-from fedsim.report.finished_sweep import FinishedSweep, axes_of
+from fedsim.report.finished_sweep import FinishedSweep
 from fedsim.report.formatting import count
 from fedsim.report.sweep_figures import MetricWording, difference
 from fedsim.report.tables import Table
@@ -34,7 +34,7 @@ class _Effect:
 def effect_data(sweep: FinishedSweep, values: Floats) -> tuple[_Effect, ...]:
     """Compute the effect of each axis on a metric, (settings, seeds); the largest first."""
     known = np.flatnonzero(np.isfinite(values).any(axis=1))
-    axes = [axis for axis in axes_of(sweep) if axis.size > 1]
+    axes = [axis for axis in sweep.axes if axis.size > 1]
     found = []
     for axis in axes:
         pairs, start, end = _widest(axis.x, [other.x for other in axes if other is not axis], known)

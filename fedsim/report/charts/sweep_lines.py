@@ -16,7 +16,7 @@ from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts import marks
 from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.finished_sweep import Axis, FinishedSweep, axis_of, estimates_of, rows_along
+from fedsim.report.finished_sweep import Axis, FinishedSweep
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.sweep_figures import L1, MetricWording
 from fedsim.report.sweep_parts import LOSS_PARTS, LossParts
@@ -54,14 +54,14 @@ class Lines:
 
 def line_data(sweep: FinishedSweep, metric: str, theory: str | None = None) -> Lines | None:
     """Compute the chart's data; None where the metric has no value, or nothing is swept."""
-    along = axis_of(sweep)
-    found = estimates_of(sweep, metric)
+    along = sweep.axis
+    found = sweep.estimates(metric)
     known = np.isfinite(found.mean)
     if along is None or not known.any():
         return None
-    predicted = None if theory is None else estimates_of(sweep, theory).mean
+    predicted = None if theory is None else sweep.estimates(theory).mean
     lines = []
-    for name, own in rows_along(sweep, along, known):
+    for name, own in sweep.rows_along(along, known):
         theirs = None if predicted is None or not np.isfinite(predicted[own]).all() else predicted[own]
         lines.append(Line(name, own, along.x[own], found.mean[own], found.half[own], theirs))
     return Lines(metric, along, tuple(lines[:_LINES]), max(0, len(lines) - _LINES))
@@ -193,8 +193,8 @@ class _PartLines:
 
 def _part_lines(sweep: FinishedSweep, parts: LossParts) -> _PartLines | None:
     """Compute the lines; None where nothing goes along one axis alone, or fewer than two settings have a value."""
-    along, known = axis_of(sweep), np.isfinite(interval(parts.total)[0])
-    ways: list[tuple[str, Ints]] = [] if along is None else list(rows_along(sweep, along, known))
+    along, known = sweep.axis, np.isfinite(interval(parts.total)[0])
+    ways: list[tuple[str, Ints]] = [] if along is None else list(sweep.rows_along(along, known))
     if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
         return None
     rows = ways[0][1]

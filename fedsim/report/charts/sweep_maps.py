@@ -14,7 +14,7 @@ from fedsim.common.arrays import Floats
 from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.marks import finish, shortened
 from fedsim.report.charts.sweep_lines import LABEL
-from fedsim.report.finished_sweep import Axis, FinishedSweep, axes_of, axis_of, estimates_of
+from fedsim.report.finished_sweep import Axis, FinishedSweep
 from fedsim.report.formatting import count, number
 from fedsim.report.tables import thinned
 
@@ -41,11 +41,11 @@ class Map:
 
 def map_data(sweep: FinishedSweep, metric: str) -> Map | None:
     """Compute the map; None where settings differ in fewer than two ways, or the metric has no value."""
-    along, found = axis_of(sweep), estimates_of(sweep, metric)
+    along, found = sweep.axis, sweep.estimates(metric)
     if along is None or along.size < 2 or not np.isfinite(found.mean).any():
         return None
     across, *others = sorted(
-        (axis for axis in axes_of(sweep) if axis.size > 1), key=lambda axis: axis.parameters != along.parameters
+        (axis for axis in sweep.axes if axis.size > 1), key=lambda axis: axis.parameters != along.parameters
     )
     if not others:
         return None
