@@ -122,13 +122,11 @@ def _setting_table(changes: Sequence[Change]) -> Table | None:
 
 def _ranked(figures: pl.DataFrame) -> pl.DataFrame:
     """Put the figures in the order in which they are read: the headlines, then as the catalogue lists them."""
-    order = {metric.name: index for index, metric in enumerate(listed())}
+    order = [*HEADLINES, *(metric.name for metric in listed()), ""]
 
     def rank(name: str) -> int:
-        if name in HEADLINES:
-            return HEADLINES.index(name) - len(HEADLINES)
         known = describe(name)
-        return len(order) if known is None else order[known.name]
+        return order.index(name if name in HEADLINES else "" if known is None else known.name)
 
     ranks = pl.col("metric").replace_strict({name: rank(name) for name in figures["metric"].unique()})
     return figures.sort(ranks if len(figures) else "metric", "metric", "point", maintain_order=True)

@@ -111,6 +111,16 @@ class FinishedSweep:
         """The metrics that have a value somewhere, by name."""
         return tuple(self.results["metric"].unique().sort().to_list())
 
+    @property
+    def failed(self) -> pl.DataFrame:
+        """The runs without a result."""
+        return self.runs.filter(pl.col("status") != COMPLETE)
+
+    @property
+    def names_by_point(self) -> dict[int, str]:
+        """The names of the points by their numbers."""
+        return dict(zip(self.points["point"].to_list(), self.point_names(), strict=True))
+
     def samples(self, metric: str) -> Floats:
         """Return a metric as (settings, seeds), NaN where there is no value."""
         return samples(self.results, metric, self.points["point"].to_list(), sorted(set(self.runs["seed"].to_list())))

@@ -13,13 +13,7 @@ from fedsim.report.formatting import listing, listing_of, number, percent
 from fedsim.sweeps.decision import Ranking, interval, rank
 
 _TOTAL = "above_optimum"
-LOSS_PARTS = {
-    "bias_loss": "bias",
-    "participation_noise_loss": "participation noise",
-    "privacy_noise_loss": "privacy noise",
-}
-"""Metrics of the parts, by what they are called."""
-
+_PARTS = ("bias", "participation noise", "privacy noise")  # what they are called, as are their metrics
 _OPTIMIZERS = 4  # optimizers described at most
 _NAMED = 3  # settings that a sentence names at most
 
@@ -29,7 +23,7 @@ class LossParts:
     """The loss of one optimizer above the optimum, and its parts."""
 
     name: str  # of the optimizer
-    # (settings, seeds), NaN where there is no value; parts by metric, in the order of `PARTS`
+    # (settings, seeds), NaN where there is no value; parts by what they are called
     total: Floats
     parts: dict[str, Floats]
     # Simulated time to the target, s; without a value where it was not reached, None where there was no target
@@ -44,7 +38,7 @@ def loss_parts(sweep: FinishedSweep) -> tuple[LossParts, ...]:
     for name in names[:_OPTIMIZERS]:
         prefix = f"learning.{name}."
         total = sweep.samples(prefix + _TOTAL)
-        parts = {part: sweep.samples(prefix + part) for part in LOSS_PARTS}
+        parts = {part: sweep.samples(f"{prefix}{part.replace(' ', '_')}_loss") for part in _PARTS}
         has_target = any(prefix + each in known for each in ("time_to_target", "rounds_to_target"))
         time = sweep.samples(f"{prefix}time_to_target") if has_target else None
         found.append(LossParts(name, total, parts, time, rank(total, np.ones(len(total), dtype=bool))))
@@ -87,7 +81,7 @@ def _how_sure(ranking: Ranking, names: Sequence[str], order: list[int]) -> str:
 
 def _largest(each: LossParts, row: int, where: str) -> str:
     """Name the largest part at a setting, and its share of the whole; empty where a part is negative or unknown."""
-    means = {words: float(interval(each.parts[part])[0][row]) for part, words in LOSS_PARTS.items()}
+    means = {words: float(interval(values)[0][row]) for words, values in each.parts.items()}
     total = float(interval(each.total)[0][row])
     if not all(0 <= value <= total for value in means.values()) or total <= 0:
         return ""

@@ -15,7 +15,7 @@ from fedsim.report.finished_sweep import COMPLETE, Estimates, FinishedSweep, nam
 from fedsim.report.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
 from fedsim.report.sweep_choice import SweepChoice
 from fedsim.report.sweep_figures import L1, PACE, difference, misplaced, wording_of
-from fedsim.report.sweep_parts import LOSS_PARTS, LossParts
+from fedsim.report.sweep_parts import LossParts
 from fedsim.report.tables import Table
 from fedsim.report.verdict import ConditionOutcome, Verdict, verdict_of
 from fedsim.sweeps.decision import differs, interval
@@ -251,8 +251,8 @@ def privacy_table(sweep: FinishedSweep) -> Table | None:
 
 def parts_table(sweep: FinishedSweep, loss: LossParts) -> Table:
     """Show the parts of the loss of one optimizer at every setting."""
-    parts = {words: loss.parts[metric] for metric, words in LOSS_PARTS.items()} | {"together": loss.total}
-    columns = [(capitalized(words), _with_halves(Estimates(*interval(values)), 3)) for words, values in parts.items()]
+    every = loss.parts | {"together": loss.total}
+    columns = [(capitalized(words), _with_halves(Estimates(*interval(values)), 3)) for words, values in every.items()]
     if loss.time is not None:
         # The mean of the seeds that reached the target, and how many did where not all
         reached, seeds = np.isfinite(loss.time).sum(axis=1).tolist(), loss.time.shape[1]
@@ -266,14 +266,12 @@ def parts_table(sweep: FinishedSweep, loss: LossParts) -> Table:
 
 def failure_table(sweep: FinishedSweep) -> Table | None:
     """Show the runs without a result; None where there are none."""
-    failed = sweep.runs.filter(sweep.runs["status"] != COMPLETE)
+    failed = sweep.failed
     if failed.is_empty():
         return None
-    names = dict(zip(sweep.points["point"].to_list(), sweep.point_names(), strict=True))
-    rows = tuple(
-        (str(run), names.get(point, str(point)), str(seed), str(status))
-        for run, point, seed, status in failed.head(_FAILURES).iter_rows()
-    )
+    names = sweep.names_by_point
+    shown = failed.head(_FAILURES).iter_rows()
+    rows = tuple((run, names[point], str(seed), status) for run, point, seed, status in shown)
     left = len(failed) - len(rows)
     note = f"{count(left, 'more run')} without a result." if left else ""
     return Table("Runs without a result", ("Run", "Setting", "Seed", "Status"), rows, words=4, note=note)

@@ -74,7 +74,7 @@ def _along(sweep: FinishedSweep, wording: MetricWording, data: Lines, line: Line
 def trust_sentences(sweep: FinishedSweep) -> Iterator[Sentence]:
     """Say what is missing of what was planned, and what that does to intervals and differences."""
     runs = sweep.runs
-    without = runs.filter(pl.col("status") != COMPLETE)
+    without = sweep.failed
     done = runs.group_by("point").agg(pl.col("seed").filter(pl.col("status") == COMPLETE).sort())["seed"]
     if len(without):
         text = f"{count(len(without))} of {count(len(runs), 'run')} {'has' if len(without) == 1 else 'have'} no result"
@@ -110,7 +110,7 @@ def chance_warning(sweep: FinishedSweep) -> Iterator[Sentence]:
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:
-    names = dict(zip(sweep.points["point"].to_list(), sweep.point_names(), strict=True))
+    names = sweep.names_by_point
     groups = without.group_by("point", "status", maintain_order=True).agg("seed")
     settings = []
     for point, status, seeds in groups.head(_NAMED).iter_rows():

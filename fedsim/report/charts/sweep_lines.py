@@ -19,7 +19,7 @@ from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.finished_sweep import Axis, FinishedSweep
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.sweep_figures import L1, MetricWording
-from fedsim.report.sweep_parts import LOSS_PARTS, LossParts
+from fedsim.report.sweep_parts import LossParts
 from fedsim.report.tables import Table, thinned
 from fedsim.sweeps.decision import interval
 
@@ -198,8 +198,7 @@ def _part_lines(sweep: FinishedSweep, parts: LossParts) -> _PartLines | None:
     if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
         return None
     rows = ways[0][1]
-    named = {"together": parts.total} | {words: parts.parts[part] for part, words in LOSS_PARTS.items()}
-    intervals = {words: interval(values) for words, values in named.items()}
+    intervals = {words: interval(values) for words, values in ({"together": parts.total} | parts.parts).items()}
     lines = {words: (mean[rows], half[rows]) for words, (mean, half) in intervals.items()}
     return _PartLines(along, along.x[rows], lines)
 
