@@ -18,9 +18,8 @@ from fedsim.report.finished_run import Json
 from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, is_separation, names_of
 from fedsim.report.formatting import count
 from fedsim.report.provenance import sweep_provenance
-from fedsim.report.sweep_choice import SweepChoice, choice_of, choice_words
+from fedsim.report.sweep_choice import SweepChoice, choice_of, choice_words, loss_parts, parts_sentences
 from fedsim.report.sweep_figures import BIAS_WORDING, L1, L1_THEORY, PACE, PACE_UNIT, PACE_WORDING, wording_of
-from fedsim.report.sweep_parts import loss_parts, parts_sentences
 from fedsim.report.sweep_words import chance_warning, course_of, extremes, trust_sentences, what_was_simulated
 
 HEADLINES = (

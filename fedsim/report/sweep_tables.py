@@ -13,9 +13,8 @@ from fedsim.common.arrays import Floats, Ints
 from fedsim.limits.grammar import parse_condition
 from fedsim.report.finished_sweep import COMPLETE, Estimates, FinishedSweep, names_of
 from fedsim.report.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
-from fedsim.report.sweep_choice import SweepChoice
+from fedsim.report.sweep_choice import LossParts, SweepChoice
 from fedsim.report.sweep_figures import L1, PACE, difference, misplaced, wording_of
-from fedsim.report.sweep_parts import LossParts
 from fedsim.report.tables import Table
 from fedsim.report.verdict import ConditionOutcome, Verdict, verdict_of
 from fedsim.sweeps.decision import differs, interval

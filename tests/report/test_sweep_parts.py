@@ -9,8 +9,7 @@ import pytest
 from fedsim.report import write_report
 from fedsim.report.charts.sweep_lines import parts_chart
 from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
-from fedsim.report.sweep_choice import choice_of, choice_words
-from fedsim.report.sweep_parts import loss_parts, parts_sentences
+from fedsim.report.sweep_choice import choice_of, choice_words, loss_parts, parts_sentences
 from fedsim.report.sweep_tables import parts_table, privacy_table, tuned_table
 
 from .sweeps import COHORT, SEPARATION, write_points

@@ -18,8 +18,8 @@ from fedsim.report.charts import marks
 from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.finished_sweep import Axis, FinishedSweep
 from fedsim.report.formatting import count, listing, number
+from fedsim.report.sweep_choice import LossParts
 from fedsim.report.sweep_figures import L1, MetricWording
-from fedsim.report.sweep_parts import LossParts
 from fedsim.report.tables import Table, thinned
 from fedsim.sweeps.decision import interval
 
