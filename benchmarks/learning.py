@@ -31,11 +31,9 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, Trained, replay_together
-from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
 from fedsim.learning.optimizers.fedau import FedAu
-from fedsim.learning.optimizers.fedvarp import FedVarp
-from fedsim.learning.optimizers.mifa import Mifa
-from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
+from fedsim.learning.optimizers.mifa import FedVarp, Mifa
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.problems.robust_regression import RobustRegression
 from fedsim.learning.problems.softmax_regression import SoftmaxRegression

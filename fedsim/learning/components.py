@@ -15,8 +15,7 @@ from fedsim.learning.optimizers import OPTIMIZERS
 from fedsim.learning.optimizers.optimizer import Optimizer
 from fedsim.learning.problems import PROBLEMS
 from fedsim.learning.problems.problem import Problem
-from fedsim.learning.server_updates import SERVER_UPDATES
-from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates import SERVER_UPDATES, Composed
 
 
 def problem_size(kind: str, options: Mapping[str, object], clients: int) -> tuple[int, int]:

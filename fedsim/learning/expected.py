@@ -21,7 +21,7 @@ from fedsim.learning.local_training import LocalWork
 from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, Optimizer, PlainSteps
 from fedsim.learning.problems.problem import Affine
-from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates import Composed
 
 _CHUNK = 4096  # clients at a time, so that their arrays stay in a processor's cache
 

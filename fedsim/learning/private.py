@@ -23,7 +23,7 @@ from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers import OPTIMIZERS
 from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
-from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates import Composed
 from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds
 from fedsim.privacy.enforced import enforced_bounds

@@ -13,24 +13,19 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Cohort, Course, FedAvg, LocalWork, Optimizer, Trained, replay, replay_together
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.ace import Ace
-from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
-from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.amplified import AmplifiedFedAvg, AmplifiedScaffold
 from fedsim.learning.optimizers.area import Area
-from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, ParticipationCounts
-from fedsim.learning.optimizers.debiased_fedbuff import DebiasedFedBuff
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted, ParticipationCounts
 from fedsim.learning.optimizers.fadas import Fadas
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.fedawe import FedAwe
-from fedsim.learning.optimizers.fedbuff import FedBuff
-from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.fedbuff import DebiasedFedBuff, FedBuff
 from fedsim.learning.optimizers.focus import Focus
-from fedsim.learning.optimizers.mifa import Mifa
-from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
+from fedsim.learning.optimizers.mifa import FedVarp, Mifa
 from fedsim.learning.optimizers.scaffold import Scaffold
 from fedsim.learning.problems.quadratic import Quadratic as Curved
 from fedsim.learning.problems.robust_regression import RobustRegression
-from fedsim.learning.server_updates.adam import Adam
-from fedsim.learning.server_updates.server_update import Composed
+from fedsim.learning.server_updates import Adam, Composed
 from fedsim.scenario.learning import StagedSchedule
 
 from .buffered import CASES, Case, buffered_tables, online, sessions_of

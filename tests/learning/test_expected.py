@@ -15,8 +15,7 @@ from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.optimizer import Cohort, Optimizer
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Composed, Sgd
 from tests.conftest import Load
 
 PARTS = ("bias_loss", "participation_noise_loss", "privacy_noise_loss")

@@ -5,11 +5,9 @@ import pytest
 from fedsim.common import memory
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LearningError, LocalWork, Optimizer, replay, replay_together
-from fedsim.learning.optimizers.fedvarp import FedVarp
-from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.mifa import FedVarp, Mifa
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Composed, Sgd
 
 from .cases import tables
 

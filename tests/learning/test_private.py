@@ -12,8 +12,7 @@ from fedsim.experiment.result import Result
 from fedsim.learning import FedAvg, LearningError
 from fedsim.learning.optimizers.optimizer import Cohort
 from fedsim.learning.private import Noise, Private, caveats, with_privacy
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Composed, Sgd
 from fedsim.population import build_population
 from fedsim.privacy import MECHANISMS, ParticipationBounds
 from fedsim.privacy.enforced import enforced_bounds

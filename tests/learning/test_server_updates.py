@@ -14,10 +14,7 @@ from fedsim.learning import (
     replay,
 )
 from fedsim.learning.optimizers.mifa import Mifa
-from fedsim.learning.server_updates.adam import Adam
-from fedsim.learning.server_updates.momentum import Momentum
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Adam, Composed, Momentum, Sgd
 
 from .cases import drawn_cohorts, quadratic, tables
 from .optimizers.by_hand import COHORTS, Vector, assert_ends_there

@@ -6,13 +6,11 @@ from numpy.typing import NDArray
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Cohort, Course, FedAvg, LocalWork, Optimizer, replay_together
-from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
-from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.amplified import AmplifiedFedAvg, AmplifiedScaffold
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.fedau import FedAu
-from fedsim.learning.optimizers.fedvarp import FedVarp
 from fedsim.learning.optimizers.focus import Focus
-from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.mifa import FedVarp, Mifa
 from fedsim.learning.optimizers.scaffold import Scaffold
 from fedsim.learning.problems.robust_regression import RobustRegression
 

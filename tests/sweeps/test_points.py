@@ -107,7 +107,7 @@ def test_every_module_of_ones_own_is_part_of_what_a_run_is(
         "learning: {problem: quadratic, optimizers: [{kind: fedavg, server: 'own_update:Own'}], step_size: 0.1}\n"
     )
     module = tmp_path / "own_update.py"
-    module.write_text("from fedsim.learning.server_updates.sgd import Sgd\nclass Own(Sgd):\n    pass\n")
+    module.write_text("from fedsim.learning.server_updates import Sgd\nclass Own(Sgd):\n    pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     scenario = Scenario.load(write(SMALL + learning), allow_plugins=True)
     (before,) = points_of(scenario)

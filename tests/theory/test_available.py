@@ -10,7 +10,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.experiment.preflight import preflight
 from fedsim.learning import LearningError, build_optimizer, frequencies
-from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
+from fedsim.learning.optimizers.debiased_fedavg import OracleWeighted
 from fedsim.theory import available_prediction, stationary
 from fedsim.theory.available_prediction import Selections, available_participation, expected_reports, why_not
 from tests.conftest import Write

@@ -21,10 +21,9 @@ from fedsim.bridges.flower.partitions import Partitions
 from fedsim.bridges.flower.replay import CohortGrid
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
-from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.optimizer import Cohort, Scaling
-from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
 
 STEP_SCALE: Final = "step-scale"
 """Key of the factor on a client's step size, in the config of its message and in the metrics of its reply."""

@@ -1,4 +1,4 @@
-"""FedAvg: the mean of the clients' changes.
+"""FedAvg, the mean of the clients' changes, and FedProx, which holds clients near the model that they downloaded.
 
 ::
 
@@ -10,15 +10,25 @@ stationary point of sum_i pi_i f_i, pi_i being the long-run frequency of client 
 Source: McMahan, Moore, Ramage, Hampson and Aguera y Arcas, *Communication-Efficient Learning of Deep Networks from
 Decentralized Data*, AISTATS 2017, arXiv:1602.05629, Algorithm 1 with full local gradients and clients of equal size.
 "Vanilla FedAvg" in Sun et al., ICLR 2025, arXiv:2410.01209.
+
+FedProx adds a proximal term to the local steps, which keeps local models from drifting apart over many of them::
+
+    x^i_{t,k+1} = x^i_{t,k} - alpha (grad f_i(x^i_{t,k}) + mu (x^i_{t,k} - x_t))
+
+It does not correct for participation: FedProx is biased as FedAvg is, with mu = 0 to the same point.
+
+Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, *Federated Optimization in Heterogeneous Networks*, MLSys 2020,
+arXiv:1812.06127, Algorithm 2, with K gradient steps for the inexact solution.
 """
 
 from dataclasses import dataclass
-from typing import Generic
+from typing import Annotated, Generic
 
 import numpy as np
+from pydantic import Field
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.optimizer import Cohort, LongRun, PlainSteps, State, Stateless
+from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun, PlainSteps, State, Stateless
 
 
 class MeanChange(Generic[State]):
@@ -36,3 +46,13 @@ class FedAvg(Stateless, PlainSteps[None], MeanChange[None]):
 
     def long_run(self, pi: Floats) -> LongRun:
         return LongRun.by_frequency(pi)
+
+
+@dataclass(frozen=True)
+class FedProx(Stateless, MeanChange[None]):
+    """FedProx, which has no state."""
+
+    mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1  # weight of the proximal term; 0 is FedAvg
+
+    def prepare(self, state: None, _cohort: Cohort) -> tuple[None, LocalSteps]:
+        return state, LocalSteps(proximal=self.mu)

@@ -1,4 +1,6 @@
-"""MIFA: the server steps along the mean of what every client did last, however long ago that was.
+"""MIFA and FedVARP, whose server remembers what every client did last, however long ago that was.
+
+MIFA steps along the mean of it.
 
 ::
 
@@ -11,6 +13,19 @@ client counts for nothing until it has.
 
 Source: Gu, Huang, Zhang and Huang, *Fast Federated Learning in the Presence of Arbitrary Device Unavailability*,
 NeurIPS 2021, arXiv:2106.04159, Algorithm 1.
+
+FedVARP corrects each cohort's mean by it::
+
+    v       = ybar_t + (1/|S_t|) sum_{i in S_t} (Delta_i - y_i),      ybar_t = (1/N) sum_i y_i
+    x_{t+1} = x_t + v
+    y_i     = Delta_i  for i in S_t;    y_i = 0 before a client first takes part
+
+The memory removes the variance from seeing few clients a round. In the long run y_i is what client i would do now, and
+v the mean over all clients; before that, and as far as y_i is out of date, the mean over S_t leans towards those who
+take part often. Over a buffered log this is CA2FL (Wang et al., ICLR 2024).
+
+Source: Jhunjhunwala, Sharma, Nagarkatti and Joshi, *FedVARP: Tackling the Variance Due to Partial Client Participation
+in Federated Learning*, UAI 2022, arXiv:2207.14130, Algorithm 1.
 """
 
 from dataclasses import dataclass
@@ -36,3 +51,13 @@ class Mifa(PlainSteps[Remembered], RemembersParticipants):
 
     def long_run(self, pi: Floats) -> LongRun:
         return LongRun.evenly(pi)
+
+
+@dataclass(frozen=True)
+class FedVarp(Mifa):
+    """FedVARP, which has no options; its state is that of MIFA."""
+
+    def apply(self, state: Remembered, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Remembered, Floats]:
+        direction = state.mean + (deltas - state.rows.of(cohort.clients)).mean(axis=0)
+        state.keep(cohort.clients, deltas)
+        return state, model + direction

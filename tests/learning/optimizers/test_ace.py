@@ -7,8 +7,7 @@ from fedsim.learning import Cohort, FedAvg, Optimizer
 from fedsim.learning.optimizers.ace import Ace
 from fedsim.learning.optimizers.mifa import Mifa
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Composed, Sgd
 
 from ..buffered import CASES, Case, Report, replayed, serve
 from ..cases import drawn_cohorts, quadratic

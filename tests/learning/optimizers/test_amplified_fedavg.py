@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, frequencies, replay, replay_together
-from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
+from fedsim.learning.optimizers.amplified import AmplifiedFedAvg
 from fedsim.learning.problems.quadratic import Quadratic
 
 from ..cases import drawn_cohorts, quadratic, tables

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.learning import Cohort, Optimizer, replay
-from fedsim.learning.optimizers.amplified_fedavg import AmplifiedFedAvg
-from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.amplified import AmplifiedFedAvg, AmplifiedScaffold
 from fedsim.learning.optimizers.scaffold import Scaffold
 
 from ..cases import drawn_cohorts, quadratic, tables

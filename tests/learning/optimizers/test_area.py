@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 from fedsim.learning import Cohort, FedAvg, Optimizer
 from fedsim.learning.optimizers.area import Area
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.learning.server_updates.momentum import Momentum
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Composed, Momentum, Sgd
 
 from ..buffered import CASES, Case, Report, replayed, serve
 from ..cases import drawn_cohorts, quadratic

@@ -5,7 +5,7 @@ import pytest
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, frequencies, replay_together
-from fedsim.learning.optimizers.amplified_scaffold import AmplifiedScaffold
+from fedsim.learning.optimizers.amplified import AmplifiedScaffold
 from fedsim.learning.optimizers.focus import Focus
 from fedsim.learning.optimizers.mifa import Mifa
 from fedsim.learning.optimizers.scaffold import Scaffold

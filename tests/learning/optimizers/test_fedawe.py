@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from fedsim.learning import Cohort, FedAvg
 from fedsim.learning.optimizers.fedawe import FedAwe
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Composed, Sgd
 
 from ..buffered import CASES, Case, Report, Session, replayed, serve
 from ..cases import drawn_cohorts, quadratic

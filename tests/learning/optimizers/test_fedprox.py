@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, frequencies, replay, replay_together
-from fedsim.learning.optimizers.fedprox import FedProx
+from fedsim.learning.optimizers.fedavg import FedProx
 from fedsim.learning.problems.quadratic import Quadratic
 
 from ..cases import drawn_cohorts, quadratic, tables

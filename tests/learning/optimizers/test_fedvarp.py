@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.learning import Cohort, replay, summarise
-from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.mifa import FedVarp
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_there

@@ -7,8 +7,7 @@ from fedsim.learning import Cohort, Course, LocalWork, replay, replay_together
 from fedsim.learning.optimizers.focus import Focus
 from fedsim.learning.optimizers.mifa import Mifa
 from fedsim.learning.problems.robust_regression import RobustRegression
-from fedsim.learning.server_updates.server_update import Composed
-from fedsim.learning.server_updates.sgd import Sgd
+from fedsim.learning.server_updates import Composed, Sgd
 
 from ..cases import drawn_cohorts, quadratic, tables
 from .by_hand import COHORTS, Vector, assert_ends_there

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.learning import Cohort
-from fedsim.learning.optimizers.fedvarp import FedVarp
-from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.mifa import FedVarp, Mifa
 
 from .by_hand import COHORTS, Vector, assert_ends_there
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from fedsim import ScenarioError
 from fedsim.experiment.preflight import preflight
 from fedsim.learning import Cohort, FedAvg, LearningError, Optimizer, build_optimizer, replay
-from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
-from fedsim.learning.optimizers.oracle_weighted import OracleWeighted
+from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
 from tests.conftest import Load
 
 from ..cases import drawn_cohorts, quadratic, tables

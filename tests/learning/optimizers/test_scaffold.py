@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.learning import Cohort, replay
-from fedsim.learning.optimizers.fedvarp import FedVarp
+from fedsim.learning.optimizers.mifa import FedVarp
 from fedsim.learning.optimizers.scaffold import Scaffold
 
 from ..cases import drawn_cohorts, quadratic, tables

@@ -7,8 +7,7 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LocalWork, Optimizer, biases, replay_together
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg
 from fedsim.learning.optimizers.fedau import FedAu
-from fedsim.learning.optimizers.fedvarp import FedVarp
-from fedsim.learning.optimizers.mifa import Mifa
+from fedsim.learning.optimizers.mifa import FedVarp, Mifa
 from fedsim.learning.problems.quadratic import Quadratic
 
 from ..cases import drawn_cohorts, quadratic, tables
