@@ -37,9 +37,9 @@ class Cohorts:
     closed_s: Floats
     counts: Ints  # (T,) how many reports count for it
     participants: int  # how many different clients have a report that counts
-    # (T,) the last row with a report that began with the version of this one, -1 for none; None for synchronous rounds
-    needed: NDArray[np.intp] | None
+    needed: NDArray[np.intp]  # (T,) the last row with a report that began with the version of this one, -1 for none
     _participations: pl.DataFrame | pl.LazyFrame
+    _buffered: bool
 
     @staticmethod
     def read(
@@ -55,10 +55,11 @@ class Cohorts:
         Raises a `LearningError` for a client that the problem has not, a round that is not in `rounds`, or a staleness
         below 0.
         """
+        columns = _columns(buffered=buffer is not None)
         if not _in_order(participations):
-            participations = participations.lazy().select(_columns(buffered=buffer is not None)).sort("round").collect()
+            participations = participations.lazy().select(columns).sort("round").collect()
         reading = Reading(rounds, clients, buffer)
-        for part in slices(participations, *_columns(buffered=buffer is not None)):
+        for part in slices(participations, *columns):
             reading.add(part)
         return reading.cohorts(participations)
 
@@ -67,8 +68,8 @@ class Cohorts:
 
     def in_turn(self) -> Iterator[Reports]:
         """Yield the reports that count for each row, row after row."""
-        empty = np.empty(0, dtype=np.int64)
-        chunk = Reports(empty) if self.needed is None else Reports(empty, empty.astype(np.intp), empty)
+        nobody = np.empty(0, dtype=np.int64)
+        chunk = Reports(nobody, nobody, nobody) if self._buffered else Reports(nobody)
         chunks, first = self._chunks(), 0
         for count in self.counts.tolist():
             if count and first == len(chunk.clients):
@@ -86,37 +87,47 @@ class Cohorts:
         A report counts for the round that it began with or a later one, so a row is complete once all participations of
         the rounds up to it are read. Reports of later rows are held.
         """
-        begun, step = pl.col("step" if self.needed is None else "begun"), pl.col("step")
         unread = waiting = None
-        for part, read in self._parts():
-            # A client's earlier reports of the same round are known once the whole round is there.
-            found = part if unread is None else pl.concat([unread, part])
-            unread, whole = found.filter(begun >= read), _numbered(found.filter(begun < read))
-            waiting = whole if waiting is None else pl.concat([waiting, whole])
-            settled, waiting = _as_reports(waiting.filter(step < read)), waiting.filter(step >= read)
-            del part, found, whole
-            if len(settled.clients):
-                yield settled
-        if unread is not None and waiting is not None:
-            yield _as_reports(pl.concat([waiting, _numbered(unread)]))
-
-    def _parts(self) -> Iterator[tuple[pl.DataFrame, int]]:
-        """Yield the reports that count, a slice of the log at a time, and the row before which all rounds are read.
-
-        Columns: ``client``, ``position`` and ``step``, the row for which a report counts; for a buffered server also
-        ``begun``, the row of the version, and ``ended_s``.
-        """
-        for part in slices(self._participations, *_columns(buffered=self.needed is not None)):
+        for part in slices(self._participations, *_columns(buffered=self._buffered)):
             read = int(np.searchsorted(self.rounds, part["round"][-1]))
-            reported = _reported(part)
-            if self.needed is None:
-                yield reported.select("client", "position", step=pl.Series(_rows(reported["round"], self.rounds))), read
-            else:
-                step, known = _steps(reported, self.rounds)
-                known[known] = self.counts[step[known]] > 0
-                counted = reported.filter(pl.Series(known))
-                rows = {"step": pl.Series(step[known]), "begun": pl.Series(_rows(counted["round"], self.rounds))}
-                yield counted.select("client", "position", "ended_s", **rows), read
+            # A client's earlier reports of the same round are known once the whole round is there.
+            found = _joined(unread, self._counted(part))
+            unread, whole = found.filter(pl.col("begun") >= read), found.filter(pl.col("begun") < read)
+            waiting = _joined(waiting, self._numbered(whole))
+            settled, waiting = waiting.filter(pl.col("step") < read), waiting.filter(pl.col("step") >= read)
+            del part, found, whole
+            if len(settled):
+                yield self._as_reports(settled)
+        if unread is not None:
+            yield self._as_reports(_joined(waiting, self._numbered(unread)))
+
+    @property
+    def _order(self) -> list[str]:
+        """The columns by which the reports of a row are in order."""
+        return ["step", "ended_s", "begun", "position"] if self._buffered else ["step", "begun", "position"]
+
+    def _counted(self, part: pl.DataFrame) -> pl.DataFrame:
+        """Return the reports that count, with ``step``, the row for which they do, and ``begun``, their version's."""
+        reported = _reported(part)
+        step, known = _rows(_versions(reported), self.rounds)
+        known[known] = self.counts[step[known]] > 0
+        counted = reported.with_columns(step=pl.Series(step)).filter(pl.Series(known))
+        begun = pl.Series(_known_rows(counted["round"], self.rounds))
+        return counted.with_columns(begun=begun).select("client", *self._order)
+
+    def _numbered(self, whole: pl.DataFrame) -> pl.DataFrame:
+        """Number a client's reports that began with the same version, for a buffered server."""
+        if not self._buffered:
+            return whole
+        return whole.with_columns(repeats=pl.col("position").rank("ordinal").over("begun", "client").cast(pl.Int64) - 1)
+
+    def _as_reports(self, settled: pl.DataFrame) -> Reports:
+        """Return reports in the order in which they count."""
+        ordered = settled.sort(self._order)
+        clients = ordered["client"].to_numpy().astype(np.int64)
+        if not self._buffered:
+            return Reports(clients)
+        return Reports(clients, ordered["begun"].to_numpy().astype(np.intp), ordered["repeats"].to_numpy())
 
     def staleness(self, row: int, reports: Reports) -> Ints:
         """Return how many versions ago each report of a row began."""
@@ -128,22 +139,18 @@ class Cohorts:
     def step_sizes(self, row: int, reports: Reports, step_size: Callable[[int], float]) -> Floats:
         """Return the step size of each report of a row by a schedule: that of the version that was downloaded."""
         if reports.begun is None:
-            alpha = np.empty(len(reports.clients))
-            alpha.fill(step_size(row))
-            return alpha
+            return np.full(len(reports.clients), step_size(row), dtype=np.float64)
         versions, which = np.unique(reports.begun, return_inverse=True)
         by_version: Floats = np.array([step_size(version) for version in versions.tolist()])
         return by_version[which]
 
     def wanted(self, version: int, row: int) -> bool:
         """Say whether work that began with the version of one row is taken in another row or later."""
-        return self.needed is not None and bool(self.needed[version] >= row)
+        return bool(self.needed[version] >= row)
 
     @property
     def past_versions(self) -> int:
         """How many versions other than the server's own have to be kept at a time at most."""
-        if self.needed is None:
-            return 0
         rows = np.arange(len(self))
         late = self.needed > rows
         change = np.zeros(len(rows) + 1, dtype=np.int64)
@@ -161,56 +168,48 @@ class Reading:
         self._closed_s = ordered["closed_s"].to_numpy().astype(np.float64)
         self._buffer, self._unknown_steps = buffer, Counter[int]()
         self._counts, self._seen = np.zeros(len(self._numbers), dtype=np.int64), np.zeros(clients, dtype=np.bool_)
-        self._needed = None if buffer is None else np.full(len(self._numbers), -1, dtype=np.intp)
-        self._waiting: list[pl.DataFrame] = []
+        self._needed = np.full(len(self._numbers), -1, dtype=np.intp)
+        self._waiting: pl.DataFrame | None = None
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next participations."""
-        reported = _reported(part)
-        if self._buffer is None:
-            np.add.at(self._counts, _rows(reported["round"], self._numbers), 1)
-            self._see(reported["client"])
-            return
-        if len(early := reported.filter(pl.col("staleness") < 0)):
+        reported = _reported(part.select(_columns(buffered=self._buffer is not None)))
+        if self._buffer is not None and len(early := reported.filter(pl.col("staleness") < 0)):
             raise LearningError(
                 f"round {early['round'][0]} has a report of staleness {early['staleness'][0]}; expected at least 0"
             )
-        step, known = _steps(reported, self._numbers)
+        versions = _versions(reported)
+        step, known = _rows(versions, self._numbers)
         np.add.at(self._counts, step[known], 1)
-        unknown = reported.filter(pl.Series(~known)).select(pl.col("round", "staleness").cast(pl.Int64))
-        self._unknown_steps.update((unknown["round"] + unknown["staleness"]).drop_nulls().to_list())
+        self._unknown_steps.update(versions.filter(pl.Series(~known)).drop_nulls().to_list())
         found = reported.select("client", "round", step=pl.Series(step)).filter(pl.Series(known))
-        self._waiting.append(found)
+        self._waiting = _joined(self._waiting, found)
         # Whether a step is made is known once all participations of earlier rounds are read.
-        self._settle(int(np.searchsorted(self._numbers, part["round"][-1])))
+        self._settle(self._waiting, int(np.searchsorted(self._numbers, part["round"][-1])))
 
-    def _settle(self, until: int) -> None:
-        waiting = pl.concat(self._waiting)
-        self._waiting = [waiting.filter(pl.col("step") >= until)]
-        settled = waiting.filter(pl.col("step") < until)
-        counted = settled.filter(pl.Series(self._counts[settled["step"].to_numpy()] == self._buffer))
-        self._see(counted["client"])
-        if self._needed is not None:
-            np.maximum.at(self._needed, _rows(counted["round"], self._numbers), counted["step"].to_numpy())
-
-    def _see(self, clients: pl.Series) -> None:
-        client = clients.to_numpy().astype(np.int64)
+    def _settle(self, waiting: pl.DataFrame, until: int) -> None:
+        self._waiting = waiting.filter(pl.col("step") >= until)
+        counted = waiting.filter(pl.col("step") < until)
+        if self._buffer is not None:
+            counted = counted.filter(pl.Series(self._counts[counted["step"].to_numpy()] == self._buffer))
+        client = counted["client"].to_numpy().astype(np.int64)
         if len(unknown := client[(client < 0) | (client >= len(self._seen))]):
             message = f"client {unknown[0]} of the log is not in the problem, which has {len(self._seen)} clients"
             raise LearningError(message)
         self._seen[client] = True
+        np.maximum.at(self._needed, _known_rows(counted["round"], self._numbers), counted["step"].to_numpy())
 
     def cohorts(self, participations: pl.DataFrame | pl.LazyFrame) -> Cohorts:
         """Return whose reports count, after all participations of this table were added."""
-        counts = self._counts
-        if self._buffer is not None:
-            if absent := [step for step, count in self._unknown_steps.items() if count == self._buffer]:
-                raise _absent(min(absent))
-            if self._waiting:
-                self._settle(len(self._numbers))
-            counts = np.where(counts == self._buffer, counts, 0)
-        participants = int(np.count_nonzero(self._seen))
-        return Cohorts(self._numbers, self._closed_s, counts, participants, self._needed, participations)
+        counts, buffer = self._counts, self._buffer
+        if absent := [step for step, count in self._unknown_steps.items() if buffer in {None, count}]:
+            raise _absent(min(absent))
+        if self._waiting is not None:
+            self._settle(self._waiting, len(self._numbers))
+        if buffer is not None:
+            counts = np.where(counts == buffer, counts, 0)
+        participants, buffered = int(np.count_nonzero(self._seen)), buffer is not None
+        return Cohorts(self._numbers, self._closed_s, counts, participants, self._needed, participations, buffered)
 
 
 def _columns(*, buffered: bool) -> tuple[str, ...]:
@@ -219,6 +218,10 @@ def _columns(*, buffered: bool) -> tuple[str, ...]:
 
 def _reported(participations: pl.DataFrame) -> pl.DataFrame:
     return participations.filter(pl.col("outcome").cast(pl.String) == "reported")
+
+
+def _joined(before: pl.DataFrame | None, more: pl.DataFrame) -> pl.DataFrame:
+    return more if before is None else pl.concat([before, more])
 
 
 def _in_order(participations: pl.DataFrame | pl.LazyFrame) -> bool:
@@ -232,21 +235,23 @@ def _in_order(participations: pl.DataFrame | pl.LazyFrame) -> bool:
     return True
 
 
-def _steps(reported: pl.DataFrame, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
-    """Return the row for which each report of a buffered server counts, and whether it exists."""
-    return _found((reported["round"].cast(pl.Int64) + reported["staleness"]).fill_null(_NEVER), numbers)
+def _versions(reported: pl.DataFrame) -> pl.Series:
+    """Return the round or version for which each report counts; null where the log does not say."""
+    began = reported["round"].cast(pl.Int64)
+    return began + reported["staleness"].cast(pl.Int64) if "staleness" in reported.columns else began
 
 
-def _found(wanted: pl.Series, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
-    values = wanted.to_numpy().astype(np.int64)
+def _rows(wanted: pl.Series, numbers: Ints) -> tuple[NDArray[np.intp], Bools]:
+    """Return the rows of rounds, and whether they exist."""
+    values = wanted.fill_null(_NEVER).to_numpy().astype(np.int64)
     rows = np.searchsorted(numbers, values)
     known: Bools = np.append(numbers, np.iinfo(np.int64).max)[rows] == values
     return rows, known
 
 
-def _rows(rounds: pl.Series, numbers: Ints) -> NDArray[np.intp]:
+def _known_rows(rounds: pl.Series, numbers: Ints) -> NDArray[np.intp]:
     """Return the rows of rounds, all of which must exist."""
-    rows, known = _found(rounds, numbers)
+    rows, known = _rows(rounds, numbers)
     if not known.all():
         raise _absent(int(rounds.filter(pl.Series(~known)).min()))  # type: ignore
     return rows
@@ -254,22 +259,6 @@ def _rows(rounds: pl.Series, numbers: Ints) -> NDArray[np.intp]:
 
 def _absent(number: int) -> LearningError:
     return LearningError(f"round {number} has participations, and no row in the table of rounds")
-
-
-def _numbered(whole: pl.DataFrame) -> pl.DataFrame:
-    """Number a client's reports that began with the same version, for a buffered server."""
-    if "begun" not in whole.columns:
-        return whole
-    return whole.with_columns(repeats=pl.col("position").rank("ordinal").over("begun", "client").cast(pl.Int64) - 1)
-
-
-def _as_reports(settled: pl.DataFrame) -> Reports:
-    """Return reports in the order in which they count."""
-    if "begun" not in settled.columns:
-        return Reports(settled.sort("step", "position")["client"].to_numpy().astype(np.int64))
-    ordered = settled.sort("step", "ended_s", "begun", "position")
-    begun = ordered["begun"].to_numpy().astype(np.intp)
-    return Reports(ordered["client"].to_numpy().astype(np.int64), begun, ordered["repeats"].to_numpy())
 
 
 def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Floats:

@@ -15,7 +15,7 @@ from fedsim.experiment import budget
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.run import simulate
 from fedsim.learning import LearningError
-from fedsim.learning.data import files as arrays
+from fedsim.learning.data import samples as arrays
 from fedsim.population import files as columns
 from fedsim.scenario import Scenario
 from fedsim.scenario.sources import Column

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.availability.trace import TraceError, read_rows
 from fedsim.common import memory
-from fedsim.learning.data import files as arrays
+from fedsim.learning.data import samples as arrays
 from fedsim.learning.failures import LearningError
 from fedsim.population import files
 from fedsim.scenario.sources import Column

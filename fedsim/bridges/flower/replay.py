@@ -22,7 +22,8 @@ from fedsim.privacy.bounds import ParticipationBounds
 _EVERYONE = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
 
 
-class CohortGrid(Grid):
+@Grid.register
+class CohortGrid:
     """A grid that has the nodes of a cohort alone; the `grid` of all nodes does everything else.
 
     `members` is the client of each node, in the order of the cohort; `reporting` are the nodes whose report will be
@@ -37,31 +38,8 @@ class CohortGrid(Grid):
         """Return the nodes of the cohort."""
         return list(self.members)
 
-    @property
-    def run(self) -> Any:
-        """The run of the grid behind it."""
-        return self._grid.run
-
-    def set_run(self, run: Any) -> None:
-        """Set the run of the grid behind it."""
-        self._grid.set_run(run)
-
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        """Make a message of the grid behind it."""
-        made: Message = self._grid.create_message(*args, **kwargs)
-        return made
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Push to the grid behind it."""
-        return list(self._grid.push_messages(messages))
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Pull from the grid behind it."""
-        return list(self._grid.pull_messages(message_ids))
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Send on the grid behind it."""
-        return list(self._grid.send_and_receive(messages, timeout=timeout))
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
 
 
 class Replay(Strategy):

@@ -82,10 +82,10 @@ class _Weighted(FedAvg):
         cohort = self._cohort(server_round, [each.metadata.src_node_id for each in valid])
         for reply in valid if self._scales_steps else ():
             self._check_scale(reply)
-        self._state, _ = self._optimizer.prepare(self._state, cohort)
-        # Linear in the changes, so what it does to unit vectors are the weights.
-        size = len(valid)
-        self._state, weights = self._optimizer.apply(self._state, np.zeros(size), cohort, np.eye(size))
+        self._state, scales = self._optimizer.prepare(self._state, cohort)
+        # Linear in the changes, so what it does to unit vectors are the weights; steps that no client scaled are here.
+        units = np.eye(len(valid)) if self._scales_steps else np.diag(scales)
+        self._state, weights = self._optimizer.apply(self._state, np.zeros(len(valid)), cohort, units)
         assert self._arrays is not None
         contents = [each.content for each in valid]
         return _moved(self._arrays, contents, weights), self.train_metrics_aggr_fn(contents, self.weighted_by_key)
@@ -144,7 +144,7 @@ class DebiasedFedAvgStrategy(_Weighted):
             raise ValueError(f"clip is {clip}; it must be at least 1")
         if warm_up < 0 or prior < 0:
             raise ValueError("warm_up and prior must be at least 0")
-        steps: Scaling = DebiasedFedAvg(clip=clip, warm_up=warm_up, prior=prior)
+        optimizer: Scaling = DebiasedFedAvg(clip=clip, warm_up=warm_up, prior=prior)
         if pi is not None:
             if clip is not None or warm_up or prior:
                 raise ValueError("clip, warm_up and prior are for weights that are counted, and pi is given")
@@ -153,8 +153,7 @@ class DebiasedFedAvgStrategy(_Weighted):
                 raise ValueError("pi must hold a share for each client, and their sum must be 1")
             if clients not in {None, len(shares)}:
                 raise ValueError(f"pi has {len(shares)} shares, and there are {clients} clients")
-            clients, steps = len(shares), OracleWeighted(pi=shares)
-        optimizer = steps if scale == "steps" else _OfChanges(steps)
+            clients, optimizer = len(shares), OracleWeighted(pi=shares)
         super().__init__(optimizer, clients, scales_steps=scale == "steps", **fedavg)
 
 
@@ -168,26 +167,6 @@ class FedAU(_Weighted):
         if cutoff is not None and cutoff < 1:
             raise ValueError(f"cutoff is {cutoff}; it must be at least 1")
         super().__init__(FedAu(cutoff), clients, scales_steps=False, **fedavg)
-
-
-class _OfChanges:
-    """An optimizer that scales steps and takes the mean, applied to the changes instead."""
-
-    def __init__(self, steps: Scaling) -> None:
-        self._steps = steps
-
-    def init(self, clients: int, dimension: int) -> Any:
-        """Return the optimizer's state."""
-        return self._steps.init(clients, dimension)
-
-    def prepare(self, state: Any, cohort: Cohort) -> tuple[Any, Floats]:
-        """Return ones: clients take their plain steps."""
-        return state, np.ones(len(cohort.clients))
-
-    def apply(self, state: Any, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Any, Floats]:
-        """Return the model moved by the scaled changes."""
-        state, scales = self._steps.prepare(state, cohort)
-        return self._steps.apply(state, model, cohort, scales[:, None] * deltas)
 
 
 def _moved(arrays: ArrayRecord, replies: Sequence[RecordDict], weights: Floats) -> ArrayRecord:

@@ -10,12 +10,11 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from fedsim.common.arrays import Ints
 from fedsim.common.errors import KeyPath
 from fedsim.common.registry import Findings
-from fedsim.learning.data.bundled import digits, mnist_sample
-from fedsim.learning.data.dataset import Federated
-from fedsim.learning.data.files import FILES, archive, mnist
 from fedsim.learning.data.partition import dirichlet, iid, shards
+from fedsim.learning.data.samples import FILES, Samples, archive, digits, mnist, mnist_sample
 from fedsim.learning.failures import AbsentDataError, LearningError
 
 MNIST_FOLDER: Final = "FEDSIM_MNIST"
@@ -88,6 +87,18 @@ Data: TypeAlias = Annotated[
 Partition: TypeAlias = Annotated[
     Iid | DirichletPartition | Shards, Field(discriminator="kind"), BeforeValidator(_short)
 ]
+
+
+@dataclass(frozen=True)
+class Federated:
+    """Samples and their owners.
+
+    Row i of `members`, shape (N, n), holds the indices of the samples of client i: all clients have the same number, so
+    the mean over clients is the mean over samples.
+    """
+
+    samples: Samples
+    members: Ints
 
 
 @dataclass(eq=False)

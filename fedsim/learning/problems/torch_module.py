@@ -20,8 +20,7 @@ from pydantic import Field
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.registry import Findings
-from fedsim.learning.data.choice import ChosenData, missing_extras, not_installed
-from fedsim.learning.data.dataset import Federated
+from fedsim.learning.data.choice import ChosenData, Federated, missing_extras, not_installed
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.dense_network import SAMPLES_AT_A_TIME, DenseNetwork
 from fedsim.learning.problems.problem import Gradients

