@@ -79,14 +79,11 @@ class Schedule(Sequence[Round]):
 def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     """Read a schedule that ``fedsim export schedule`` wrote as JSON, CSV or Parquet, or that of a run directory.
 
-    Raises
-    ------
-    RunError
-        If it cannot be read, or is not what was written; the message names the file and the round or line.
+    Raises a `RunError` that names the file and the round or line if it cannot be read, or is not what was written.
     """
     file = Path(path)
     if file.is_dir():
-        from fedsim.bridges.schedule import about_run, schedule_of
+        from fedsim.bridges.exports import about_run, schedule_of
         from fedsim.experiment.result import load
 
         result = load(file)
@@ -106,10 +103,7 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
 def as_schedule(schedule: Schedule | str | os.PathLike[str]) -> Schedule:
     """Return a schedule of rounds, read from a file if need be.
 
-    Raises
-    ------
-    RunError
-        As from `read_schedule`; or if it is of a buffered server, whose reports count for later versions.
+    Raises a `RunError` as `read_schedule` does, or if reports count for later versions: it is of a buffered server.
     """
     found = schedule if isinstance(schedule, Schedule) else read_schedule(schedule)
     if found.buffered:

@@ -18,12 +18,7 @@ from fedsim.common.arrays import Ints
 class ScheduledBatches(BatchSelectionStrategy):
     """The clients that reported, round by round, by a schedule or the name of its file or of a run directory.
 
-    Nothing is drawn.
-
-    Raises
-    ------
-    RunError
-        If it cannot be read, or is that of a buffered server.
+    Nothing is drawn. Raises a `RunError` if it cannot be read, or is that of a buffered server.
     """
 
     def __init__(self, schedule: Schedule | str | os.PathLike[str]) -> None:
@@ -32,10 +27,7 @@ class ScheduledBatches(BatchSelectionStrategy):
     def batch_iterator(self, num_examples: int, rng: np.random.Generator | int | None = None) -> Iterator[Ints]:  # noqa: ARG002
         """Return of each round the clients that reported, in order, none where nobody did; `rng` is not used.
 
-        Raises
-        ------
-        ValueError
-            If `num_examples` is not the number of clients of the schedule.
+        Raises a `ValueError` if `num_examples` is not the number of clients of the schedule.
         """
         if num_examples != self.schedule.clients:
             raise ValueError(

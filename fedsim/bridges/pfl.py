@@ -24,11 +24,8 @@ class ScheduledUsers:
     `rounds` has the round of each iteration, and `cohort_size` is the ``train_cohort_size`` of an algorithm: how many
     users the iteration wants that comes next.
 
-    Raises
-    ------
-    RunError
-        If the schedule cannot be read, is that of a buffered server, or has no report; or if there are several workers
-        and a cohort that they cannot share evenly: pfl-research 0.6 then draws different users in each of them.
+    Raises a `RunError` if the schedule cannot be read, is that of a buffered server, or has no report; or if there are
+    several workers and a cohort that they cannot share evenly: pfl-research 0.6 then draws different users in each.
     """
 
     def __init__(self, schedule: Schedule | str | os.PathLike[str], workers: int = 1) -> None:

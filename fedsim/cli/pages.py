@@ -90,7 +90,7 @@ def perfetto_command(
     out: Annotated[Path, typer.Option("--out", "--perfetto", metavar="FILE", help="The JSON file to write.")],
 ) -> None:
     """Write a trace for ui.perfetto.dev or chrome://tracing."""
-    from fedsim.bridges.perfetto import export_perfetto
+    from fedsim.bridges.exports import export_perfetto
 
     left_out = export_perfetto(directory, out)
     if left_out:
@@ -104,7 +104,7 @@ def schedule_command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write: .parquet, .json or .csv.")],
 ) -> None:
     """Write the cohort of every round, for a framework that does the training."""
-    from fedsim.bridges.schedule import export_schedule
+    from fedsim.bridges.exports import export_schedule
 
     export_schedule(directory, out)
     say(str(out))

@@ -89,7 +89,7 @@ def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
     privacy = scenario.privacy
     if privacy is None:
         return []
-    from fedsim.privacy.enforced import enforced_bounds
+    from fedsim.privacy.bounds import enforced_bounds
     from fedsim.privacy.guarantee import guarantee
     from fedsim.privacy.mechanisms import MECHANISMS
 

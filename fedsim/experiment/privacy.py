@@ -15,8 +15,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
 from fedsim.learning.private import caveats
 from fedsim.population import Population, check_feasible
-from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.enforced import broken_promises, enforced_bounds
+from fedsim.privacy.bounds import ParticipationBounds, broken_promises, enforced_bounds
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario

@@ -39,7 +39,7 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
     server = scenario.server
     figures: dict[str, float] = {}
     if scenario.privacy is not None:
-        from fedsim.privacy.enforced import enforced_bounds
+        from fedsim.privacy.bounds import enforced_bounds
         from fedsim.privacy.guarantee import guarantee
 
         figures = guarantee(scenario.privacy, enforced_bounds(scenario, population)).figures

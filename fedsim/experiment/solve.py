@@ -18,7 +18,7 @@ from fedsim.experiment.run import simulate
 from fedsim.limits.expectations import UnknownMetricError, find_metric
 from fedsim.limits.grammar import ConditionError, parse_condition
 from fedsim.population import build_population
-from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.bounds import enforced_bounds
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration, parse_duration
 

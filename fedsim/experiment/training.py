@@ -34,7 +34,7 @@ from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.log import Recorded
 from fedsim.log.sinks import TemporaryLog
 from fedsim.population import Population
-from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning, OptimizerChoice

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import repeat
 from typing import Self, TypeAlias
 
@@ -49,8 +49,9 @@ class Altered:
 def merge_altered(parts: Sequence[tuple[Altered, int]]) -> Altered:
     """Return the deviations of several cohorts with the same rule, each with its number of clients, as one."""
     each, sizes = zip(*parts, strict=True)
-    corrections = _stacked([one.corrections for one in each], sizes)
-    proximal, anchors = _stacked([one.proximal for one in each], sizes), _stacked([one.anchors for one in each], sizes)
+    corrections, proximal, anchors = (
+        _stacked([getattr(one, name) for one in each], sizes) for name in ("corrections", "proximal", "anchors")
+    )
     return Altered(corrections, proximal, anchors, each[0].rule)
 
 
@@ -73,9 +74,6 @@ class LocalWork:
     steps: int
     step_size: StepSchedule
     batch_size: int | None  # samples of each step, drawn with replacement; None for the full local gradient
-    # sampled, descending: the problem again if it has samples, and if it takes local steps itself; else None
-    sampled: Sampled | None
-    descending: Descending | None
 
     @classmethod
     def checked(
@@ -86,16 +84,32 @@ class LocalWork:
         if not callable(step_size):
             require("step_size", step_size, 0 < step_size < np.inf, "positive and finite")
             step_size = partial(_always, step_size)
-        sampled = problem if isinstance(problem, Sampled) else None
+        work = cls(problem, local_steps, step_size, batch_size)
         if batch_size is not None:
             require("batch_size", batch_size, batch_size >= 1, "at least 1")
-            if sampled is None:
+            if work.sampled is None:
                 raise LearningError(
                     f"batch_size: {type(problem).__name__} has no samples to draw minibatches from; "
                     "leave batch_size out for full local gradients"
                 )
-        # Not in every round: checking for a protocol takes longer than many a step.
-        return cls(problem, local_steps, step_size, batch_size, sampled, _descending(problem))
+        return work
+
+    # Cached: checking for a protocol takes longer than many a step.
+    @cached_property
+    def sampled(self) -> Sampled | None:
+        """The problem, if it has samples."""
+        return self.problem if isinstance(self.problem, Sampled) else None
+
+    @cached_property
+    def descending(self) -> Descending | None:
+        """The problem, if its `descend` applies: not if a subclass overrides the gradients but not `descend`."""
+        if isinstance(self.problem, Descending):
+            for kind in type(self.problem).__mro__:
+                if "descend" in vars(kind):
+                    return self.problem
+                if "gradients" in vars(kind) or "select" in vars(kind):
+                    return None
+        return None
 
     def minibatches(self, draws: Stream, number: int | Ints, clients: Ints) -> Ints | None:
         """Return the samples of a cohort's steps in a round, shape (K, B, batch size); None for full gradients.
@@ -155,18 +169,6 @@ def require(name: str, value: object, holds: bool, what: str) -> None:
         raise LearningError(f"{name} must be {what}, got {value!r}")
 
 
-def _descending(problem: Problem) -> Descending | None:
-    """Return the problem if its `descend` applies: not if a subclass overrides the gradients but not `descend`."""
-    if not isinstance(problem, Descending):
-        return None
-    for kind in type(problem).__mro__:
-        if "descend" in vars(kind):
-            break
-        if "gradients" in vars(kind) or "select" in vars(kind):
-            return None
-    return problem
-
-
 def _always(step_size: float, _t: int) -> float:
     return step_size
 
@@ -177,36 +179,34 @@ def with_minibatches(
     """Yield the reports of each row of a log, in order, with the minibatches of their clients' steps.
 
     These are the samples of each step as `LocalWork.minibatches` draws them for these clients alone, shape
-    (K, B, batch size), or None for full gradients. `rounds`, (T,), are the numbers of the log's rounds or versions.
+    (K, B, batch size), or None for full gradients; those of some rows are drawn in one call. `rounds`, (T,), are the
+    numbers of the log's rounds or versions.
     """
     if work.batch_size is None:
         yield from zip(turns, repeat(None))
         return
-    chunk, first, count = list[Reports](), 0, 0
+    chunk, count, enough = list[tuple[int, Reports]](), 0, _DRAWS / (work.steps * work.batch_size)
     for row, reports in enumerate(turns):
-        chunk.append(reports)
+        chunk.append((row, reports))
         count += len(reports.clients)
-        if count * work.steps * work.batch_size >= _DRAWS:
-            yield from _draw(chunk, first, rounds, work, draws)
-            chunk, first, count = [], row + 1, 0
-    yield from _draw(chunk, first, rounds, work, draws)
+        if count >= enough:
+            yield from _with_drawn(chunk, rounds, work, draws)
+            chunk, count = [], 0
+    if chunk:
+        yield from _with_drawn(chunk, rounds, work, draws)
 
 
-def _draw(
-    chunk: Sequence[Reports], first: int, rounds: Ints, work: LocalWork, draws: Stream
+def _with_drawn(
+    chunk: Sequence[tuple[int, Reports]], rounds: Ints, work: LocalWork, draws: Stream
 ) -> Iterator[tuple[Reports, Ints | None]]:
-    """Yield the reports of the rows from the first on, with minibatches that are drawn in one call."""
-    if not chunk:
-        return
+    """Yield the reports of some rows with their minibatches."""
     clients, begun = list[Ints](), list[Ints]()
-    for row, reports in enumerate(chunk, first):
-        clients.append(reports.clients)
+    for row, each in chunk:
         # A client's second session from the same version draws as a client past the last, so with other samples.
-        if reports.repeats is not None:
-            clients[-1] = clients[-1] + work.problem.clients * reports.repeats
-        begun.append(np.full(len(reports.clients), row) if reports.begun is None else reports.begun)
+        clients.append(each.clients if each.repeats is None else each.clients + work.problem.clients * each.repeats)
+        begun.append(np.full(len(each.clients), row) if each.begun is None else each.begun)
     minibatches = work.minibatches(draws, rounds[np.concatenate(begun)], np.concatenate(clients))
     end = 0
-    for reports in chunk:
-        own = slice(end, end := end + len(reports.clients))
-        yield reports, None if minibatches is None else minibatches[:, own]
+    for _, each in chunk:
+        own = slice(end, end := end + len(each.clients))
+        yield each, None if minibatches is None else minibatches[:, own]

@@ -25,11 +25,9 @@ from fedsim.learning.optimizers.fedavg import MeanChange
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.server_updates import Composed
 from fedsim.population import Population
-from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.mechanisms import MECHANISMS
-from fedsim.privacy.mechanisms.mechanism import Mechanism
-from fedsim.privacy.noise import correlated_rows, rows_kept
+from fedsim.privacy.mechanisms.mechanism import Mechanism, correlated_rows, rows_kept
 from fedsim.scenario import Scenario
 
 

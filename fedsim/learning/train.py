@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import tee
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -47,38 +47,25 @@ def replay(
 ) -> pl.DataFrame:
     """Train every optimizer, under the name that it has in the result, on the participation that the log records.
 
+    `rounds` has the columns ``round`` and ``closed_s``; `participations` has ``round``, ``client``, ``position`` and
+    ``outcome``. Those with the outcome ``reported`` train, in the order of ``position``; a round without any leaves
+    every model as it is. They take `local_steps` steps, K >= 1, of length `step_size` > 0, which may be a schedule: it
+    is called with the number of rounds that are over. Each step is along the gradient over `batch_size` samples, of the
+    stream `draws` (by default that of seed 0), or along the full local gradient.
+
+    `buffer` is how many reports a step of a buffered server takes, whose log also has the columns ``staleness`` and
+    ``ended_s``. A report counts for the version ``round + staleness``, in the order of the ends; its client's work
+    began from the model, and with the step size, of version ``round``.
+
+    Returns the columns ``round`` (Int32), ``closed_s`` (Float64, seconds since the start of the simulation),
+    ``optimizer``, and a Float64 column for each entry of the problem's evaluation, after the server's step of the
+    round, every `evaluate_every` rounds and after the last; rows with ``round = -1`` and ``closed_s = 0`` hold the
+    initial model. An optimizer whose model, or loss in an evaluated round, is not finite has diverged: its last row is
+    NaN, and the others go on. `progress` is called after each round with the number of rounds done.
+
     Raises a `LearningError` that names the culprit and the round if a number is out of its range, the log has a client
     that the problem has not, the optimizers would need more memory than there is, or the code of a problem or an
     optimizer fails or returns arrays of a wrong shape.
-
-    Parameters
-    ----------
-    rounds
-        Columns ``round`` and ``closed_s``.
-    participations
-        Columns ``round``, ``client``, ``position``, ``outcome``. Those with the outcome ``reported`` train, in the
-        order of ``position``; a round without any leaves every model as it is.
-    local_steps, step_size
-        K >= 1, and alpha > 0 or a schedule, which is called with the number of rounds that are over.
-    batch_size
-        Samples of each local step; None for full local gradients.
-    evaluate_every
-        Evaluate the models after every so many rounds, and after the last.
-    draws
-        Where minibatches come from; by default the stream of seed 0.
-    buffer
-        Reports of each step of a buffered server, whose log also has the columns ``staleness`` and ``ended_s``. A
-        report counts for the version ``round + staleness``, in the order of the ends; its client's work began from
-        the model, and with the step size, of version ``round``.
-    progress
-        Called after each round with the number of rounds done.
-
-    Returns
-    -------
-    Columns ``round`` (Int32), ``closed_s`` (Float64, seconds since the start of the simulation), ``optimizer``, and a
-    Float64 column for each entry of the problem's evaluation, after the server's step of the round; rows with
-    ``round = -1`` and ``closed_s = 0`` hold the initial model. An optimizer whose model, or loss in an evaluated round,
-    is not finite has diverged: its last row is NaN, and the others go on.
     """
     work = LocalWork.checked(problem, local_steps, step_size, batch_size)
     course = Course(rounds, participations, optimizers, draws or stream(0, 0, Purpose.OPTIMIZER), buffer)
@@ -139,7 +126,7 @@ def replay_together(
     # A diverging optimizer overflows; its row says NaN, so warnings are not needed.
     with np.errstate(all="ignore"):
         coming = _coming(courses, logs, work)
-        replays = [_Replay.start(*each, work) for each in zip(courses, logs, coming, strict=True)]
+        replays = [_Replay(*each, work) for each in zip(courses, logs, coming, strict=True)]
         for step in range(max(map(len, logs), default=0)):
             # 1. The servers announce their cohorts; each optimizer says how its clients train.
             under_way = [each for each in replays if step < len(each.log)]
@@ -168,12 +155,11 @@ def _provide_memory(
     courses: Sequence[Course], logs: Sequence[Cohorts], problem: Problem, announce: Callable[[str], None] | None
 ) -> None:
     needed = [
-        (name, optimizer.memory(log.participants, problem.dimension))
+        (name, size)
         for course, log in zip(courses, logs, strict=True)
         for name, optimizer in course.optimizers.items()
-        if isinstance(optimizer, SizedState)
+        if isinstance(optimizer, SizedState) and (size := optimizer.memory(log.participants, problem.dimension))
     ]
-    needed = [(name, size) for name, size in needed if size]
     names = " and ".join(name for name, _ in needed)
     clients = max((log.participants for log in logs), default=0) if needed else 0
     what = f"what {names} remember{'s' if len(needed) == 1 else ''} of {clients:,} participants"
@@ -234,30 +220,19 @@ class _LearningTable:
         return pl.DataFrame(keys | values, schema_overrides=types)
 
 
-@dataclass
 class _Replay:
     """The replay of one log: its optimizers, its table, and the work of the current round."""
 
-    log: Cohorts
-    runs: list[Trajectory]
-    table: _LearningTable
-    step_sizes: Mapping[str, StepSchedule]
-    drawn: int
-    coming: _Coming
-    most_kept: int = 0
-    going: list[Trajectory] = field(init=False)
-
-    @classmethod
-    def start(cls, course: Course, log: Cohorts, coming: _Coming, work: LocalWork) -> Self:
-        problem = work.problem
-        runs = [Trajectory.start(name, optimizer, problem) for name, optimizer in course.optimizers.items()]
-        table = _LearningTable(problem)
-        for run in runs:
-            table.add(-1, 0.0, run)
+    def __init__(self, course: Course, log: Cohorts, coming: _Coming, work: LocalWork) -> None:
+        self.log, self.coming, self.step_sizes = log, coming, course.step_sizes
+        self.runs = [Trajectory(name, optimizer, work.problem) for name, optimizer in course.optimizers.items()]
+        self.table = _LearningTable(work.problem)
+        for run in self.runs:
+            self.table.add(-1, 0.0, run)
             if run.diverged:
                 raise LearningError("problem: the loss of the initial model is not finite")
-        drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
-        return cls(log, runs, table, course.step_sizes, drawn, coming)
+        self.drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
+        self.most_kept, self.going = 0, list[Trajectory]()
 
     def announce(self, step: int, work: LocalWork) -> list[tuple[Trajectory, Ints | None]]:
         """Announce the cohort to the optimizers; return those whose clients train, with their minibatches."""

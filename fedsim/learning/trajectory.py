@@ -1,8 +1,8 @@
 """One optimizer during its replay of a log, and the models that it leaves behind."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,35 +26,23 @@ class End:
     drawn_round: int
 
 
-@dataclass
 class Trajectory:
     """One optimizer with its state, its model, the older models that it still needs, and whether it has diverged."""
 
-    name: str
-    optimizer: Optimizer
-    state: Any
-    model: Floats
-    diverged: bool = False
-    past: dict[int, Floats] = field(default_factory=dict)
-    cohort: Cohort = field(init=False)
-    starts: Floats = field(init=False)
-    step_sizes: Floats = field(init=False)
-    altered: Altered | None = field(init=False)
-    drawn: Floats = field(init=False)
-    _total: Floats = field(init=False)
-    _summed: int = 0
+    cohort: Cohort
+    starts: Floats
+    step_sizes: Floats
+    altered: Altered | None
 
-    def __post_init__(self) -> None:
-        self.drawn = np.full_like(self.model, np.nan)
-        self._total = np.zeros_like(self.model)
-
-    @classmethod
-    def start(cls, name: str, optimizer: Optimizer, problem: Problem) -> Self:
-        """Return a run before its first round."""
+    def __init__(self, name: str, optimizer: Optimizer, problem: Problem) -> None:
+        self.name, self.optimizer, self.diverged = name, optimizer, False
         with reraise_as_learning_error("problem, initial model"):
-            model = as_floats_of_shape("the model", problem.initial(), (problem.dimension,)).copy()
+            self.model = as_floats_of_shape("the model", problem.initial(), (problem.dimension,)).copy()
         with reraise_as_learning_error(f"optimizer {name!r}, init"):
-            return cls(name, optimizer, optimizer.init(problem.clients, problem.dimension), model)
+            self.state = optimizer.init(problem.clients, problem.dimension)
+        self.past = dict[int, Floats]()
+        self.drawn = np.full_like(self.model, np.nan)
+        self._total, self._summed = np.zeros_like(self.model), 0
 
     def downloaded(self, row: int, begun: NDArray[np.intp] | None) -> Floats:
         """Return what the clients of a row downloaded: its own model, (d,), or those of the rows `begun`, (B, d)."""

@@ -1,6 +1,15 @@
-"""(n, b, k)-participation: what matrix mechanisms assume about who takes part."""
+"""(n, b, k)-participation: what matrix mechanisms assume about who takes part, and what a scenario enforces of it.
+
+Only what is enforced counts: the most rounds there can be, the smallest separation, the largest cap. A log that happens
+to show better bounds proves nothing; it can only confirm that a promise was kept.
+"""
 
 from dataclasses import dataclass
+
+from fedsim.analysis.contributions import Contributions
+from fedsim.common.errors import ScenarioError
+from fedsim.population import Population
+from fedsim.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -33,3 +42,51 @@ class ParticipationBounds:
     @property
     def _fitting(self) -> int:
         return -(-self.rounds // self.min_separation)
+
+
+def enforced_bounds(scenario: Scenario, population: Population) -> ParticipationBounds:
+    """Return n, b and k; a `ScenarioError` is raised if the scenario enforces too little for any promise.
+
+    With synchronous rounds a report is taken in the round of its selection, so b is the smallest R_i + 1. A buffered
+    server takes it s versions later. If cool-downs begin with a report, b is the same; if they begin with the
+    selection, the next report can be nearer by s, and b is the smallest R_i + 1 less `max_staleness`. With caps on
+    participations, k is the most that one client can have by its own cap and separation.
+    """
+    server, rounds = scenario.server, scenario.stop.most_rounds
+    least, lag = int(population.separation.min()) + 1, 0
+    if rounds is None:
+        message = (
+            "privacy needs stop.rounds: how many rounds there are is part of the promise, and with a duration alone "
+            "it is luck"
+        )
+        raise ScenarioError([scenario.mistake(("stop",), message)])
+    if server.staleness is None and server.cooldown_from == "selected":
+        if server.max_staleness is None or least <= server.max_staleness:
+            message = (
+                "nothing is promised to privacy where cool-downs begin with the selection: two late reports of a "
+                "client can be taken in one version; set cooldown_from: reported, or a max_staleness that is no larger "
+                "than the smallest separation"
+            )
+            raise ScenarioError([scenario.mistake(("server", "cooldown_from"), message)])
+        lag = server.max_staleness
+    most = None if population.most is None else int(population.at_most(rounds, lag).max())
+    return ParticipationBounds(rounds, least - lag, most)
+
+
+def broken_promises(promised: ParticipationBounds, seen: Contributions) -> list[str]:
+    """Return a sentence for each part of a promise that a log broke."""
+    found = []
+    if seen.last_round >= promised.rounds:
+        found.append(f"round {seen.last_round:,} took reports, and {promised.rounds:,} rounds were promised")
+    apart = seen.least_separation
+    if apart is not None and apart < promised.min_separation:
+        found.append(
+            f"client {seen.least_client} contributed in round {seen.least_round - apart:,} and again in round "
+            f"{seen.least_round:,}: {apart:,} apart, and b = {promised.min_separation:,} was promised"
+        )
+    if seen.most > promised.participations:
+        found.append(
+            f"client {seen.most_client} contributed {seen.most:,} times, and k = {promised.participations:,} was "
+            "promised"
+        )
+    return found

@@ -62,10 +62,7 @@ def mechanism_of(privacy: Privacy) -> Mechanism:
 def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
     """Return what a scenario's mechanism and noise promise.
 
-    Raises
-    ------
-    PluginError
-        If a user's mechanism is incomplete, fails, or has coefficients whose sensitivity is not known.
+    Raises a `PluginError` if a user's mechanism is incomplete, fails, or has coefficients of unknown sensitivity.
     """
     kind = privacy.mechanism.kind
     mechanism = mechanism_of(privacy)

@@ -13,8 +13,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.sensitivity import shifted_sum, worst_response
-from fedsim.privacy.series import correlation, inverse, product
+from fedsim.privacy.sensitivity import correlation, inverse, product, shifted_sum, worst_response
 
 Objective: TypeAlias = Literal["rms", "max"]
 

@@ -7,7 +7,8 @@ to take part as early and as often as allowed::
     sens^2 = || sum_{j < k'} C e_{jb} ||^2,    k' = min(k, ceil(n / b))
 
 The prefix sums are A G with A = B C the lower triangle of ones; what is released is A G + B Z. Row t of B holds the
-running sums g_0, ..., g_t of the coefficients of 1 / c(x), so its norm grows with t.
+running sums g_0, ..., g_t of the coefficients of 1 / c(x), so its norm grows with t. Power series are arrays of
+coefficients, with products and inverses by FFT, in O(n log n).
 
 References
 ----------
@@ -22,18 +23,14 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.series import inverse
 
 
 def sensitivity(coefficients: Floats, bounds: ParticipationBounds) -> float:
     """Return the largest change of C G in the Frobenius norm that one client can make.
 
-    Raises
-    ------
-    ValueError
-        If the coefficients c_0, c_1, ..., shape (m,), zeros after that, are not finite, or more than n, or the formula
-        does not hold for them: they neither fall from c_0 >= c_1 >= ... to 0 nor end within b rounds, and a client may
-        take part twice.
+    Raises a `ValueError` if the coefficients c_0, c_1, ..., shape (m,), zeros after that, are not finite, or more than
+    n, or the formula does not hold for them: they neither fall from c_0 >= c_1 >= ... to 0 nor end within b rounds, and
+    a client may take part twice.
     """
     c = np.asarray(coefficients, dtype=np.float64)
     if c.ndim != 1 or not 1 <= len(c) <= bounds.rounds:
@@ -82,3 +79,34 @@ def error(coefficients: Floats, rounds: int) -> Error:
     squares = np.square(np.cumsum(inverse(coefficients, rounds)))
     rows = np.cumsum(squares)
     return Error(float(np.sqrt(rows[-1])), float(np.sqrt(rows.mean())))
+
+
+def product(a: Floats, b: Floats, terms: int) -> Floats:
+    """Return the first `terms` coefficients of a(x) b(x)."""
+    from scipy.fft import irfft, next_fast_len, rfft  # takes long to import
+
+    a, b = a[:terms], b[:terms]
+    size = next_fast_len(len(a) + len(b) - 1, real=True)
+    found = np.asarray(irfft(rfft(a, size) * rfft(b, size), size))[: len(a) + len(b) - 1]
+    return np.concatenate([found, np.zeros(max(0, terms - len(found)))])[:terms]
+
+
+def inverse(coefficients: Floats, terms: int) -> Floats:
+    """Return the first `terms` coefficients of 1 / c(x), by Newton's iteration h <- h (2 - c h).
+
+    Every step doubles the number of coefficients that are right. Raises a `ZeroDivisionError` if c_0 is 0.
+    """
+    if coefficients[0] == 0.0:
+        raise ZeroDivisionError("a series that begins with 0 has no inverse")
+    found = np.array([1.0 / coefficients[0]])
+    while len(found) < terms:
+        size = min(terms, 2 * len(found))
+        error = -product(coefficients[:size], found, size)
+        error[0] += 2.0
+        found = product(found, error, size)
+    return found[:terms]
+
+
+def correlation(a: Floats, b: Floats) -> Floats:
+    """Return sum over j of a_j b_{j - m} for m = 0, ..., n - 1, where both have shape (n,)."""
+    return product(a[::-1], b, len(a))[::-1]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.learning.private import caveats_of
-from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.enforced import broken_promises
+from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.report import tables
 from fedsim.report.answer import Tile, run_answer

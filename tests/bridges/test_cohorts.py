@@ -12,7 +12,7 @@ import pytest
 
 import fedsim
 from fedsim.bridges.cohorts import Schedule, as_schedule, read_schedule
-from fedsim.bridges.schedule import export_schedule
+from fedsim.bridges.exports import export_schedule
 from fedsim.common.errors import RunError
 from fedsim.experiment.result import Result
 from fedsim.experiment.run import simulate

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.bridges.perfetto import export_perfetto
+from fedsim.bridges.exports import export_perfetto
 from fedsim.common.errors import RunError
 from fedsim.experiment.run import simulate
 from tests.conftest import Load

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fedsim.bridges.cohorts import COLUMNS
-from fedsim.bridges.schedule import export_schedule
+from fedsim.bridges.exports import export_schedule
 from fedsim.common.errors import RunError
 from fedsim.experiment.result import Result
 from fedsim.experiment.run import simulate

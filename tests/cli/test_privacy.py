@@ -10,7 +10,7 @@ import pytest
 from fedsim.common.json_files import as_json
 from fedsim.log import fingerprint
 from fedsim.privacy import ParticipationBounds, sensitivity
-from fedsim.privacy.mechanisms.sqrt import square_root
+from fedsim.privacy.mechanisms.fixed import square_root
 from tests.command import fedsim
 from tests.conftest import Write
 

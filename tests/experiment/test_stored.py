@@ -13,8 +13,7 @@ from polars.testing import assert_frame_equal
 
 import fedsim
 from fedsim import Result, RunError, Scenario, ScenarioError
-from fedsim.bridges.perfetto import export_perfetto
-from fedsim.bridges.schedule import schedule_of
+from fedsim.bridges.exports import export_perfetto, schedule_of
 from fedsim.common.json_files import checksum
 from fedsim.experiment.privacy import check_log
 from fedsim.experiment.record import record

@@ -14,14 +14,13 @@ from fedsim.learning import Cohort, Course, FedAvg, LocalWork, Optimizer, Traine
 from fedsim.learning.cohorts import Cohorts
 from fedsim.learning.optimizers.ace import Ace
 from fedsim.learning.optimizers.amplified import AmplifiedFedAvg, AmplifiedScaffold
-from fedsim.learning.optimizers.area import Area
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted, ParticipationCounts
 from fedsim.learning.optimizers.fadas import Fadas
 from fedsim.learning.optimizers.fedau import FedAu
 from fedsim.learning.optimizers.fedawe import FedAwe
 from fedsim.learning.optimizers.fedbuff import DebiasedFedBuff, FedBuff
 from fedsim.learning.optimizers.focus import Focus
-from fedsim.learning.optimizers.mifa import FedVarp, Mifa
+from fedsim.learning.optimizers.mifa import Area, FedVarp, Mifa
 from fedsim.learning.optimizers.scaffold import Scaffold
 from fedsim.learning.problems.quadratic import Quadratic as Curved
 from fedsim.learning.problems.robust_regression import RobustRegression

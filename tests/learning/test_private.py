@@ -15,9 +15,9 @@ from fedsim.learning.private import Noise, Private, caveats, with_privacy
 from fedsim.learning.server_updates import Composed, Sgd
 from fedsim.population import build_population
 from fedsim.privacy import MECHANISMS, ParticipationBounds
-from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee
-from fedsim.privacy.mechanisms.sqrt import square_root
+from fedsim.privacy.mechanisms.fixed import square_root
 from tests.conftest import Load
 from tests.privacy.test_sensitivity import toeplitz
 

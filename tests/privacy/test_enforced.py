@@ -10,7 +10,7 @@ from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.experiment.preflight import preflight
 from fedsim.learning.private import caveats
 from fedsim.population import build_population
-from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.bounds import enforced_bounds
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.conftest import Load

@@ -5,7 +5,7 @@ import pytest
 
 from fedsim.privacy import MECHANISMS, ParticipationBounds, error, sensitivity
 from fedsim.privacy.mechanisms.blt import Blt
-from fedsim.privacy.noise import correlated_rows
+from fedsim.privacy.mechanisms.mechanism import correlated_rows
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 REASON = "jax-privacy is not installed"

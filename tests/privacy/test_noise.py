@@ -7,7 +7,7 @@ import pytest
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy import MECHANISMS, ParticipationBounds
-from fedsim.privacy.noise import correlated_rows
+from fedsim.privacy.mechanisms.mechanism import correlated_rows
 from tests.privacy.test_mechanisms import Halved
 from tests.privacy.test_sensitivity import toeplitz
 

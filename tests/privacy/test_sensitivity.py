@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy import ParticipationBounds, error, sensitivity
-from fedsim.privacy.mechanisms.sqrt import square_root
+from fedsim.privacy.mechanisms.fixed import square_root
 from fedsim.privacy.sensitivity import shifted_sum
 
 MAX_ERROR_OF_SQRT = {1000: 1.8069319524, 2000: 1.8669971782}

@@ -16,7 +16,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.experiment.reference import unbiased_twin
 from fedsim.population import build_population
 from fedsim.population.columns import UNCAPPED
-from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.bounds import enforced_bounds
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.theory.prediction import applicable

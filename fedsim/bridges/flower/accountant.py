@@ -23,8 +23,7 @@ from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyCon
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.experiment.preflight import preflight
-from fedsim.privacy.bounds import ParticipationBounds
-from fedsim.privacy.enforced import enforced_bounds
+from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, log_delta
 from fedsim.scenario import Scenario
 from fedsim.scenario.imports import as_scenario
@@ -57,7 +56,7 @@ class ParticipationAccountant:
         max_epsilon: float | None = None,
     ) -> None:
         self.bounds = bounds
-        self._config = PrivacyConfig(
+        self.config = PrivacyConfig(
             target_delta=target_delta,
             population_size=population_size,
             neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -71,20 +70,12 @@ class ParticipationAccountant:
     def of(cls, scenario: Scenario | str, *, target_delta: float, max_epsilon: float | None = None) -> Self:
         """Return an accountant of what the server of a scenario enforces.
 
-        Raises
-        ------
-        ScenarioError
-            If the scenario is wrong, or enforces too little for anything to be promised.
+        Raises a `ScenarioError` if the scenario is wrong, or enforces too little for anything to be promised.
         """
         read = as_scenario(scenario)
         population = preflight(read)
         bounds, clients = enforced_bounds(read, population), len(population)
         return cls(bounds, target_delta=target_delta, population_size=clients, max_epsilon=max_epsilon)
-
-    @property
-    def config(self) -> PrivacyConfig:
-        """The configuration."""
-        return self._config
 
     @property
     def num_releases(self) -> int:
@@ -106,18 +97,18 @@ class ParticipationAccountant:
 
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
         """Return what has been spent."""
-        at = self._config.target_delta if delta is None else delta
+        at = self.config.target_delta if delta is None else delta
         return PrivacySpent(
             epsilon=self.get_epsilon(at), delta=at, num_releases=self.num_releases, accounting_method=METHOD
         )
 
     def would_exceed(self, event: GaussianPrivacyEvent, max_epsilon: float | None = None, count: int = 1) -> bool:
         """Say whether releases would go beyond a budget, without counting them; a ValueError if there is no budget."""
-        budget = self._config.max_epsilon if max_epsilon is None else max_epsilon
+        budget = self.config.max_epsilon if max_epsilon is None else max_epsilon
         if budget is None:
             raise ValueError("there is no max_epsilon, neither here nor in the configuration")
         releases = [*self._releases, *self._composed(event, count)]
-        return _epsilon(inverse_variance(self.bounds, releases), self._config.target_delta) > budget
+        return _epsilon(inverse_variance(self.bounds, releases), self.config.target_delta) > budget
 
     def state_dict(self) -> dict[str, object]:
         """Return all that `load_state_dict` needs, as JSON can say it."""
@@ -139,12 +130,12 @@ class ParticipationAccountant:
             "rounds": self.bounds.rounds,
             "min_separation": self.bounds.min_separation,
             "most_participations": self.bounds.participations,
-            "population_size": self._config.population_size,
-            "target_delta": self._config.target_delta,
+            "population_size": self.config.population_size,
+            "target_delta": self.config.target_delta,
         }
 
     def _composed(self, event: GaussianPrivacyEvent, count: int) -> list[Release]:
-        known = self._config.population_size
+        known = self.config.population_size
         if event.population_size != known:
             raise ValueError(f"the event has population_size {event.population_size}, and the accountant {known}")
         if count < 1:

@@ -41,10 +41,7 @@ class Partitions:
     def nodes(self, grid: Grid, clients: Iterable[int]) -> dict[int, int]:
         """Return the node of each client.
 
-        Raises
-        ------
-        RunError
-            If a client has no node after the wait, two nodes have one partition, or a node does not tell its own.
+        Raises a `RunError` if one has no node after the wait, two nodes have one partition, or a node does not tell.
         """
         wanted, until = list(clients), time.monotonic() + self.wait_s
         while True:

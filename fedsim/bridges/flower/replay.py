@@ -50,12 +50,9 @@ class Replay(Strategy):
     of a cohort have `wait_s` seconds to connect. `sent` are the clients to whom each round so far was sent, in order,
     and `received` those whose report was taken.
 
-    Raises
-    ------
-    RunError
-        If the schedule cannot be read, is that of a buffered server, or breaks what a `ParticipationAccountant` of the
-        strategy was promised; in a round, if there is no node for a client, the strategy does not send to the whole
-        cohort, or no report comes where the log has one.
+    Raises a `RunError` if the schedule cannot be read, is that of a buffered server, or breaks what a
+    `ParticipationAccountant` of the strategy was promised; in a round, if there is no node for a client, the strategy
+    does not send to the whole cohort, or no report comes where the log has one.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ A client is known by its partition, so that it is the same one in every run.
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -23,10 +23,11 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted
 from fedsim.learning.optimizers.fedau import FedAu
-from fedsim.learning.optimizers.optimizer import Cohort, Scaling
+from fedsim.learning.optimizers.optimizer import Cohort
 
 STEP_SCALE: Final = "step-scale"
 """Key of the factor on a client's step size, in the config of its message and in the metrics of its reply."""
+_Scaling: TypeAlias = DebiasedFedAvg | OracleWeighted | FedAu
 
 
 class _Weighted(FedAvg):
@@ -36,7 +37,7 @@ class _Weighted(FedAvg):
     FedAvg does.
     """
 
-    def __init__(self, optimizer: Scaling, clients: int | None, *, scales_steps: bool, **fedavg: Any) -> None:
+    def __init__(self, optimizer: _Scaling, clients: int | None, *, scales_steps: bool, **fedavg: Any) -> None:
         super().__init__(**fedavg)
         self.clients = clients
         self._optimizer, self._scales_steps = optimizer, scales_steps
@@ -121,10 +122,7 @@ class DebiasedFedAvgStrategy(_Weighted):
     nu_i (x_i - x_t); clients need not know of it. ``steps``, as in the paper: the client's step size. Its message has
     nu_i under ``step-scale`` in the config, and its reply must have the same number there in its metrics.
 
-    Raises
-    ------
-    ValueError
-        If options do not go together, or `pi` is no distribution over the clients.
+    Raises a `ValueError` if options do not go together, or `pi` is no distribution over the clients.
     """
 
     def __init__(
@@ -144,7 +142,7 @@ class DebiasedFedAvgStrategy(_Weighted):
             raise ValueError(f"clip is {clip}; it must be at least 1")
         if warm_up < 0 or prior < 0:
             raise ValueError("warm_up and prior must be at least 0")
-        optimizer: Scaling = DebiasedFedAvg(clip=clip, warm_up=warm_up, prior=prior)
+        optimizer: _Scaling = DebiasedFedAvg(clip=clip, warm_up=warm_up, prior=prior)
         if pi is not None:
             if clip is not None or warm_up or prior:
                 raise ValueError("clip, warm_up and prior are for weights that are counted, and pi is given")

@@ -25,7 +25,7 @@ OPTIMIZERS: Final = Registry[Optimizer](
         "fedvarp": "fedsim.learning.optimizers.mifa:FedVarp",
         "fedau": "fedsim.learning.optimizers.fedau:FedAu",
         "mifa": "fedsim.learning.optimizers.mifa:Mifa",
-        "area": "fedsim.learning.optimizers.area:Area",
+        "area": "fedsim.learning.optimizers.mifa:Area",
         "ace": "fedsim.learning.optimizers.ace:Ace",
         "fedawe": "fedsim.learning.optimizers.fedawe:FedAwe",
         "fedbuff": "fedsim.learning.optimizers.fedbuff:FedBuff",

@@ -21,7 +21,7 @@ Imbalance Bias in Asynchronous Federated Learning*, arXiv:2511.19066: ACE, and i
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -50,7 +50,6 @@ class Ace(PlainSteps[LastChanges], RemembersParticipants):
 
     # the largest age, in steps, of a last report that counts (ACED); None for no limit (ACE)
     max_age: Annotated[int, Field(ge=0)] | None = None
-    reuses_updates: ClassVar[bool] = True
 
     def init(self, clients: int, dimension: int) -> LastChanges:
         return LastChanges(ByParticipant(clients, dimension), np.zeros(dimension), clients)

@@ -135,7 +135,6 @@ class AmplifiedScaffold(Amplified, RemembersParticipants):
     """Amplified SCAFFOLD; options as in `Amplified`."""
 
     tables: ClassVar[int] = 2
-    reuses_updates: ClassVar[bool] = True
 
     def init(self, clients: int, dimension: int) -> IntervalControls:
         return IntervalControls(Controls.nothing(clients, dimension), ByParticipant(clients, dimension))

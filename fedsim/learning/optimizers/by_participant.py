@@ -57,9 +57,10 @@ class ByParticipant:
 
 
 class RemembersParticipants:
-    """An optimizer whose state has a `ByParticipant`, or several."""
+    """An optimizer whose state has a `ByParticipant`, or several; most release stored changes again in later rounds."""
 
     tables: ClassVar[int] = 1
+    reuses_updates: ClassVar[bool] = True
 
     def memory(self, participants: int, dimension: int) -> int:
         return 20 * self.tables * participants * dimension

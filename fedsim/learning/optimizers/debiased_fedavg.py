@@ -113,38 +113,34 @@ class OracleWeighted(MeanChange[Floats]):
     # ``predicted``, which is called for this source only
     source: Literal["theory", "log", "predicted"] = "theory"
     predicted: Callable[[], Floats] | None = None
+    known: Floats = field(init=False)  # that of the source
     frequency_option: ClassVar[FrequencyOption] = FrequencyOption(
         "source", "theory", "log for those of the whole log, or predicted for a mean field's"
     )
 
     def __post_init__(self) -> None:
-        if self.source == "theory" and self.pi is None:
-            raise LearningError(
-                "there is no theory for this scenario's participation, so the frequencies are not known beforehand; "
-                "write source: log to use those that the whole log shows, or source: predicted to use those that a "
-                "mean field predicts from the devices' availability"
-            )
-        if self.source == "log" and self.frequency is None:
-            raise LearningError("the frequencies of the log were not given")
-        if self.source == "predicted" and self._known is None:
-            raise LearningError("nothing that predicts the frequencies was given")
-
-    @property
-    def _known(self) -> Floats | None:
         if self.source == "predicted":
-            return None if self.predicted is None else self.predicted()
-        return self.pi if self.source == "theory" else self.frequency
+            known = None if self.predicted is None else self.predicted()
+        else:
+            known = self.pi if self.source == "theory" else self.frequency
+        if known is None:
+            missing = {
+                "theory": "there is no theory for this scenario's participation, so the frequencies are not known "
+                "beforehand; write source: log to use those that the whole log shows, or source: predicted to use "
+                "those that a mean field predicts from the devices' availability",
+                "log": "the frequencies of the log were not given",
+                "predicted": "nothing that predicts the frequencies was given",
+            }
+            raise LearningError(missing[self.source])
+        object.__setattr__(self, "known", known)
 
     def init(self, clients: int, _dimension: int) -> Floats:
-        known = self._known
-        if known is None or known.shape != (clients,):
-            raise LearningError(f"expected {clients} frequencies, got {0 if known is None else len(known)}")
-        return inverse_frequency(known)
+        if self.known.shape != (clients,):
+            raise LearningError(f"expected {clients} frequencies, got {len(self.known)}")
+        return inverse_frequency(self.known)
 
     def prepare(self, nu: Floats, cohort: Cohort) -> tuple[Floats, Floats]:
         return nu, nu[cohort.clients]
 
     def long_run(self, pi: Floats) -> LongRun:
-        known = self._known if self.source == "predicted" else pi
-        assert known is not None
-        return LongRun(pi, inverse_frequency(known))
+        return LongRun(pi, inverse_frequency(self.known if self.source == "predicted" else pi))

@@ -22,7 +22,7 @@ Client Unavailability*, NeurIPS 2024, arXiv:2409.17446.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -50,6 +50,7 @@ class OwnModels:
 class FedAwe(RemembersParticipants):
     """FedAWE. Its state is the model of each client, and the round in which it got it."""
 
+    reuses_updates: ClassVar[bool] = False
     # eta, the server's step size, which scales the echoes
     step_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 

@@ -23,7 +23,6 @@ Attainable*, NeurIPS 2025, arXiv:2503.20117, FOCUS, as in the authors' code (git
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -54,8 +53,6 @@ class Tracked:
 @dataclass(frozen=True)
 class Focus(RemembersParticipants):
     """FOCUS, which has no options; its state is the last gradient of each client, and their sum."""
-
-    reuses_updates: ClassVar[bool] = True
 
     def init(self, clients: int, dimension: int) -> Tracked:
         return Tracked(ByParticipant(clients, dimension), np.zeros(dimension), np.zeros((0, dimension)))

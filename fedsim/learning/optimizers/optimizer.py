@@ -18,32 +18,19 @@ and the clients' step sizes, shape (M,); returns the models at which they end.""
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The clients whose work reached the server in one round, or filled its buffer in one version.
+    """The clients whose work reached the server in one round, or filled its buffer in one version."""
 
-    Parameters
-    ----------
-    round
-        Index of the round in the log; of the version, with a buffered server.
-    clients
-        Their indices, shape (B,), in the order of selection; with a buffered server, in the order of their reports,
-        where a client may occur several times. B may differ from round to round.
-    staleness
-        tau of each report, shape (B,): versions since the client downloaded its model. Zeros in synchronous rounds,
-        the default.
-    local_steps
-        K.
-    step_sizes
-        alpha of each client, shape (B,), before any scale; ones by default.
-    downloaded
-        The server's model as the clients downloaded it: x_t, shape (d,); with a buffered server x_{t - tau_i}, a row
-        for each, shape (B, d). It must not be changed.
-    """
-
-    round: int
+    round: int  # in the log; the version, with a buffered server
+    # indices, (B,), in the order of selection; with a buffered server in that of the reports, and a client may occur
+    # several times. B may differ from round to round
     clients: Ints
+    # tau of each report, (B,): versions since the client downloaded its model; zeros, the default, in rounds
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    local_steps: int = 1
-    step_sizes: Floats = field(default_factory=lambda: np.empty(0))
+    local_steps: int = 1  # K
+    step_sizes: Floats = field(
+        default_factory=lambda: np.empty(0)
+    )  # alpha of each, (B,), before any scale; default: ones
+    # the model as the clients downloaded it: x_t, (d,); with a buffered server x_{t - tau_i}, (B, d). Not to be changed
     downloaded: Floats = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
@@ -62,26 +49,13 @@ class LocalSteps:
         x^i_{t,k+1} = x^i_{t,k} - alpha s_i (grad f_i(x^i_{t,k}) + c_i + mu_i (x^i_{t,k} - x_t))
 
     from its start point, x_t being the model that it downloaded, and reports Delta_i = x^i_{t,K} - x^i_{t,0}.
-
-    Parameters
-    ----------
-    scales
-        s_i, shape (B,); None for ones.
-    starts
-        x^i_{t,0}, shape (B, d); None for the downloaded model.
-    corrections
-        c_i, shape (B, d), or (d,) if all are the same; None for none.
-    proximal
-        mu_i, at least 0: a number, or shape (B,).
-    rule
-        What to do instead of K steps of gradient descent; its gradients include c_i and mu_i.
     """
 
-    scales: Floats | None = None
-    starts: Floats | None = None
-    corrections: Floats | None = None
-    proximal: float | Floats = 0.0
-    rule: LocalRule | None = None
+    scales: Floats | None = None  # s_i, (B,); None for ones
+    starts: Floats | None = None  # x^i_{t,0}, (B, d); None for the downloaded model
+    corrections: Floats | None = None  # c_i, (B, d), or (d,) if all are the same; None for none
+    proximal: float | Floats = 0.0  # mu_i, at least 0: a number, or (B,)
+    rule: LocalRule | None = None  # instead of K steps of gradient descent; its gradients include c_i and mu_i
 
 
 class Optimizer(Protocol):
@@ -126,13 +100,6 @@ class Optimizer(Protocol):
 
         `model` is x_t, shape (d,), and `deltas` the cohort's changes Delta_i, shape (B, d).
         """
-
-
-class Scaling(Optimizer, Protocol):
-    """An optimizer that changes local work only by scaling the steps."""
-
-    def prepare(self, state: Any, cohort: Cohort, /) -> tuple[Any, Floats]:
-        """Return the state, and s_i of each client, shape (B,)."""
 
 
 @runtime_checkable

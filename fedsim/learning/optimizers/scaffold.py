@@ -16,7 +16,6 @@ Learning*, ICML 2020, arXiv:1910.06378, Algorithm 1 with option II and server st
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.by_participant import Remembered, RemembersParticipants
@@ -42,8 +41,6 @@ class Controls(Remembered):
 @dataclass(frozen=True)
 class Scaffold(RemembersParticipants):
     """SCAFFOLD, which has no options; its state is the controls."""
-
-    reuses_updates: ClassVar[bool] = True
 
     def init(self, clients: int, dimension: int) -> Controls:
         return Controls.nothing(clients, dimension)

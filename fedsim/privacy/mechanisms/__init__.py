@@ -9,8 +9,8 @@ MECHANISMS: Final = Registry[Mechanism](
     "a privacy mechanism",
     Mechanism,
     {
-        "independent": "fedsim.privacy.mechanisms.independent:Independent",
-        "sqrt": "fedsim.privacy.mechanisms.sqrt:Sqrt",
+        "independent": "fedsim.privacy.mechanisms.fixed:Independent",
+        "sqrt": "fedsim.privacy.mechanisms.fixed:Sqrt",
         "banded": "fedsim.privacy.mechanisms.banded:Banded",
         "blt": "fedsim.privacy.mechanisms.blt:Blt",
     },

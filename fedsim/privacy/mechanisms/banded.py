@@ -20,8 +20,8 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy.bounds import ParticipationBounds
+from fedsim.privacy.mechanisms.fixed import square_root
 from fedsim.privacy.mechanisms.mechanism import NoiseRows
-from fedsim.privacy.mechanisms.sqrt import square_root
 from fedsim.privacy.optimized import Objective, cached, minimize_loss, objective_of
 
 

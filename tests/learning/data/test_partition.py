@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy.stats import dirichlet as dirichlet_law
 
 from fedsim.learning import LearningError
-from fedsim.learning.data.partition import dirichlet, iid, shards
+from fedsim.learning.data.choice import dirichlet, iid, shards
 
 LABELS = np.arange(1000) % 10
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.learning import Cohort, FedAvg, Optimizer
-from fedsim.learning.optimizers.area import Area
+from fedsim.learning.optimizers.mifa import Area
 from fedsim.learning.problems.quadratic import Quadratic
 from fedsim.learning.server_updates import Composed, Momentum, Sgd
 
