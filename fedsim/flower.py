@@ -3,8 +3,7 @@
 from fedsim.bridges.cohorts import Round, Schedule, read_schedule
 from fedsim.bridges.flower.accountant import ParticipationAccountant
 from fedsim.bridges.flower.in_process import InProcessGrid
-from fedsim.bridges.flower.partitions import PARTITION, tell_partition
-from fedsim.bridges.flower.replay import Replay
+from fedsim.bridges.flower.replay import PARTITION, Replay, tell_partition
 from fedsim.bridges.flower.weighting import STEP_SCALE, FedAU
 from fedsim.bridges.flower.weighting import DebiasedFedAvgStrategy as DebiasedFedAvg
 

@@ -3,8 +3,7 @@
 With the sensitivity divided out, a whole training by a matrix mechanism is one Gaussian mechanism of multiplier sigma,
 inputs that are chosen adaptively included (Denisov, McMahan, Rush, Smith and Thakurta, 2022, arXiv:2202.08312).
 
-References
-----------
+Sources:
 Balle and Wang, *Improving the Gaussian Mechanism for Differential Privacy*, ICML 2018, arXiv:1805.06530, Theorem 8.
 Bun and Steinke, *Concentrated Differential Privacy*, TCC 2016, arXiv:1605.02065 (zCDP).
 Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy*, 2020, arXiv:2004.00010, Corollary 13.

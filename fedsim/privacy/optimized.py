@@ -23,8 +23,6 @@ _VERSION = 1  # of the searches: results of an older one are not used
 def objective_of(coefficients: Floats, bounds: ParticipationBounds, objective: Objective) -> tuple[float, Floats]:
     """Return ln(sensitivity^2 error^2), and its derivatives by the coefficients (m,).
 
-    Notes
-    -----
     With h = 1 / c and g the running sums of h, error^2 = sum_j w_j g_j^2; dg = -(h * g) * dc, so that the derivative by
     c_m is minus the correlation of 2 w g with h * g. The sensitivity is the norm of a sum of shifted copies of c, and
     its derivative is the same sum taken backwards.

@@ -10,9 +10,7 @@ The prefix sums are A G with A = B C the lower triangle of ones; what is release
 running sums g_0, ..., g_t of the coefficients of 1 / c(x), so its norm grows with t. Power series are arrays of
 coefficients, with products and inverses by FFT, in O(n log n).
 
-References
-----------
-Kalinin and Lampert, *Banded Square Root Matrix Factorization for Differentially Private Model Training*, 2024,
+Source: Kalinin and Lampert, *Banded Square Root Matrix Factorization for Differentially Private Model Training*, 2024,
 arXiv:2405.13763, Theorem 2.
 """
 

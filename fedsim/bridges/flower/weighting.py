@@ -17,8 +17,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
-from fedsim.bridges.flower.partitions import Partitions
-from fedsim.bridges.flower.replay import CohortGrid
+from fedsim.bridges.flower.replay import CohortGrid, Partitions
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
 from fedsim.learning.optimizers.debiased_fedavg import DebiasedFedAvg, OracleWeighted

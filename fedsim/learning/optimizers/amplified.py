@@ -137,7 +137,7 @@ class AmplifiedScaffold(Amplified, RemembersParticipants):
     tables: ClassVar[int] = 2
 
     def init(self, clients: int, dimension: int) -> IntervalControls:
-        return IntervalControls(Controls.nothing(clients, dimension), ByParticipant(clients, dimension))
+        return IntervalControls(Controls(clients, dimension), ByParticipant(clients, dimension))
 
     def prepare(self, state: IntervalControls, cohort: Cohort) -> tuple[IntervalControls, LocalSteps]:
         starts = self.starts(state.current, cohort)

@@ -4,8 +4,7 @@ Memory grows with the participants: 8 d bytes for each, and up to 2.5 times that
 bytes for every client of the population, whether it takes part or not.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -66,18 +65,11 @@ class RemembersParticipants:
         return 20 * self.tables * participants * dimension
 
 
-@dataclass(slots=True)
 class Remembered:
     """The last row of each of N clients, zero before its first, and the mean over all of them, shape (d,)."""
 
-    rows: ByParticipant
-    mean: Floats
-    clients: int
-
-    @classmethod
-    def nothing(cls, clients: int, dimension: int) -> Self:
-        """Return zeros for every client."""
-        return cls(ByParticipant(clients, dimension), np.zeros(dimension), clients)
+    def __init__(self, clients: int, dimension: int) -> None:
+        self.rows, self.mean, self.clients = ByParticipant(clients, dimension), np.zeros(dimension), clients
 
     def keep(self, clients: Ints, rows: Floats) -> None:
         """Replace the rows of these clients; updating the mean costs as much as the cohort, not as the population."""

@@ -86,8 +86,6 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
         if cohort.round < self.warm_up:
             return state, np.ones(len(cohort.clients))
         counted = float(len(state.of_client)) * state.of_client[cohort.clients]
-        if not np.count_nonzero(cohort.staleness):
-            return state, self._clipped(state.total / counted)
         # A server that knows the reports up to the version that the client downloads: as many in each step.
         known = state.total - cohort.staleness * len(cohort.clients)
         return state, self._clipped(known / counted)

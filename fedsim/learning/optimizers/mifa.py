@@ -54,7 +54,7 @@ class Mifa(PlainSteps[Remembered], RemembersParticipants):
     """MIFA, which has no options; its state is the last change of each client."""
 
     def init(self, clients: int, dimension: int) -> Remembered:
-        return Remembered.nothing(clients, dimension)
+        return Remembered(clients, dimension)
 
     def apply(self, state: Remembered, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[Remembered, Floats]:
         state.keep(cohort.clients, deltas)
@@ -87,7 +87,7 @@ class Area(PlainSteps[LastModels], RemembersParticipants):
     """AREA, which has no options; its state is what each client sent last."""
 
     def init(self, clients: int, dimension: int) -> LastModels:
-        return LastModels(Remembered.nothing(clients, dimension))
+        return LastModels(Remembered(clients, dimension))
 
     def apply(self, state: LastModels, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[LastModels, Floats]:
         if not len(state.initial):

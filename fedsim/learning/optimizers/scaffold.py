@@ -25,8 +25,6 @@ from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun
 class Controls(Remembered):
     """c_i of each of N clients, and their mean c, shape (d,)."""
 
-    __slots__ = ()
-
     def corrections(self, cohort: Cohort) -> Floats:
         """Return c - c_i of the cohort, shape (B, d)."""
         return self.mean - self.rows.of(cohort.clients)
@@ -43,7 +41,7 @@ class Scaffold(RemembersParticipants):
     """SCAFFOLD, which has no options; its state is the controls."""
 
     def init(self, clients: int, dimension: int) -> Controls:
-        return Controls.nothing(clients, dimension)
+        return Controls(clients, dimension)
 
     def prepare(self, state: Controls, cohort: Cohort) -> tuple[Controls, LocalSteps]:
         return state, LocalSteps(corrections=state.corrections(cohort))

@@ -25,6 +25,15 @@ from fedsim.learning.data.choice import ChosenData, Federated, missing_extras, n
 from fedsim.learning.failures import LearningError
 from fedsim.learning.problems.problem import Gradients
 
+
+class _Torch:
+    """PyTorch, which is imported when it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("torch"), name)
+
+
+torch: Any = _Torch()
 MLP = "mlp"
 
 # The index, of no client, for the draw of the initial parameters.
@@ -47,8 +56,6 @@ class DenseNetwork:
 
         Models have shape (M, d), labels (M, n), and inputs (M, n, ...); the axes after n are flattened.
         """
-        import torch
-
         layers = list(self._layers(models))
         below = [inputs.flatten(2)]
         for number, (weights, biases, _) in enumerate(layers):
@@ -138,8 +145,6 @@ class TorchModule(ChosenData):
         return 4 * parameters, parameters
 
     def __post_init__(self) -> None:
-        import torch
-
         owned = self.load()
         self._device = _device(self.device)
         if self.threads is not None:
@@ -205,8 +210,6 @@ class TorchModule(ChosenData):
         return self._each(models, inputs, targets).detach()
 
     def evaluate(self, model: Floats) -> Mapping[str, float]:
-        import torch
-
         own = self._numbers(model)
         if self._dense is not None:
             parts = self._members.reshape(-1).split(_SAMPLES_AT_A_TIME)
@@ -233,20 +236,14 @@ class TorchModule(ChosenData):
         return loss + self.l2 / 2 * (model @ model) if self.l2 else loss
 
     def _outputs(self, model: Any, inputs: Any) -> Any:
-        import torch
-
         parts = model.split([shape.numel() for _, shape in self._shapes])
         parameters = {name: part.view(shape) for (name, shape), part in zip(self._shapes, parts, strict=True)}
         return torch.func.functional_call(self._module, {**parameters, **self._buffers}, (inputs,))
 
     def _numbers(self, values: Floats) -> Any:
-        import torch
-
         return torch.as_tensor(values, dtype=self._dtype, device=self._device)
 
     def _indices(self, values: Ints) -> Any:
-        import torch
-
         return torch.as_tensor(values, device=self._device)
 
     def _answers(self, targets: NDArray[np.generic]) -> Any:
@@ -259,8 +256,6 @@ def _array(values: Any) -> Floats:
 
 
 def _device(name: str) -> Any:
-    import torch
-
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -273,8 +268,6 @@ def _device(name: str) -> Any:
 
 
 def _loss(name: str) -> Callable[[Any, Any], Any]:
-    import torch
-
     known: Any = getattr(torch.nn.functional, name, None) if ":" not in name else _named(name)
     if not callable(known):
         raise LearningError(f"loss {name!r} is no function of torch.nn.functional, nor of the form my_module:function")
@@ -283,8 +276,6 @@ def _loss(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _module(name: str, arguments: Mapping[str, Any], owned: Federated) -> Any:
-    import torch
-
     module = _mlp(owned, **arguments) if name == MLP else _named(name)(**arguments)
     if not isinstance(module, torch.nn.Module):
         raise LearningError(f"module {name!r} must make a torch.nn.Module, got {type(module).__name__}")
@@ -299,8 +290,6 @@ def _module(name: str, arguments: Mapping[str, Any], owned: Federated) -> Any:
 
 
 def _mlp(owned: Federated, hidden: list[int] | None = None) -> Any:
-    import torch
-
     if not owned.samples.labelled:
         raise LearningError("module 'mlp' has an output for each label, and the targets are none; name a module")
     features = int(np.prod(owned.samples.inputs.shape[1:]))

@@ -5,10 +5,8 @@ participations. The noise is made row by row by back-substitution::
 
     x_t = (z_t - c_1 x_{t-1} - ... - c_{m-1} x_{t-m+1}) / c_0
 
-References
-----------
-Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu, *(Amplified) Banded Matrix Factorization: A unified
-approach to private training*, NeurIPS 2023, arXiv:2306.08153. Toeplitz: McKenna, *Scaling up the Banded Matrix
+Source: Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu, *(Amplified) Banded Matrix Factorization: A
+unified approach to private training*, NeurIPS 2023, arXiv:2306.08153. Toeplitz: McKenna, *Scaling up the Banded Matrix
 Factorization Mechanism for Differentially Private ML*, 2024, arXiv:2405.15913.
 """
 

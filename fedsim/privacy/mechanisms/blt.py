@@ -8,9 +8,7 @@ The noise is made row by row, with one row of state s_i for each buffer::
 
     x_t = z_t - sum_i omega_i s_i,    then    s_i <- theta_i s_i + x_t
 
-References
-----------
-Dvijotham, McMahan, Pillutla, Steinke and Thakurta, *Efficient and Near-Optimal Noise Generation for Streaming
+Source: Dvijotham, McMahan, Pillutla, Steinke and Thakurta, *Efficient and Near-Optimal Noise Generation for Streaming
 Differential Privacy*, FOCS 2024, arXiv:2404.16706. For (n, b, k)-participation: McMahan, Xu and Zhang, *A Hassle-free
 Algorithm for Private Learning in Practice*, 2024, arXiv:2408.08868.
 """

@@ -5,10 +5,8 @@ decides who takes part. The square root has C = B and the coefficients of (1 - x
 
     c_0 = 1,    c_j = c_{j-1} (2j - 1) / (2j)
 
-References
-----------
-Henzinger, Upadhyay and Upadhyay, *Almost Tight Error Bounds on Differentially Private Continual Counting*, SODA 2023,
-arXiv:2211.05006.
+Source: Henzinger, Upadhyay and Upadhyay, *Almost Tight Error Bounds on Differentially Private Continual Counting*,
+SODA 2023, arXiv:2211.05006.
 """
 
 from dataclasses import dataclass
