@@ -11,20 +11,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.bridges.schedule_format import COLUMNS, FORMAT, VERSION
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import read_object
 from fedsim.common.outcomes import SESSION_OUTCOMES
-
-# What a schedule looks like: its name, version and columns.
-FORMAT: Final = "fedsim-schedule"
-VERSION: Final = 1
-COLUMNS: Final = ("round", "opened_s", "position", "client", "outcome", "duration_s", "staleness")
 
 _MOST = 2**62
 _Row = tuple[Any, ...]
