@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from fedsim.log import fingerprint, with_staleness
 _SERVER = 0
 _MOST_CLIENTS = 2_000
 _MICROSECONDS = 1e6
+_Event: TypeAlias = dict[str, Any]
 
 
 def export_schedule(directory: Path, out: Path) -> int:
@@ -105,9 +106,8 @@ def export_perfetto(directory: Path, out: Path) -> int:
     seen = sessions["client"].unique(maintain_order=True)
     shown = seen.head(_MOST_CLIENTS)
     sessions = sessions.filter(pl.col("client").is_in(shown.implode())).join(groups, on="client", maintain_order="left")
-    tracks = {
-        name: number for number, name in enumerate(groups["group"].unique(maintain_order=True).to_list(), start=1)
-    }
+    names = groups["group"].unique(maintain_order=True).to_list()
+    tracks = {name: number for number, name in enumerate(names, start=1)}
     events = [_name("process_name", _SERVER, 0, "server")]
     events += [_name("process_name", track, 0, name) for name, track in tracks.items()]
     events += _rounds(rounds)
@@ -123,7 +123,7 @@ def export_perfetto(directory: Path, out: Path) -> int:
     return len(seen) - len(shown)
 
 
-def _rounds(rounds: pl.DataFrame) -> list[dict[str, Any]]:
+def _rounds(rounds: pl.DataFrame) -> list[_Event]:
     events = []
     for row in rounds.iter_rows(named=True):
         selected = row["closed_s"] if row["selected_s"] is None else row["selected_s"]
@@ -136,12 +136,11 @@ def _rounds(rounds: pl.DataFrame) -> list[dict[str, Any]]:
     return events
 
 
-def _conditions(transitions: pl.DataFrame, until_s: float) -> list[dict[str, Any]]:
+def _conditions(transitions: pl.DataFrame, until_s: float) -> list[_Event]:
     """Return a slice for each stretch in which a condition held; each condition has a track of its own."""
     events, track = [], 10**6
-    for number, ((client, condition), own) in enumerate(
-        transitions.group_by("client", "condition", maintain_order=True)
-    ):
+    held = transitions.group_by("client", "condition", maintain_order=True)
+    for number, ((client, condition), own) in enumerate(held):
         events.append(_name("thread_name", track, number, f"client {client}: {condition}"))
         begun, ended = own.filter("on")["time_s"], own.filter(~pl.col("on"))["time_s"]
         for start_s, end_s in zip(begun, [*ended, until_s], strict=False):
@@ -150,19 +149,10 @@ def _conditions(transitions: pl.DataFrame, until_s: float) -> list[dict[str, Any
     return [_name("process_name", track, 0, "devices"), *events] if events else []
 
 
-def _slice(
-    name: str, process: int, thread: int, start_s: float, end_s: float, details: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "ts": start_s * _MICROSECONDS,
-        "dur": (end_s - start_s) * _MICROSECONDS,
-        "args": details,
-    }
+def _slice(name: str, process: int, thread: int, start_s: float, end_s: float, details: dict[str, Any]) -> _Event:
+    begun, lasted = start_s * _MICROSECONDS, (end_s - start_s) * _MICROSECONDS
+    return {"name": name, "ph": "X", "pid": process, "tid": thread, "ts": begun, "dur": lasted, "args": details}
 
 
-def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+def _name(what: str, process: int, thread: int, name: str) -> _Event:
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}

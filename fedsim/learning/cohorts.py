@@ -133,8 +133,7 @@ class Cohorts:
         """Return how many versions ago each report of a row began."""
         if reports.begun is None:
             return np.zeros(len(reports.clients), dtype=np.int64)
-        ages: Ints = self.rounds[row] - self.rounds[reports.begun]
-        return ages
+        return np.asarray(self.rounds[row] - self.rounds[reports.begun])
 
     def step_sizes(self, row: int, reports: Reports, step_size: Callable[[int], float]) -> Floats:
         """Return the step size of each report of a row by a schedule: that of the version that was downloaded."""
@@ -266,5 +265,4 @@ def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Fl
     counts = np.zeros(clients, dtype=np.int64)
     for part in slices(participations, "outcome", "client"):
         counts += np.bincount(_reported(part)["client"].to_numpy().astype(np.int64), minlength=clients)
-    shares: Floats = counts / max(1, counts.sum())
-    return shares
+    return np.asarray(counts / max(1, counts.sum()))

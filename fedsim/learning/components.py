@@ -44,13 +44,12 @@ def check_optimizer(kind: str, options: Mapping[str, object]) -> Findings:
 
 
 def build_problem(
-    kind: str, options: Mapping[str, object], *, clients: int, seed: int, folder: Path | None = None
+    kind: str, options: Mapping[str, object], *, clients: int, seed: int, folder: Path = Path()
 ) -> Problem:
     """Return the problem that a scenario names, for N clients; paths in its options are relative to `folder`.
 
     Raises a `LearningError` if an option is wrong, the constructor fails, or it makes no problem for N clients.
     """
-    folder = Path() if folder is None else folder
     problem = PROBLEMS.build(kind, options, clients=clients, seed=seed, folder=folder)
     if problem.clients != clients:
         raise LearningError(f"problem {kind!r} says that it has {problem.clients!r} clients, not {clients}")

@@ -11,6 +11,7 @@ from fedsim.common.registry import Registry
 from fedsim.learning.failures import LearningError
 from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LocalSteps, LongRun, Optimizer, SizedState
 
+_Both: TypeAlias = tuple[Any, Any]  # the states of an optimizer and of its server update
 _Moments: TypeAlias = tuple[Floats, Floats]
 
 
@@ -38,16 +39,14 @@ class Composed:
     optimizer: Optimizer
     server: ServerUpdate
 
-    def init(self, clients: int, dimension: int) -> tuple[Any, Any]:
+    def init(self, clients: int, dimension: int) -> _Both:
         return self.optimizer.init(clients, dimension), self.server.init(dimension)
 
-    def prepare(self, state: tuple[Any, Any], cohort: Cohort) -> tuple[tuple[Any, Any], Floats | LocalSteps]:
+    def prepare(self, state: _Both, cohort: Cohort) -> tuple[_Both, Floats | LocalSteps]:
         own, local = self.optimizer.prepare(state[0], cohort)
         return (own, state[1]), local
 
-    def apply(
-        self, state: tuple[Any, Any], model: Floats, cohort: Cohort, deltas: Floats
-    ) -> tuple[tuple[Any, Any], Floats]:
+    def apply(self, state: _Both, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[_Both, Floats]:
         own, wanted = self.optimizer.apply(state[0], model, cohort, deltas)
         of_server, change = self.server.step(state[1], wanted - model)
         return (own, of_server), model + change

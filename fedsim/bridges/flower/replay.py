@@ -224,8 +224,7 @@ class Replay(Strategy):
                 f"the schedule of {self.schedule.about.get('name')!r} has {len(self.schedule)} rounds, and Flower asks "
                 f"for round {server_round}"
             )
-        cohort: Round = self.schedule[server_round - 1]
-        return cohort
+        return self.schedule.rounds[server_round - 1]
 
 
 def _with_inner(strategy: Any) -> list[Any]:

@@ -191,7 +191,7 @@ def not_installed(module: str, project: str, extra: str, path: KeyPath) -> Findi
 def iid(samples: int, clients: int, seed: int) -> Ints:
     """Return a random partition, shape (N, n)."""
     each = _each(samples, clients)
-    return _shuffled(samples, _draws(seed))[: clients * each].reshape(clients, each)
+    return _shuffled(samples, stream(seed, 0, Purpose.PROBLEM))[: clients * each].reshape(clients, each)
 
 
 def shards(labels: Ints, clients: int, seed: int, per_client: int = 2, *, shuffled: bool = True) -> Ints:
@@ -205,7 +205,7 @@ def shards(labels: Ints, clients: int, seed: int, per_client: int = 2, *, shuffl
     arXiv:1602.05629, section 3, with 2 shards.
     """
     size = _each(len(labels), clients * per_client, "shards")
-    draws = _draws(seed)
+    draws = stream(seed, 0, Purpose.PROBLEM)
     mixed = _shuffled(len(labels), draws)
     by_label = mixed[np.argsort(labels[mixed], kind="stable")]
     # What does not fill the shards is left out evenly, not from the last label alone.
@@ -228,7 +228,7 @@ def dirichlet(labels: Ints, clients: int, seed: int, concentration: float) -> In
     2019, arXiv:1909.06335.
     """
     each = _each(len(labels), clients)
-    draws = _draws(seed)
+    draws = stream(seed, 0, Purpose.PROBLEM)
     mixed = _shuffled(len(labels), draws)
     left = [mixed[labels[mixed] == label].tolist() for label in np.unique(labels)]
     counts = np.array([len(samples) for samples in left])
@@ -251,10 +251,6 @@ def _gammas(shape: Floats, uniforms: Floats) -> Floats:
     """Return gamma variates by inversion, up to a common factor; the likeliest one alone where all underflow."""
     found = np.asarray(gammaincinv(shape, uniforms), dtype=np.float64)
     return found if found.any() else (np.log(uniforms) / shape == (np.log(uniforms) / shape).max()).astype(np.float64)
-
-
-def _draws(seed: int) -> Stream:
-    return stream(seed, 0, Purpose.PROBLEM)
 
 
 def _shuffled(samples: int, draws: Stream) -> Ints:

@@ -27,7 +27,7 @@ Communication-Efficient Algorithm and Analysis*, NeurIPS 2024, arXiv:2410.23131,
 are zero at first, as in the authors' code.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -104,14 +104,12 @@ class AmplifiedFedAvg(Amplified):
         return LongRun.by_frequency(pi)
 
 
-@dataclass(slots=True)
-class IntervalControls:
+class IntervalControls(Controls):
     """G_i and G; the sum of each client's mean gradients in the interval; who took part in it; the interval."""
 
-    controls: Controls
-    sums: ByParticipant
-    heard: list[Ints] = field(default_factory=list)
-    current: CurrentInterval = field(default_factory=CurrentInterval)
+    def __init__(self, clients: int, dimension: int) -> None:
+        super().__init__(clients, dimension)
+        self.sums, self.heard, self.current = ByParticipant(clients, dimension), list[Ints](), CurrentInterval()
 
     def hear(self, clients: Ints, gradients: Floats) -> None:
         """Add the mean local gradients of a cohort, shape (B, d), to the sums."""
@@ -125,7 +123,7 @@ class IntervalControls:
         """Replace the controls of those who took part in the interval by the means of their gradients."""
         clients, times = np.unique(np.concatenate(self.heard), return_counts=True)
         sums = self.sums.of(clients)
-        self.controls.keep(clients, sums / times[:, None])
+        self.keep(clients, sums / times[:, None])
         self.sums.keep(clients, np.zeros_like(sums))
         self.heard.clear()
 
@@ -137,18 +135,18 @@ class AmplifiedScaffold(Amplified, RemembersParticipants):
     tables: ClassVar[int] = 2
 
     def init(self, clients: int, dimension: int) -> IntervalControls:
-        return IntervalControls(Controls(clients, dimension), ByParticipant(clients, dimension))
+        return IntervalControls(clients, dimension)
 
     def prepare(self, state: IntervalControls, cohort: Cohort) -> tuple[IntervalControls, LocalSteps]:
         starts = self.starts(state.current, cohort)
         if self.overdue(state.current, cohort):
             state.close()
-        return state, LocalSteps(starts=starts, corrections=state.controls.corrections(cohort))
+        return state, LocalSteps(starts=starts, corrections=state.corrections(cohort))
 
     def apply(
         self, state: IntervalControls, model: Floats, cohort: Cohort, deltas: Floats
     ) -> tuple[IntervalControls, Floats]:
-        state.hear(cohort.clients, state.controls.local_gradients(cohort, deltas))
+        state.hear(cohort.clients, state.local_gradients(cohort, deltas))
         model = self.moved(state.current, model, cohort, deltas.mean(axis=0))
         if self.closes(cohort):
             state.close()

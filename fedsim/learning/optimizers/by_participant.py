@@ -30,8 +30,7 @@ class ByParticipant:
 
     def known(self, clients: Ints) -> Bools:
         """Return which of these clients have been given a row, shape (B,)."""
-        known: Bools = self._row_of[clients] > 0
-        return known
+        return np.asarray(self._row_of[clients] > 0)
 
     def keep(self, clients: Ints, values: Floats) -> Floats:
         """Replace the rows of these clients by `values`, shape (B, d), and return the change of the sum of all rows.

@@ -40,7 +40,7 @@ Source: Iakovidou and Kim, *Asynchronous Federated Stochastic Optimization for H
 Delays*, arXiv:2405.10123: AsynchRonous Exact Averaging.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -74,12 +74,10 @@ class FedVarp(Mifa):
         return state, model + direction
 
 
-@dataclass(slots=True)
-class LastModels:
+class LastModels(Remembered):
     """y_i - x_0 of each client, and x_0, empty before the first step."""
 
-    sent: Remembered
-    initial: Floats = field(default_factory=lambda: np.empty(0))
+    initial: Floats = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,14 @@ class Area(PlainSteps[LastModels], RemembersParticipants):
     """AREA, which has no options; its state is what each client sent last."""
 
     def init(self, clients: int, dimension: int) -> LastModels:
-        return LastModels(Remembered(clients, dimension))
+        return LastModels(clients, dimension)
 
     def apply(self, state: LastModels, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[LastModels, Floats]:
         if not len(state.initial):
             state.initial = model.copy()
         ends = cohort.downloaded + deltas
-        state.sent.keep(cohort.clients, ends - state.initial)
-        return state, state.initial + state.sent.mean
+        state.keep(cohort.clients, ends - state.initial)
+        return state, state.initial + state.mean
 
     def long_run(self, pi: Floats) -> LongRun | None:
         # Clients that never take part hold the model at x_0.

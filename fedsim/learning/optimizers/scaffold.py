@@ -17,6 +17,8 @@ Learning*, ICML 2020, arXiv:1910.06378, Algorithm 1 with option II and server st
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsim.common.arrays import Floats
 from fedsim.learning.optimizers.by_participant import Remembered, RemembersParticipants
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, LongRun
@@ -32,8 +34,7 @@ class Controls(Remembered):
     def local_gradients(self, cohort: Cohort, deltas: Floats) -> Floats:
         """Return the mean of the K gradients of each client before they were corrected, shape (B, d)."""
         length = cohort.local_steps * cohort.step_sizes[:, None]
-        found: Floats = -deltas / length - self.corrections(cohort)
-        return found
+        return np.asarray(-deltas / length - self.corrections(cohort))
 
 
 @dataclass(frozen=True)

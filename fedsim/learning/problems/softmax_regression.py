@@ -77,9 +77,7 @@ class SoftmaxRegression(ChosenData):
         self, clients: Ints, models: Floats, step_sizes: Floats, steps: int, minibatches: Ints | None = None
     ) -> Floats:
         clients, minibatches, cohorts = repeated_cohort(clients, minibatches)
-        own = (
-            self._members.take(clients, axis=0) if minibatches is None else self._members[clients[:, None], minibatches]
-        )
+        own = self._members[clients] if minibatches is None else self._members[clients[:, None], minibatches]
         local = models.copy()
         weights = local.reshape(cohorts, len(clients), -1, self.classes)
         lengths = step_sizes.repeat(self.dimension).reshape(weights.shape)
@@ -115,8 +113,7 @@ class SoftmaxRegression(ChosenData):
         found = minimize(
             self._whole, self.initial(), jac=True, hessp=self._curved, method="trust-ncg", options={"gtol": 1e-8}
         )
-        optimum: Floats = found.x
-        return optimum
+        return np.asarray(found.x)
 
     def _whole(self, model: Floats) -> tuple[float, Floats]:
         """Return F and its gradient."""
@@ -134,8 +131,7 @@ class SoftmaxRegression(ChosenData):
         shares = _probabilities(inputs @ model.reshape(-1, self.classes))
         turned = inputs @ along.reshape(-1, self.classes)
         turned -= (shares * turned).sum(axis=1, keepdims=True)
-        curved: Floats = (inputs.T @ (shares * turned)).ravel() / len(inputs) + self.l2 * along
-        return curved
+        return np.asarray((inputs.T @ (shares * turned)).ravel() / len(inputs) + self.l2 * along)
 
 
 def _with_one(inputs: Floats) -> Floats:

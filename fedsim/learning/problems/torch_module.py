@@ -8,14 +8,13 @@ gradients of `DenseNetwork` are the same: backpropagation with batched matrix pr
 of mapped automatic differentiation for a cohort of small networks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.common.arrays import Floats, Ints
@@ -163,8 +162,10 @@ class TorchModule(ChosenData):
         self._members = self._indices(owned.members)
         samples = owned.samples
         self._labelled = samples.labelled
+        answers, kind = (self._indices, np.int64) if self._labelled else (self._numbers, np.float64)
         self._inputs, self._test_inputs = self._numbers(samples.inputs), self._numbers(samples.test_inputs)
-        self._targets, self._test_targets = self._answers(samples.targets), self._answers(samples.test_targets)
+        self._targets = answers(samples.targets.astype(kind))
+        self._test_targets = answers(samples.test_targets.astype(kind))
         self._dense = self._as_dense_network()
         self._each = torch.func.vmap(torch.func.grad(self._objective), in_dims=(0, 0, 0))
         self._losses = torch.func.vmap(self._objective, in_dims=(None, 0, 0))
@@ -246,10 +247,6 @@ class TorchModule(ChosenData):
     def _indices(self, values: Ints) -> Any:
         return torch.as_tensor(values, device=self._device)
 
-    def _answers(self, targets: NDArray[np.generic]) -> Any:
-        labelled = self._labelled
-        return self._indices(targets.astype(np.int64)) if labelled else self._numbers(targets.astype(np.float64))
-
 
 def _array(values: Any) -> Floats:
     return np.asarray(values.cpu().double().numpy())
@@ -267,12 +264,11 @@ def _device(name: str) -> Any:
     return device
 
 
-def _loss(name: str) -> Callable[[Any, Any], Any]:
-    known: Any = getattr(torch.nn.functional, name, None) if ":" not in name else _named(name)
+def _loss(name: str) -> Any:
+    known = getattr(torch.nn.functional, name, None) if ":" not in name else _named(name)
     if not callable(known):
         raise LearningError(f"loss {name!r} is no function of torch.nn.functional, nor of the form my_module:function")
-    found: Callable[[Any, Any], Any] = known
-    return found
+    return known
 
 
 def _module(name: str, arguments: Mapping[str, Any], owned: Federated) -> Any:

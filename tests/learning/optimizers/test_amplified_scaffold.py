@@ -69,5 +69,5 @@ def test_what_it_needs_grows_with_those_who_take_part(interval: int) -> None:
         state, _ = it.prepare(state, cohort)
         state, model = it.apply(state, model, cohort, np.ones((2, 30)))
     assert len(state.sums) == 13
-    assert len(state.controls.rows) == (0 if interval == 100 else 13)
+    assert len(state.rows) == (0 if interval == 100 else 13)
     assert 2 * 8 * 13 * 30 <= it.memory(13, 30) == 2 * 20 * 13 * 30

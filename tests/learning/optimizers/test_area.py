@@ -79,5 +79,5 @@ def test_what_it_needs_grows_with_those_who_take_part() -> None:
     for t in range(12):
         cohort = Cohort(t, np.array([t, t + 1]), downloaded=np.zeros(30))
         state, _ = optimizer.apply(state, np.zeros(30), cohort, np.ones((2, 30)))
-    assert len(state.sent.rows) == 13
+    assert len(state.rows) == 13
     assert optimizer.memory(13, 30) == 20 * 13 * 30
