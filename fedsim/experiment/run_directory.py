@@ -24,7 +24,7 @@ from fedsim.experiment.outcome import Outcome
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
-from fedsim.scenario.overrides import override_options
+from fedsim.scenario.document import override_options
 from fedsim.scenario.permissions import NOTHING, Permissions, named_files
 
 _LIBRARIES = ("numpy", "polars", "pydantic", "scipy", "simpy")

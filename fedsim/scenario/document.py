@@ -1,8 +1,9 @@
-"""YAML 1.2 text as plain data that knows at which line and column each key and value stands."""
+"""A scenario's plain data, and where each key and value stands: read from YAML 1.2 text, changed by overrides."""
 
 import copy
 import os
-from collections.abc import Container, Iterator
+import re
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.scenario.permissions import TRUSTED, Permissions
@@ -21,6 +22,8 @@ _MOST_DEEP = 100
 _LARGEST_INTEGER = 1 << 1024  # the largest number that is a float, too
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}
+_INDEX = re.compile(r"[0-9]{1,9}")
+_PART = re.compile(r"[^.\[\]]+|\[(?:\d+|\*)\]")
 
 
 @dataclass
@@ -41,34 +44,96 @@ class Document:
     data: Any = None
     source: str = ""  # the file's name in messages
     folder: Path = field(default_factory=Path)  # against which file names in the data are resolved
-    values: dict[KeyPath, str] = field(default_factory=dict)  # the place of the value at each path
-    keys: dict[KeyPath, str] = field(default_factory=dict)  # the place of the key at each path
+    places: dict[KeyPath, tuple[str, str]] = field(default_factory=dict)  # of the value at each path, and of its key
     permissions: Permissions = TRUSTED
     in_a_file: bool = False  # whether all of it was written in a file, where a duration needs its unit
 
     def place(self, path: KeyPath, *, of_key: bool = False) -> str:
         """Return the place of the value (or the key) at `path`, else of the nearest mapping or list around it."""
-        if of_key and path in self.keys:
-            return self.keys[path]
         for length in range(len(path), -1, -1):
-            if path[:length] in self.values:
-                return self.values[path[:length]]
+            if path[:length] in self.places:
+                return self.places[path[:length]][of_key and length == len(path)]
         return f"{self.source}:1:1" if self.source else ""
 
     def forget(self, path: KeyPath, data: Any) -> None:
         """Forget the places of the data at `path`, and of all that they hold."""
         for at in below_and_at(path, data):
-            self.values.pop(at, None)
-            self.keys.pop(at, None)
+            self.places.pop(at, None)
 
     def copy_without(self, left_out: Container[object]) -> "Document":
         """Return a copy without these top-level keys: its data can be changed, and it can be read from any folder."""
-        values, keys = (
-            {path: place for path, place in table.items() if not path or path[0] not in left_out}
-            for table in (self.values, self.keys)
-        )
+        places = {path: place for path, place in self.places.items() if not path or path[0] not in left_out}
         data = copy.deepcopy({name: value for name, value in self.data.items() if name not in left_out})
-        return replace(self, data=data, folder=self.folder.absolute(), values=values, keys=keys)
+        return replace(self, data=data, folder=self.folder.absolute(), places=places)
+
+    def override(self, override: str) -> None:
+        """Put ``path=value`` as on the command line, whose value is YAML, into the data; errors as from `put`."""
+        place = f"--set {override}"
+        written, equals, text = override.partition("=")
+        parts = _parts(written)
+        if not equals or not parts:
+            raise ScenarioError([Mistake(place, (), "must be PATH=VALUE, such as server.cohort=20")])
+        reader = _Reader(Document(), Allowance())
+        try:
+            value = reader.read(text) if text.strip() else None
+        except ScenarioError as error:
+            reader.mistakes = [*error.mistakes]
+        if reader.mistakes:
+            raise ScenarioError([Mistake(place, tuple(parts), reader.mistakes[0].message)])
+        self.put(written, value, place)
+
+    def put(self, written: str, value: Any, place: str) -> None:
+        """Put a value at the path `written`; mistakes in it are shown at `place`.
+
+        A path is keys and list indices with dots between them (``population.0.devices`` or ``population[0].devices``);
+        ``*`` stands for every item of a list or every key of a mapping. Mappings that are missing on the way are made.
+        A path that is empty, too long, or leads through something that is not there is a `ScenarioError`.
+        """
+        parts = _parts(written)
+        if not parts:
+            raise ScenarioError([Mistake(place, (), f"{written!r} is not a path such as server.cohort")])
+        if len(parts) > _MOST_DEEP:
+            raise ScenarioError([Mistake(place, (), f"leads through {len(parts):,} levels; {_MOST_DEEP} are possible")])
+        self._put(self.data, (), parts, value, place)
+
+    def _put(self, at: Any, path: KeyPath, parts: Sequence[str], value: Any, place: str) -> None:
+        head, *rest = parts
+        for key in _keys(at, path, head, place):
+            inner = (*path, key)
+            if rest and isinstance(at, dict) and not isinstance(at.get(key), dict | list):
+                at[key] = {}
+                self.places[inner] = place, place
+            if rest:
+                self._put(at[key], inner, rest, value, place)
+                continue
+            if isinstance(at, list) or key in at:
+                self.forget(inner, at[key])
+            at[key] = value
+            self.places[inner] = place, place
+
+
+def _parts(written: str) -> list[str]:
+    return [part.strip("[]") for part in _PART.findall(written.strip())]
+
+
+def _keys(at: Any, path: KeyPath, head: str, place: str) -> list[Any]:
+    """Return the keys of `at` that `head` names."""
+    if isinstance(at, dict):
+        return list(at) if head == "*" else [head]
+    if not isinstance(at, list):
+        raise ScenarioError([Mistake(place, path, f"is {at!r}, which has no {head!r}")])
+    if head == "*":
+        return list(range(len(at)))
+    if not _INDEX.fullmatch(head) or int(head) >= len(at):
+        known = f"0 to {len(at) - 1}" if at else "none"
+        raise ScenarioError([Mistake(place, path, f"is a list; {head!r} is none of its items ({known}, or *)")])
+    return [int(head)]
+
+
+def override_options(overrides: Sequence[str], seed: int | None) -> list[str]:
+    """Return the options of the command line that make these overrides, and give this seed unless it is None."""
+    words = [word for override in overrides for word in ("--set", override)]
+    return words if seed is None else [*words, "--seed", str(seed)]
 
 
 def below_and_at(path: KeyPath, data: Any) -> Iterator[KeyPath]:
@@ -80,14 +145,9 @@ def below_and_at(path: KeyPath, data: Any) -> Iterator[KeyPath]:
 
 
 def read_document(path: Path, left: Allowance) -> tuple[Document, list[Mistake]]:
-    """Read a YAML file, within what may still be read.
+    """Read a YAML file that is a mapping, within what may still be read; a `ScenarioError` says why that cannot be.
 
-    Returns the document with the mistakes in spite of which it could be read: duplicate keys, tags, unreadable numbers.
-
-    Raises
-    ------
-    ScenarioError
-        If it cannot be read at all, is not YAML, is empty, or is not a mapping.
+    Beside the document stand the mistakes in spite of which it could be read: duplicate keys, tags, unreadable numbers.
     """
     source = os.fspath(path)
     try:
@@ -104,63 +164,25 @@ def read_document(path: Path, left: Allowance) -> tuple[Document, list[Mistake]]
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line, column = _position(raw[: error.start].decode("utf-8-sig", "replace"))
-        raise _refusal(source, f"is not UTF-8 text: byte 0x{raw[error.start]:02x}", line, column) from None
-    root = _compose(text, source, left)
+        end = _end(raw[: error.start].decode("utf-8-sig", "replace"))
+        raise _refusal(source, f"is not UTF-8 text: byte 0x{raw[error.start]:02x}", *end) from None
     reader = _Reader(Document(source=source, folder=path.parent, in_a_file=True), left)
-    try:
-        data = reader.plain(root, ())
-    except RecursionError:
-        raise _refusal(source, "is nested too deeply") from None
+    document, data = reader.document, reader.read(text)
     if not isinstance(data, dict):
         found = "a list" if isinstance(data, list) else repr(data)
         message = f"must be a mapping of keys such as `population:` and `server:`, not {found}"
-        raise ScenarioError([Mistake(reader.document.place(()), (), message)])
-    reader.document.data = data
-    return reader.document, reader.mistakes
-
-
-def parse_value(text: str) -> Any:
-    """Read a piece of YAML, such as the right side of an override; raise a `ScenarioError` if it is none."""
-    left = Allowance()
-    root = _compose(text, "", left)
-    reader = _Reader(Document(), left)
-    data = reader.plain(root, ())
-    if reader.mistakes:
-        raise ScenarioError(reader.mistakes)
-    return data
-
-
-def _compose(text: str, source: str, left: Allowance) -> Node:
-    try:
-        yaml = YAML(typ="safe", pure=True)
-        yaml.Composer = partial(_BoundedComposer, left, source)  # type: ignore[assignment]
-        root: Node | None = yaml.compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = "; ".join(part for part in (error.context, error.problem) if part)
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise _refusal(source, f"is not YAML: {message}", line, column) from None
-    except RecursionError:
-        raise _refusal(source, "is nested too deeply") from None
-    except YAMLError as error:
-        line, column = _position(text[: getattr(error, "position", 0)])
-        raise _refusal(source, f"is not YAML: {getattr(error, 'reason', error)}", line, column) from None
-    except (ValueError, IndexError, AttributeError, TypeError) as error:
-        # The parser's own slips on malformed input, such as a directive with an odd version.
-        raise _refusal(source, f"is not YAML: {error}") from None
-    if root is None:
-        raise _refusal(source, "is empty: `fedsim init` writes a scenario to start from")
-    return root
+        raise ScenarioError([Mistake(document.place(()), (), message)])
+    document.data = data
+    return document, reader.mistakes
 
 
 def _refusal(source: str, message: str, line: int = 1, column: int = 1) -> ScenarioError:
     return ScenarioError([Mistake(f"{source}:{line}:{column}" if source else "", (), message)])
 
 
-def _position(before: str) -> tuple[int, int]:
-    lines = before.split("\n")
-    return len(lines), len(lines[-1]) + 1
+def _end(before: str) -> tuple[int, int]:
+    """Return the line and the column that follow a text."""
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
 class _BoundedComposer(Composer):
@@ -176,13 +198,11 @@ class _BoundedComposer(Composer):
         """Return the node that begins here."""
         self._left.nodes -= 1
         self._deep += 1
-        problem = ""
-        if self._left.nodes < 0:
-            problem = f"has more than {_MOST_NODES:,} keys and values; long lists fit in a file's column"
-        elif self._deep > _MOST_DEEP:
-            problem = f"is nested too deeply: more than {_MOST_DEEP} levels"
-        if problem:
+        if self._left.nodes < 0 or self._deep > _MOST_DEEP:
             mark = self.parser.peek_event().start_mark
+            problem = f"has more than {_MOST_NODES:,} keys and values; long lists fit in a file's column"
+            if self._left.nodes >= 0:
+                problem = f"is nested too deeply: more than {_MOST_DEEP} levels"
             raise _refusal(self._source, problem, mark.line + 1, mark.column + 1)
         node: Node = super().compose_node(parent, index)
         self._deep -= 1
@@ -190,37 +210,66 @@ class _BoundedComposer(Composer):
 
 
 class _Reader:
-    """Turns nodes into plain data, noting places and collecting what can be reported together."""
+    """Turns YAML into plain data, noting places and collecting what can be reported together."""
 
     def __init__(self, document: Document, left: Allowance) -> None:
-        self.document = document
-        self._left = left
+        self.document, self._left = document, left
         self.mistakes: list[Mistake] = []
         self._constructor = YAML(typ="safe", pure=True).constructor
         self._open: set[int] = set()
 
-    def plain(self, node: Node, path: KeyPath) -> Any:
-        """Return the plain data of `node`, which stands at `path`."""
-        self.document.values[path] = place = self._place(node)
+    def read(self, text: str) -> Any:
+        """Return the plain data that a text means; a `ScenarioError` says where it is not YAML."""
+        try:
+            return self._plain(self._compose(text), ())
+        except RecursionError:
+            raise _refusal(self.document.source, "is nested too deeply") from None
+
+    def _compose(self, text: str) -> Node:
+        source = self.document.source
+        try:
+            yaml = YAML(typ="safe", pure=True)
+            yaml.Composer = partial(_BoundedComposer, self._left, source)  # type: ignore[assignment]
+            root: Node | None = yaml.compose(text)
+        except MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            message = "; ".join(part for part in (error.context, error.problem) if part)
+            place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+            raise _refusal(source, f"is not YAML: {message}", *place) from None
+        except YAMLError as error:
+            end = _end(text[: getattr(error, "position", 0)])
+            raise _refusal(source, f"is not YAML: {getattr(error, 'reason', error)}", *end) from None
+        except (ValueError, IndexError, AttributeError, TypeError) as error:
+            # The parser's own slips on malformed input, such as a directive with an odd version.
+            raise _refusal(source, f"is not YAML: {error}") from None
+        if root is None:
+            raise _refusal(source, "is empty: `fedsim init` writes a scenario to start from")
+        return root
+
+    def _plain(self, node: Node, path: KeyPath, key: Node | None = None) -> Any:
+        """Return the plain data of a node, which stands at `path`, behind its key if it is in a mapping."""
+        place = self._place(node)
+        self.document.places[path] = place, place if key is None else self._place(key)
         self._left.values -= 1
         if self._left.values < 0 or id(node) in self._open:
             problem = "contains itself" if id(node) in self._open else f"has more than {_MOST_NODES:,} values"
             raise ScenarioError([Mistake(place, path, f"{problem}; are aliases (*name) meant?")])
-        if isinstance(node, ScalarNode):
-            return self._scalar(node, path)
         tag = str(node.tag)
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, tag, path)
+        mapping = isinstance(node, MappingNode)
+        if tag != _TAG + ("map" if mapping else "seq"):
+            return self._report(node, path, f"the tag {tag!r} has no meaning here")
         self._open.add(id(node))
-        data: Any = None
-        if isinstance(node, MappingNode) and tag == _TAG + "map":
+        data: Any
+        if mapping:
             data = self._mapping(node, path)
-        elif isinstance(node, SequenceNode) and tag == _TAG + "seq":
-            data = [self.plain(item, (*path, index)) for index, item in enumerate(node.value)]
         else:
-            self._report(node, path, f"the tag {tag!r} has no meaning here")
+            data = [self._plain(item, (*path, index)) for index, item in enumerate(node.value)]
         self._open.discard(id(node))
         return data
 
-    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[Any, Any]:
+    def _mapping(self, node: Node, path: KeyPath) -> dict[Any, Any]:
         data: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
@@ -229,15 +278,14 @@ class _Reader:
             key = str(key_node.value)
             inner = (*path, key)
             if key in data:
-                first = self.document.keys[inner].removeprefix(self.document.source + ":").split(":")[0]
+                first = self.document.places[inner][1].removeprefix(self.document.source + ":").split(":")[0]
                 self._report(key_node, inner, f"duplicate key {key!r}; the first is on line {first}")
                 continue
-            self.document.keys[inner] = self._place(key_node)
-            data[key] = self.plain(value_node, inner)
+            data[key] = self._plain(value_node, inner, key_node)
         return data
 
-    def _scalar(self, node: ScalarNode, path: KeyPath) -> Any:
-        tag, text = str(node.tag), node.value
+    def _scalar(self, node: ScalarNode, tag: str, path: KeyPath) -> Any:
+        text = node.value
         if tag in _TEXT_TAGS:
             return str(text)
         if tag == _TAG + "null":
@@ -247,17 +295,13 @@ class _Reader:
         try:
             if tag == _TAG + "int":
                 whole = int(self._constructor.construct_yaml_int(node))
-                if abs(whole) >= _LARGEST_INTEGER:
-                    self._report(node, path, f"{text[:40]!r}... is too large a number")
-                    return None
-                return whole
+                problem = f"{text[:40]!r}... is too large a number"
+                return whole if abs(whole) < _LARGEST_INTEGER else self._report(node, path, problem)
             if tag == _TAG + "float":
                 return float(self._constructor.construct_yaml_float(node))
         except (ValueError, IndexError):
-            self._report(node, path, f"{text[:40]!r} cannot be read as a number")
-            return None
-        self._report(node, path, f"the tag {tag!r} has no meaning here")
-        return None
+            return self._report(node, path, f"{text[:40]!r} cannot be read as a number")
+        return self._report(node, path, f"the tag {tag!r} has no meaning here")
 
     def _place(self, node: Node) -> str:
         mark = node.start_mark

@@ -13,28 +13,33 @@ from fedsim.common.arguments import IN_A_FILE, short_repr
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean, few_hints
 from fedsim.scenario.document import Allowance, Document, below_and_at, read_document
-from fedsim.scenario.overrides import apply_override
 from fedsim.scenario.permissions import Permissions, locate, refused
 
 M = TypeVar("M", bound=BaseModel)
 _EXTENDS = "extends"
 _DEEPEST = 20
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_POSITION = re.compile(r"(?:^|:)([0-9]{1,9}):([0-9]{1,9})$")
 _MOST_MISTAKES = 100
-_WANTED = {
-    **dict.fromkeys(("int_type", "int_from_float"), "a whole number"),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "finite_number": "a finite number",
-    "greater_than": "above {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "below {lt}",
-    "less_than_equal": "at most {le}",
+_MESSAGES = {
+    **dict.fromkeys(("int_type", "int_from_float"), "must be a whole number, not {shown}"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be a mapping, not {shown}"),
+    "float_type": "must be a number, not {shown}",
+    "string_type": "must be text, not {shown}",
+    "bool_type": "must be true or false, not {shown}",
+    "list_type": "must be a list, not {shown}",
+    "finite_number": "must be a finite number, not {shown}",
+    "greater_than": "must be above {gt}, not {shown}",
+    "greater_than_equal": "must be at least {ge}, not {shown}",
+    "less_than": "must be below {lt}, not {shown}",
+    "less_than_equal": "must be at most {le}, not {shown}",
+    "too_short": "must have at least {min_length} items, not {actual_length}",
+    "too_long": "must have at most {max_length} items, not {actual_length}",
+    "union_tag_not_found": "needs `kind`, which says what the other keys mean",
+    "missing": "is required",
+    "unknown_key": "{reason}",
+    "value_error": "{error}",
 }
-"""What pydantic's errors ask for."""
+"""By the type of pydantic's error."""
 
 
 def load_document(
@@ -42,10 +47,7 @@ def load_document(
 ) -> tuple[Document, list[Mistake]]:
     """Read a file and those that it extends, put the overrides in, and give it the file's name where it has none.
 
-    Raises
-    ------
-    ScenarioError
-        If the file is not a YAML mapping, or an override leads nowhere.
+    A `ScenarioError` says if the file is not a YAML mapping, or an override leads nowhere.
     """
     left = Allowance()
     document, mistakes = read_document(file, left)
@@ -54,10 +56,8 @@ def load_document(
     _Bases(left, mistakes, document.folder, permissions).resolve(document)
     if named is None:
         document.data.pop("name", None)  # a base has a name of its own, which is not this scenario's
-    for override in overrides:
-        apply_override(document, override)
-    if seed is not None:
-        apply_override(document, f"seed={seed}")
+    for override in [*overrides, *([] if seed is None else [f"seed={seed}"])]:
+        document.override(override)
     document.data.setdefault("name", file.name.removesuffix(".yaml").removesuffix(".fedsim"))
     return document, mistakes
 
@@ -77,11 +77,8 @@ class _Bases:
     def resolve(self, document: Document, ancestors: tuple[Path, ...] = ()) -> None:
         """Merge the files that `document` extends into it, and take the key away.
 
-        Raises
-        ------
-        ScenarioError
-            If a file cannot be read, extends itself, or is outside the folder of the outermost one without permission;
-            if there are too many, or too much in them.
+        A `ScenarioError` says if a file cannot be read, extends itself, or is outside the folder of the outermost one
+        without permission, or if there are too many, or too much in them.
         """
         if _EXTENDS not in document.data:
             return
@@ -109,7 +106,7 @@ class _Bases:
                 self._known[file] = self._read(file, where, chain)
             self._merge(merged, self._known[file], where)
         self._merge(merged, document, place)
-        document.data, document.values, document.keys = merged.data, merged.values, merged.keys
+        document.data, document.places = merged.data, merged.places
 
     def _read(self, file: Path, where: str, chain: tuple[Path, ...]) -> Document:
         """Return a file that is extended, with those that it extends merged into it."""
@@ -122,7 +119,7 @@ class _Bases:
         return document
 
     def _merge(self, into: Document, over: Document, where: str) -> None:
-        self._left.merged -= len(over.values)
+        self._left.merged -= len(over.places)
         if self._left.merged < 0:
             raise _refusal(where, "takes over too many values, one file from another")
         _merge(into, over, into.data, over.data, ())
@@ -133,29 +130,22 @@ def _refusal(place: str, message: str) -> ScenarioError:
 
 
 def _merge(into: Document, over: Document, below: dict[Any, Any], above: dict[Any, Any], path: KeyPath) -> None:
-    into.values[path] = over.place(path)
+    into.places[path] = over.place(path), over.place(path, of_key=True)
     for key, value in above.items():
         inner = (*path, key)
         if isinstance(value, dict) and isinstance(below.get(key), dict):
-            into.keys[inner] = over.place(inner, of_key=True)
             _merge(into, over, below[key], value, inner)
             continue
         if key in below:
             into.forget(inner, below[key])
         below[key] = copy.deepcopy(value) if isinstance(value, dict | list) else value  # the file may be merged again
-        for at in below_and_at(inner, value):
-            for table, places in ((into.values, over.values), (into.keys, over.keys)):
-                if at in places:
-                    table[at] = places[at]
+        into.places |= {at: over.places[at] for at in below_and_at(inner, value) if at in over.places}
 
 
 def validate(model: type[M], document: Document, mistakes: Sequence[Mistake]) -> M:
     """Validate plain data, and check that it asks for nothing that it may not have.
 
-    Raises
-    ------
-    ScenarioError
-        With every mistake in the order of the file, up to a hundred: those found while reading are in `mistakes`.
+    A `ScenarioError` has every mistake in the order of the file, up to a hundred, those found while reading included.
     """
     mistakes = [*mistakes, *itertools.islice(not_permitted(document), _MOST_MISTAKES)]
     try:
@@ -179,9 +169,8 @@ def _in_order(mistakes: Sequence[Mistake], more: int = 0) -> list[Mistake]:
     """Return the first mistakes in the order of the file, and how many there are beside them."""
 
     def position(mistake: Mistake) -> tuple[int, int]:
-        line, _, column = mistake.place.rpartition(":")
-        line = line.rpartition(":")[2]
-        return (int(line), int(column)) if _NUMBER.fullmatch(line) and _NUMBER.fullmatch(column) else (0, 0)
+        found = _POSITION.search(mistake.place)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
 
     unique = list(dict.fromkeys(mistakes))
     shown = sorted(unique, key=position)[:_MOST_MISTAKES]
@@ -215,32 +204,17 @@ def _written_path(data: Any, loc: Sequence[str | int], kind: str) -> KeyPath:
 
 def _message(details: Any) -> str:
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
-    shown = _shown(value)
-    if kind == "missing":
-        return "is required"
-    if kind == "unknown_key":
-        return str(details["msg"])
-    if kind == "value_error":
-        return str(context["error"])
+    shown = "empty" if value is None else short_repr(value)
+    if isinstance(value, dict | list):
+        shown = "a mapping" if isinstance(value, dict) else "a list"
+    if kind in _MESSAGES:
+        return _MESSAGES[kind].format(shown=shown, **context)
     if kind == "union_tag_invalid":
         known = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
         return f"unknown kind {context['tag']!r}{did_you_mean(context['tag'], known, or_known=True)}"
-    if kind == "union_tag_not_found":
-        return "needs `kind`, which says what the other keys mean"
     if kind == "literal_error":
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
         choice = "one of " if len(known) > 1 else ""
         return f"must be {choice}{context['expected']}, not {shown}{did_you_mean(value, known)}"
-    if wanted := _WANTED.get(kind):
-        return f"must be {wanted.format(**context)}, not {shown}"
-    if kind in {"too_short", "too_long"}:
-        bound = "at least {min_length}" if kind == "too_short" else "at most {max_length}"
-        return f"must have {bound.format(**context)} items, not {context['actual_length']}"
     message = str(details["msg"])
     return f"{message[0].lower()}{message[1:]}, not {shown}"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    return "empty" if value is None else short_repr(value)

@@ -22,7 +22,6 @@ from fedsim.scenario.habits import Habits
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, SparseModel
-from fedsim.scenario.overrides import put_value
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import MOST_CLIENTS, Server, SyncServer
@@ -239,7 +238,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     @property
     def written(self) -> int:
         """How many keys and values its files have."""
-        return len(self._document.values)
+        return len(self._document.places)
 
     def locate(self, name: str) -> Path:
         """Return the file that the scenario calls `name`; a `ValueError` says why it cannot be used."""
@@ -335,7 +334,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         document = self._as_document().copy_without(values)
         document.in_a_file = document.in_a_file and places is not None
         for path, value in values.items():
-            put_value(document, path, copy.deepcopy(value), path if places is None else places.get(path, path))
+            document.put(path, copy.deepcopy(value), path if places is None else places.get(path, path))
         return type(self).of_document(document)
 
     def not_permitted(self) -> list[Mistake]:

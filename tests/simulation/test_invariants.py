@@ -18,7 +18,6 @@ from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
-from fedsim.scenario.overrides import apply_override
 from fedsim.simulation import simulate_log
 from tests.scenarios import scenarios
 
@@ -151,7 +150,7 @@ def test_devices_live_the_same_days_whatever_the_server_does(change: str) -> Non
         "records": {"gauges": "1m"},
     }
     document = Document(data=deepcopy(base))
-    apply_override(document, change)
+    document.override(change)
     _, one = run(Scenario.model_validate(base))
     _, two = run(Scenario.model_validate(document.data))
     assert one.gauges["available"].to_list() == two.gauges["available"].to_list()
