@@ -16,7 +16,7 @@ from fedsim.analysis.contributions import Separations
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.common.row_groups import slices
-from fedsim.log.tables import PARTICIPATIONS
+from fedsim.log import PARTICIPATIONS
 
 Watch: TypeAlias = Callable[[pl.DataFrame], None]
 _TAKEN, _UNKNOWN = list(SESSION_OUTCOMES).index("reported"), len(SESSION_OUTCOMES)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import UNREADABLE, join_tables, remove, write_arrays, write_table
+from fedsim.log import StoredLog
 from fedsim.log.columns import Arrays
-from fedsim.log.tables import StoredLog
 
 SOONEST_S = 1.0
 """Seconds between two states that are kept, at least."""
@@ -26,12 +26,8 @@ _HASHES, _CHECKSUM, _HASH_BYTES = "hashes", "checksum", 32
 class Journal:
     """What a simulation writes into a folder while it runs; opened again, it stands where the last state was kept.
 
-    `state` is that state, None before the first one, and `file` its place.
-
-    Raises
-    ------
-    RunError
-        If the folder cannot be read or written, or holds something else than was kept there.
+    `state` is that state, None before the first one, and `file` its place. A `RunError` says if the folder cannot be
+    read or written, or holds something else than was kept there.
     """
 
     def __init__(self, folder: Path) -> None:

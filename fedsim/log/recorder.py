@@ -11,9 +11,9 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
 from fedsim.common.row_groups import ROWS
+from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
 from fedsim.log.sinks import LogSink
-from fedsim.log.tables import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS
 from fedsim.scenario.stop import Counts
 
 RUNNING = 0
@@ -21,7 +21,6 @@ RUNNING = 0
 CODES = {outcome: code for code, outcome in enumerate(SESSION_OUTCOMES, start=1)}
 _NAMES = pl.Series([None, *SESSION_OUTCOMES], dtype=PARTICIPATIONS["outcome"])
 _TALLIED = {CODES[outcome]: outcome for outcome in COUNTED_OUTCOMES}
-_CODES_TALLIED = max(_TALLIED) + 1
 _NOBODY = dict.fromkeys(("selected", *COUNTED_OUTCOMES), 0)
 _SETTLE = ROWS  # participations that are passed on together; or a quarter as many rounds, where there are fewer
 
@@ -45,11 +44,9 @@ class Recorder:
         self._sink = sink
         self._counted = counted
         self._last_round = np.full(clients, -1, dtype=np.int32)
-        counts = dict.fromkeys(_NOBODY, "i8")
         defaults = {"selected_at": -1, "closed_at": -1, "outcome": "", "eligible": -1, **_NOBODY}
-        self._rounds = Columns(
-            defaults, opened_at="i8", selected_at="i8", closed_at="i8", outcome="U9", eligible="i8", **counts
-        )
+        whole = dict.fromkeys(("opened_at", "selected_at", "closed_at", "eligible", *_NOBODY), "i8")
+        self._rounds = Columns(defaults, outcome="U9", **whole)
         defaults = {"ended_at": -1, "outcome": RUNNING, "staleness": -1}
         buffered = ("staleness",) if staleness is None else ()
         numbers = dict.fromkeys(("round", "client", "position", "gap", *buffered), "i4")
@@ -104,10 +101,9 @@ class Recorder:
         self._rows.put(rows, "ended_at", instants)
         self._rows.put(rows, "outcome", outcomes)
         self._count_ended(number, len(rows))
-        counts = np.bincount(outcomes, minlength=_CODES_TALLIED).tolist()
-        for code, name in _TALLIED.items():
-            if counts[code]:
-                self._rounds.count(number, name, counts[code])
+        for code, count in enumerate(np.bincount(outcomes).tolist()):
+            if count and code in _TALLIED:
+                self._rounds.count(number, _TALLIED[code], count)
 
     def end_one(self, number: int, row: int, instant: int, outcome: int, staleness: int | None = None) -> None:
         """Complete the row of a session that ended in a round, or while the server was at a later version."""
@@ -130,7 +126,7 @@ class Recorder:
         self._rounds.put(self.closed, "outcome", outcome)
         self.closed += 1
         if self._rows.waiting >= _SETTLE or self._rounds.waiting >= _SETTLE // 4:
-            self._pass_on()
+            self.settle(everything=False)
 
     def gauge(self, instant: int, counts: Ints) -> None:
         """Note counts of clients: a row for each of `GAUGE_COUNTS`, and a column for each of `counted`."""
@@ -159,12 +155,11 @@ class Recorder:
         self._rounds.restore(part_of("rounds", state))
         self._rows.restore(part_of("rows", state))
 
-    def settle(self) -> None:
-        """Pass on the rounds that are closed and have no session running, up to the first that is not so."""
-        self._pass_on(everything=True)
+    def settle(self, *, everything: bool = True) -> None:
+        """Pass on the rounds that are closed and have no session running, up to the first that is not so.
 
-    def _pass_on(self, *, everything: bool = False) -> None:
-        """Pass on what is settled: everything, or once there are enough of them, whole row groups and all rounds."""
+        Where not everything is wanted: only once there are enough of them, whole row groups and all rounds.
+        """
         until = min(self._running, default=self.closed)
         number = self._rows.get("round")
         rows = int(np.searchsorted(number, number.dtype.type(until)))

@@ -12,7 +12,7 @@ import polars as pl
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_table
-from fedsim.log.tables import BUFFERED, ROUNDS, Log, with_staleness
+from fedsim.log import BUFFERED, ROUNDS, Log, with_staleness
 
 _OF_ROUNDS = ("round", "closed_s")
 _OF_PARTICIPATIONS = ("round", "client", "position", "ended_s", "outcome", "staleness")
@@ -64,13 +64,7 @@ class TemporaryLog:
             self._folder.cleanup()
 
     def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, _gauges: pl.DataFrame | None = None) -> None:
-        """Take the next rows of the rounds and the participations.
-
-        Raises
-        ------
-        RunError
-            If a temporary file cannot be written.
-        """
+        """Take the next rows of the rounds and the participations; a `RunError` if a file cannot be written."""
         self._rounds.append(rounds.select(_OF_ROUNDS))
         self._waiting.append(with_staleness(participations).select(_OF_PARTICIPATIONS))
         if self._most is not None and sum(map(len, self._waiting)) > self._most:

@@ -27,9 +27,6 @@ from fedsim.common.errors import KeyPath
 from fedsim.common.registry import is_own, registry_of
 from fedsim.scenario.model import Model, short_kind
 
-KNOWN, OWN = "known", "own"
-"""Tags of the built-in kinds and of one's own in a union that is open to both."""
-
 
 class Choice(Model):
     """Something that is named by its kind, with its options."""
@@ -75,7 +72,6 @@ class Use:
 
 
 _USES: dict[str, Use] = {}
-ANYWHERE = Use()
 
 
 class BuiltIn(Choice):
@@ -135,7 +131,7 @@ class Kinds:
     read: Callable[[Any], Any] = short_kind  # turns the short form into a mapping, and leaves all else
     short: Any = None  # the type of the short form; by default the kinds that need no options
     role: str = ""  # of the registry whose classes stand for `BuiltIn`
-    use: Use = ANYWHERE
+    use: Use = Use()
     of_one: bool = False  # leave out classes with the attribute `of_a_group`: their values depend on how many there are
 
     def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -143,8 +139,8 @@ class Kinds:
         members = get_args(union)
         written_out = [each for each in members if each is not BuiltIn and not issubclass(each, Component)]
         kinds: dict[str, type[Model]] = {_kind_of(each): each for each in written_out}
-        if BuiltIn in members:
-            kinds = {_kind_of(each): each for each in self._built_in(kinds)} | kinds
+        built_in = self._built_in(kinds) if BuiltIn in members else ()
+        kinds = {_kind_of(each): each for each in built_in} | kinds
         known = tuple(kinds.values())
         choice: Any = Annotated[Union[known], Discriminator("kind")] if len(known) > 1 else known[0]  # noqa: UP007
         written = self.short if self.short is not None else Literal[tuple(filter(_alone(kinds), kinds))]
@@ -152,7 +148,7 @@ class Kinds:
         for own in members:
             if issubclass(own, Component):
                 written |= own
-                choice = Annotated[Annotated[choice, Tag(KNOWN)] | Annotated[own, Tag(OWN)], _open_to_own(kinds)]
+                choice = Annotated[Annotated[choice, Tag("known")] | Annotated[own, Tag("own")], _open_to_own(kinds)]
         return handler.generate_schema(Annotated[choice, BeforeValidator(self.read, json_schema_input_type=written)])
 
     def _built_in(self, written_out: Container[str]) -> Iterator[type[BuiltIn]]:
@@ -181,7 +177,7 @@ def _open_to_own(kinds: Mapping[str, type[Model]]) -> Discriminator:
 
     def tag(value: Any) -> str:
         kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-        return OWN if isinstance(kind, str) and kind not in kinds and is_own(kind) else KNOWN
+        return "own" if isinstance(kind, str) and kind not in kinds and is_own(kind) else "known"
 
     return Discriminator(tag)
 
@@ -194,10 +190,8 @@ class Named:
 
     def __get_pydantic_core_schema__(self, component: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return how pydantic validates it."""
-        written = str | component
-        return handler.generate_schema(
-            Annotated[component, BeforeValidator(short_kind, json_schema_input_type=written)]
-        )
+        read = BeforeValidator(short_kind, json_schema_input_type=str | component)
+        return handler.generate_schema(Annotated[component, read])
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Return it with the names."""

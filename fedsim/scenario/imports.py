@@ -14,27 +14,16 @@ from fedsim.scenario.permissions import Permissions
 def open_scenario(
     file: str | Path, permissions: Permissions, overrides: Sequence[str] = (), seed: int | None = None
 ) -> Scenario:
-    """Read a scenario with what it is allowed, which includes to find modules beside it.
-
-    Raises
-    ------
-    ScenarioError
-        With every mistake.
-    """
+    """Read a scenario with what it is allowed, which includes to find modules beside it, as `Scenario.load` does."""
     let_import_from(import_folders(file, permissions))
     may = {"allow_plugins": permissions.plugins, "allow_outside": permissions.outside}
     return Scenario.load(file, overrides, seed, **may)
 
 
 def as_scenario(given: Scenario | str | os.PathLike[str]) -> Scenario:
-    """Return the scenario that is given, or that of the file whose name is given; see that it may do what it asks for.
+    """Return the scenario that is given, or that of the file whose name is given.
 
-    Raises
-    ------
-    TypeError
-        If it is neither.
-    ScenarioError
-        With every mistake, and with all that it may not do.
+    A `ScenarioError` has every mistake, and all that it asks for and may not do.
     """
     if isinstance(given, str | os.PathLike):
         return Scenario.load(os.fspath(given))

@@ -78,6 +78,7 @@ class Model(BaseModel):
         # pydantic can do this too, but it reads the sources again whenever the models are imported.
         found = handler(core)
         schema = handler.resolve_ref_schema(found)
+        schema.setdefault("description", inspect.getdoc(cls))  # that of the generic model, of one of its kinds
         for name, text in attribute_docstrings(cls).items():
             if name in schema["properties"]:
                 schema["properties"][name].setdefault("description", text)

@@ -6,12 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake
@@ -26,14 +21,7 @@ from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import MOST_CLIENTS, Server, SyncServer
 from fedsim.scenario.shocks import Shock
-from fedsim.scenario.sources import (
-    ClientTimeSource,
-    NumberSource,
-    Rounds,
-    RoundsSource,
-    TimeSource,
-    ZoneSource,
-)
+from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, TimeSource, ZoneSource
 from fedsim.scenario.stop import Stop
 from fedsim.scenario.sweep import Sweep
 from fedsim.scenario.trace import Trace
@@ -258,14 +246,11 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         if all(group.session.instant for group in self.population):
             or_pause = " or server.pause" if server.selects_once else ""
             raise ValueError(f"rounds take no time, so stop.duration is never reached: give stop.rounds{or_pause}")
-        for instant, setting, rounds in (
-            (server.shortage == "skip", "shortage: skip", "skipped"),
-            (server.selection.kind == "poisson", "selection: poisson", "empty"),
-        ):
-            if instant:
-                raise ValueError(
-                    f"with {setting} and no pause, {rounds} rounds take no time: give stop.rounds or server.pause"
-                )
+        skips = server.shortage == "skip"
+        if skips or server.selection.kind == "poisson":
+            setting, rounds = ("shortage: skip", "skipped") if skips else ("selection: poisson", "empty")
+            remedy = "give stop.rounds or server.pause"
+            raise ValueError(f"with {setting} and no pause, {rounds} rounds take no time: {remedy}")
         return self
 
     @classmethod
@@ -278,25 +263,12 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         allow_plugins: bool = False,
         allow_outside: bool = False,
     ) -> Self:
-        """Read and validate a scenario file.
+        """Read and validate a scenario file, in YAML.
 
-        Parameters
-        ----------
-        path
-            A YAML file.
-        overrides
-            ``path=value`` each, as after ``--set`` on the command line.
-        seed
-            Replaces the seed of the file.
-        allow_plugins
-            Let it name problems, optimizers and modules of your own (``kind: my_module:MyClass``), which are imported.
-        allow_outside
-            Let it name files outside its folder.
-
-        Raises
-        ------
-        ScenarioError
-            With every mistake as ``FILE:LINE:COLUMN: error: PATH: ...``.
+        `overrides` are ``path=value`` each, as after ``--set`` on the command line; `seed` replaces that of the file.
+        `allow_plugins` lets it name problems, optimizers and modules of your own (``kind: my_module:MyClass``), which
+        are imported, and `allow_outside` files outside its folder. A `ScenarioError` has every mistake as
+        ``FILE:LINE:COLUMN: error: PATH: ...``.
         """
         file = path_of("path", path, "the name of a scenario file")
         listed = isinstance(overrides, Sequence) and not isinstance(overrides, str)
@@ -314,20 +286,11 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         return scenario
 
     def with_values(self, values: Mapping[str, Any], places: Mapping[str, str] | None = None) -> Self:
-        """Return the scenario with other values at some paths.
+        """Return the scenario with other values at some paths, written as after ``--set``.
 
-        Parameters
-        ----------
-        values
-            By path, written as after ``--set``: ``{"population.*.separation": 8}``. A duration may also be a number of
-            seconds or a `datetime.timedelta`.
-        places
-            By path, where mistakes in a value are shown, for values that were written in a file.
-
-        Raises
-        ------
-        ScenarioError
-            With every mistake, as from `load`.
+        Such as ``{"population.*.separation": 8}``; a duration may also be a number of seconds or a
+        `datetime.timedelta`. `places` says by path where mistakes in a value are shown, for values that were written in
+        a file. A `ScenarioError` has every mistake, as from `load`.
         """
         if not isinstance(values, Mapping) or not all(isinstance(path, str) for path in values):
             raise TypeError(f"values must be a mapping such as {{'server.cohort': 20}}, not {short_repr(values)}")

@@ -54,12 +54,8 @@ TRUSTED = Permissions(plugins=True, outside=True)
 def locate(home: Path, name: str, permissions: Permissions, folder: Path | None = None) -> Path:
     """Return the file that a scenario calls `name`; where links lead to it, the file that they lead to.
 
-    A relative name begins at `folder`, or at the scenario's folder, `home`.
-
-    Raises
-    ------
-    ValueError
-        If it is outside of `home` and that is not allowed, or cannot be the name of a file.
+    A relative name begins at `folder`, or at the scenario's folder, `home`. A `ValueError` says if it is outside of
+    `home` and that is not allowed, or cannot be the name of a file.
     """
     written = (home if folder is None else folder) / name
     shown = repr(name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "...")
@@ -83,13 +79,10 @@ def locate(home: Path, name: str, permissions: Permissions, folder: Path | None 
 
 def refused(data: Any, home: Path, permissions: Permissions) -> Iterator[tuple[KeyPath, str]]:
     """Yield what a scenario's plain data ask for and may not have, and why; those of its sweep included."""
+    how = "if you trust this scenario, give --allow-plugins (in Python allow_plugins=True)"
     for path, keys, word in _words(data, (), ()):
         if ":" in word and not permissions.plugins and _is_door(keys):
-            yield (
-                path,
-                f"{word!r} would run code; if you trust this scenario, give --allow-plugins "
-                "(in Python allow_plugins=True)",
-            )
+            yield path, f"{word!r} would run code; {how}"
         elif keys[-1:] in _FILES and not permissions.outside:
             try:
                 _check_inside(home, word)

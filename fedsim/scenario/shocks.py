@@ -109,11 +109,7 @@ class Shock(Model):
             found = f"not {' and '.join(given)}" if given else "to say when it happens"
             raise ValueError(f"needs one of every, down, windows and days, {found}")
         kind, by_chance = given[0], given[0] in {"every", "down"}
-        for name, fits in (
-            ("length", by_chance),
-            ("correlation", kind == "down"),
-            ("recovery", not by_chance),
-        ):
+        for name, fits in {"length": by_chance, "correlation": kind == "down", "recovery": not by_chance}.items():
             if getattr(self, name) is not None and not fits:
                 raise ValueError(f"{name} does not go with {kind}")
         if by_chance and self.length is None:
@@ -175,22 +171,17 @@ class Rates:
 def rates(shock: Shock, mean_s: float) -> Rates:
     """Return the rates of a shock by chance whose length has this mean in seconds.
 
-    Raises
-    ------
-    ValueError
-        If more of them would run at once than `MOST_AT_ONCE`, on average.
+    A `ValueError` says if more of them would run at once than `MOST_AT_ONCE`, on average.
     """
+    share = 1.0 if shock.share is None else shock.share
     if shock.every is not None:
-        found = Rates(running=mean_s / shock.every, share=1.0 if shock.share is None else shock.share)
+        found = Rates(mean_s / shock.every, share)
     else:
         assert shock.down is not None
         load = -math.log1p(-shock.down)  # m s
         if shock.correlation is not None:  # m s^2 = log(1 + rho (exp(m s) - 1))
             share = math.log1p(shock.correlation * math.expm1(load)) / load
-        else:
-            assert shock.share is not None
-            share = shock.share
-        found = Rates(running=load / share, share=min(share, 1.0))
+        found = Rates(load / share, min(share, 1.0))
     if not found.running <= MOST_AT_ONCE:
         raise ValueError(
             f"{found.running:,.3g} of these shocks would run at once, on average: at most {MOST_AT_ONCE:g} are "

@@ -49,11 +49,8 @@ def _of_numbers(name: str, value: Any) -> Use:
 
 
 NUMBER, ROUNDS = _of_numbers("number", Positive), _of_numbers("rounds", Rounds)
-CLIENT_TIME, TIME, INTERVAL = (
-    _of_lengths("client_time", 50, Drawn),
-    _of_lengths("time", 10),
-    _of_lengths("interval", 10),
-)
+CLIENT_TIME = _of_lengths("client_time", 50, Drawn)
+TIME, INTERVAL = _of_lengths("time", 10), _of_lengths("interval", 10)
 
 
 class Listed(Choice, Generic[_T]):
@@ -107,11 +104,7 @@ class NumberPart(Part[Annotated[BuiltIn | OwnDrawn, Kinds(short_source, Positive
     """One part of a mixture."""
 
 
-class NumberMixture(Mixture[NumberPart]):
-    """Each client belongs to one of several parts, by chance, and draws from that part's law.
-
-    Its correlation is that of the part: the last parts go where the largest values would.
-    """
+class NumberMixture(Mixture[NumberPart]): ...  # noqa: D101  what it is stands in `Mixture`
 
 
 NumberSource = Annotated[
@@ -128,11 +121,7 @@ class RoundsPart(Part[Annotated[BuiltIn | OwnDrawn, Kinds(short_source, Rounds, 
     """One part of a mixture of whole numbers."""
 
 
-class RoundsMixture(Mixture[RoundsPart]):
-    """Each client belongs to one of several parts, by chance, and draws from that part's law.
-
-    Its correlation is that of the part: the last parts go where the largest values would.
-    """
+class RoundsMixture(Mixture[RoundsPart]): ...  # noqa: D101  what it is stands in `Mixture`
 
 
 RoundsSource = Annotated[
@@ -151,11 +140,7 @@ class TimePart(Part[Annotated[BuiltIn | OwnDrawn, Kinds(short_source, Duration, 
     """One part of a mixture of lengths."""
 
 
-class TimeMixture(Mixture[TimePart]):
-    """Each client belongs to one of several parts, by chance, and draws from that part's law.
-
-    Its correlation is that of the part: the last parts go where the largest values would.
-    """
+class TimeMixture(Mixture[TimePart]): ...  # noqa: D101  what it is stands in `Mixture`
 
 
 ClientTimeSource = Annotated[

@@ -13,8 +13,7 @@ from fedsim.analysis.participation import l1
 from fedsim.analysis.tally import Tally, tally
 from fedsim.common import row_groups
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.log import Log
-from fedsim.log.tables import with_staleness
+from fedsim.log import Log, with_staleness
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log

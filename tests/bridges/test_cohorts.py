@@ -16,7 +16,7 @@ from fedsim.bridges.exports import export_schedule
 from fedsim.common.errors import RunError
 from fedsim.experiment.result import Result
 from fedsim.experiment.run import simulate
-from fedsim.log.tables import with_staleness
+from fedsim.log import with_staleness
 from tests.conftest import LIMIT_S, Load
 
 RENEWAL = "population.0.availability={kind: renewal, on: 5m, off: 5m}"

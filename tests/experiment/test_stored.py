@@ -18,7 +18,7 @@ from fedsim.common.json_files import checksum
 from fedsim.experiment.privacy import check_log
 from fedsim.experiment.record import record
 from fedsim.experiment.run_directory import Provenance
-from fedsim.log.fingerprint import _of_0_2 as of_0_2
+from fedsim.log import _of_0_2 as of_0_2
 from fedsim.report.page import checked_document_of
 from tests.conftest import Load
 from tests.scenarios import buffered_scenarios, scenarios

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from fedsim.log import GAUGE_COUNTS
 from fedsim.log.recorder import CODES, Recorder
 from fedsim.log.sinks import InMemoryLog
-from fedsim.log.tables import GAUGE_COUNTS
 
 
 def test_tables_show_seconds() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from fedsim.common.errors import StalledError
-from fedsim.log import Log
-from fedsim.log.tables import BUFFERED, GAUGES, ROUNDS
+from fedsim.log import BUFFERED, GAUGES, ROUNDS, Log
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import BufferedServer

@@ -18,8 +18,7 @@ from fedsim.availability import MODELS, Intervals, Place
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Stream
 from fedsim.experiment.run import setting_of
-from fedsim.log import fingerprint
-from fedsim.log.tables import GAUGE_COUNTS
+from fedsim.log import GAUGE_COUNTS, fingerprint
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log

@@ -13,8 +13,7 @@ from fedsim.availability import Place, build_model, intervals
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.log import Log
-from fedsim.log.tables import GAUGES, PARTICIPATIONS, ROUNDS
+from fedsim.log import GAUGES, PARTICIPATIONS, ROUNDS, Log
 from fedsim.population import Population, build_population, check_feasible
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
