@@ -19,15 +19,7 @@ def path_of(name: str, value: object, wanted: str) -> Path:
 
 
 def whole(name: str, value: object, least: int = 0) -> int:
-    """Return an argument as a whole number.
-
-    Raises
-    ------
-    TypeError
-        If it is none.
-    ScenarioError
-        If it is below the least.
-    """
+    """Return an argument as a whole number; a `TypeError` if it is none, a `ScenarioError` if it is below the least."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} must be a whole number of at least {least}, not {short_repr(value)}")
     if index(value) < least:

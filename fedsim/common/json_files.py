@@ -29,10 +29,7 @@ def finite(figures: Mapping[str, float]) -> dict[str, float | None]:
 def read_object(path: Path, absent: str = "") -> dict[str, Any]:
     """Read a JSON object from a file.
 
-    Raises
-    ------
-    RunError
-        If it is missing, for which `absent` may give the message, cannot be read, or holds something else.
+    A `RunError` says if it is missing, for which `absent` may give the message, cannot be read, or is something else.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ def escape(text: str) -> str:
 def code(text: str) -> str:
     """Write text as code; its own backticks need a longer fence."""
     flat = printable(" ".join(text.split()), None)
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
+    fence = "`" * (1 + max(map(len, re.findall("`+", flat)), default=0))
     edge = " " if flat.startswith("`") or flat.endswith("`") else ""
     # In a table a bar would end the cell even within code.
     return f"{fence}{edge}{flat}{edge}{fence}".replace("|", "\\|")

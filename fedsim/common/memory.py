@@ -94,13 +94,7 @@ def too_much(size: float) -> str:
 
 
 def packed_as(path: Path) -> str | None:
-    """Return what a file is compressed with, by its first bytes; None if it is not.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
+    """Return what a file is compressed with, by its first bytes; None if it is not."""
     with path.open("rb") as file:
         beginning = file.read(8)
     return next((name for magic, name in _BEGINNINGS.items() if beginning.startswith(magic)), None)

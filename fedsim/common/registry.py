@@ -7,7 +7,7 @@ may check more by a static method ``check_options``, which takes the options and
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
@@ -67,7 +67,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return iter(dict.fromkeys([*self._builtin, *self._registered, *_entry_points()]))
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len([*self])
 
     def __contains__(self, name: object) -> bool:
         return name in self._builtin or name in self._registered or name in _entry_points()
@@ -94,10 +94,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return {name: each for name, each in found if each.kind in named and name not in provided}
 
     def register(self, name: str) -> Callable[[_C], _C]:
-        """Return a decorator that makes a class known by a name in this process.
-
-        It raises a `ValueError` if the name is taken, or holds a colon.
-        """
+        """Return a decorator that makes a class known by a name, which must be free and without a colon."""
 
         def decorator(cls: _C) -> _C:
             if ":" in name or name in self._builtin:
@@ -129,12 +126,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
     def build(self, kind: str, options: Mapping[str, object], **given: object) -> _T:
         """Make what a choice names, from its options and what the scenario gives.
 
-        Raises
-        ------
-        FedsimError
-            This registry's error, when `check` finds a mistake or the constructor fails.
-        OptionError
-            When the constructor raises it.
+        This registry's error is raised if `check` finds a mistake or the constructor fails, except by an `OptionError`.
         """
         where = f"{self.noun} {kind!r}"
         cls, values, findings = self._inspect(kind, options)
@@ -192,13 +184,10 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
                     choice += f"{'' if known else ' of its own'}; every {self.noun} has {', '.join(self._beside)}"
                 meant = did_you_mean(name, [*known, *self._beside])
                 findings.append(((name,), f"unknown option {name!r}{meant}; {choice}"))
-        findings += [
-            ((name,), f"missing; {self.noun} {kind!r} needs it")
-            for name in known
-            if known[name].default is Parameter.empty and name not in options
-        ]
-        further: Callable[[Mapping[str, object]], Findings] | None = getattr(cls, "check_options", None)
-        if further is not None and not findings:
+        required = [name for name, parameter in known.items() if parameter.default is Parameter.empty]
+        unset = [name for name in required if name not in options]
+        findings += [((name,), f"missing; {self.noun} {kind!r} needs it") for name in unset]
+        if not findings and (further := getattr(cls, "check_options", None)):
             findings += further(values)
         return cls, values, findings
 
@@ -278,10 +267,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findings) -> object:
-    """Return the option as its type wants it; add what is wrong with it to `findings`.
-
-    An option without an annotation, or with one that pydantic cannot check, is returned as it is.
-    """
+    """Return the option as its type wants it, if pydantic can check that; add what is wrong with it to `findings`."""
     from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
 
@@ -294,13 +280,10 @@ def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findi
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             key = str(detail["loc"][-1]) if detail["loc"] else ""
-            if detail["type"] == "extra_forbidden":
-                findings.append(((name, key), "unknown option"))
-            elif detail["type"] == "missing":
-                findings.append(((name,), f"needs {key!r}"))
-            else:
-                message = detail["msg"].replace("Input should be", "must be", 1)
-                findings.append(((name, *_path_in(value, detail["loc"])), f"{message}, got {detail['input']!r}"))
+            message = detail["msg"].replace("Input should be", "must be", 1)
+            finding = (name, *_path_in(value, detail["loc"])), f"{message}, got {detail['input']!r}"
+            of_keys = {"extra_forbidden": ((name, key), "unknown option"), "missing": ((name,), f"needs {key!r}")}
+            findings.append(of_keys.get(detail["type"], finding))
         return value
 
 
@@ -309,11 +292,9 @@ def _path_in(value: object, steps: Iterable[str | int]) -> KeyPath:
     path: KeyPath = ()
     inner: Any = value
     for step in steps:
-        try:
+        with suppress(TypeError, KeyError, IndexError):
             inner = inner[step]
-        except (TypeError, KeyError, IndexError):
-            continue
-        path += (step,)
+            path += (step,)
     return path
 
 

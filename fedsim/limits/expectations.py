@@ -29,11 +29,8 @@ class UnknownMetricError(ValueError):
 def find_metric(name: str, scenario: Scenario, own: Sequence[Own] | None = None) -> Metric:
     """Return the metric of a scenario that has this name in ``metrics.json``; `own` is as in `expectations`.
 
-    Raises
-    ------
-    UnknownMetricError
-        If there is no such metric, or it names an optimizer or a group that the scenario does not have. A scenario that
-        trains nothing has learning metrics without samples: switching training off is no spelling mistake.
+    An `UnknownMetricError` says if there is none, or it names an optimizer or a group that the scenario does not have.
+    A scenario that trains nothing has learning metrics without samples: switching training off is no spelling mistake.
     """
     described, known = own_described(scenario, made_metrics(scenario)[0] if own is None else own), _known()
     if name in described:
@@ -64,12 +61,11 @@ def _labels(scenario: Scenario, family: str) -> list[str]:
 
 def _names(scenario: Scenario) -> Iterator[str]:
     """Yield every name, those of groups last."""
-    for family in ("", *_OWNERS):
-        labels = _labels(scenario, family) if family else [""]
+    yield from (name for name in _known() if name.partition(".")[0] not in _OWNERS)
+    for family, owner in _OWNERS.items():
+        labels = _labels(scenario, family)
         for label in labels if family != "group" or len(labels) > 1 else ():
-            for name in _known():
-                if name.startswith(family + ".") or (not family and name.partition(".")[0] not in _OWNERS):
-                    yield name.replace(_OWNERS.get(family, " "), label, 1)
+            yield from (name.replace(owner, label, 1) for name in _known() if name.startswith(family + "."))
 
 
 @cache
@@ -78,16 +74,13 @@ def _known() -> dict[str, Metric]:
     both = [metric for kind in BUILTIN if scope(METRICS[kind]) == "both" for metric in declared(METRICS[kind])]
     named = [(metric.name, metric) for metric in listed() if "METRIC" not in metric.name]
     named += [(f"group.GROUP.{metric.name}", metric) for metric in both]
-    return {written: metric for name, metric in named for written in _written_out(name)}
-
-
-def _written_out(name: str) -> list[str]:
-    """Return a name with each of the numbers that its placeholder stands for."""
-    if "HOUR" in name:
-        return [name.replace("HOUR", f"{hour:02d}") for hour in range(24)]
-    if "TENTH" in name:
-        return [name.replace("TENTH", str(number)) for number in range(1, 11)]
-    return [name]
+    hours, tenths = [f"{hour:02d}" for hour in range(24)], [str(number) for number in range(1, 11)]
+    return {
+        name.replace("HOUR", hour).replace("TENTH", tenth): metric
+        for name, metric in named
+        for hour in (hours if "HOUR" in name else [""])
+        for tenth in (tenths if "TENTH" in name else [""])
+    }
 
 
 _Expected: TypeAlias = tuple[MetricCondition, Expectation, str]
@@ -96,12 +89,8 @@ _Expected: TypeAlias = tuple[MetricCondition, Expectation, str]
 def expectations(scenario: Scenario, own: Sequence[Own] | None = None) -> list[_Expected]:
     """Return the conditions of a scenario, what it says about each, and its ``FILE:LINE:COLUMN``.
 
-    `own` are the scenario's own metrics, if they are made already.
-
-    Raises
-    ------
-    ScenarioError
-        With everything that is wrong with `expect`, at the character where it is wrong if the file shows it.
+    `own` are the scenario's own metrics, if they are made already. A `ScenarioError` has everything that is wrong with
+    `expect`, at the character where it is wrong if the file shows it.
     """
     found: list[_Expected] = []
     mistakes: list[Mistake] = []

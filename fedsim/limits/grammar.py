@@ -80,13 +80,7 @@ class MetricCondition:
 
 
 def parse_condition(text: str) -> MetricCondition:
-    """Read a condition.
-
-    Raises
-    ------
-    ConditionError
-        If it is none; the error says where, and what would be right.
-    """
+    """Read a condition; a `ConditionError` says where it is none, and what would be right."""
     return _Parser(text).condition()
 
 
@@ -119,19 +113,17 @@ class _Parser:
             self.fail(self.rest[0], f"nothing more is expected here{hint}")
         low, high = self.low, self.high
         if low is not None and high is not None and (low.value, low.strict or high.strict) > (high.value, False):
-            message = "nothing lies between these limits: the first is not below the second"
-            raise ConditionError(message, self.values[-1].offset)
+            problem = "nothing lies between these limits: the first is not below the second"
+            raise ConditionError(problem, self.values[-1].offset)
         return MetricCondition(self.text, metric.text, metric.offset, low, high, tuple(self.values))
 
     def after_metric(self) -> _Token:
         metric = self.rest.pop(0)
         if self.rest[0].text == "between":
-            self.rest.pop(0)
-            self.limit(">=", self.value("between"))
+            self.limit(">=", self.value(self.rest.pop(0).text))
             if self.rest[0].text != "and":
                 self.fail(self.rest[0], "expected `and`, as in `between 2m and 6m`")
-            self.rest.pop(0)
-            self.limit("<=", self.value("and"))
+            self.limit("<=", self.value(self.rest.pop(0).text))
             return metric
         compare = self.compare(f"after the metric {metric.text!r}")
         value = self.value(compare)

@@ -55,11 +55,6 @@ def judge(scenario: Scenario, replicates: Sequence[Metrics], own: Sequence[Own] 
 
     With fewer than the scenario asks for, conditions on the mean or the 95 % of replicates stay unjudged. `own` are the
     scenario's own metrics, if they are made already.
-
-    Raises
-    ------
-    ScenarioError
-        If the conditions are wrong; a scenario that was run has none such.
     """
     return [_judge(*expected, replicates, scenario.replicates) for expected in expectations(scenario, own)]
 
@@ -73,8 +68,7 @@ def _judge(
     condition: MetricCondition, expectation: Expectation, place: str, replicates: Sequence[Metrics], wanted: int
 ) -> Judgement:
     missed: _Status = "warn" if expectation.severity == "warn" else "fail"
-    observed: float | None = None
-    margin: float | None = None
+    observed = margin = None
     values = [_sample(metrics, condition.metric) for metrics in replicates]
     empty = [index for index, value in enumerate(values) if math.isnan(value)]
     if expectation.over != "every" and len(replicates) < wanted:

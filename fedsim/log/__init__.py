@@ -27,18 +27,17 @@ ROUNDS = pl.Schema(
         "eligible": pl.Int64,
     }
 )
-PARTICIPATIONS = pl.Schema(
-    {
-        "round": pl.Int32,
-        "client": pl.Int32,
-        "position": pl.Int32,
-        "selected_s": pl.Float64,
-        "ended_s": pl.Float64,
-        "outcome": pl.Enum(list(SESSION_OUTCOMES)),
-        "gap": pl.Int32,
-    }
-)
-BUFFERED = pl.Schema([*PARTICIPATIONS.items(), ("version", pl.Int32), ("staleness", pl.Int32)])
+_PARTICIPATIONS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "round": pl.Int32,
+    "client": pl.Int32,
+    "position": pl.Int32,
+    "selected_s": pl.Float64,
+    "ended_s": pl.Float64,
+    "outcome": pl.Enum(list(SESSION_OUTCOMES)),
+    "gap": pl.Int32,
+}
+PARTICIPATIONS = pl.Schema(_PARTICIPATIONS)
+BUFFERED = pl.Schema({**_PARTICIPATIONS, "version": pl.Int32, "staleness": pl.Int32})
 """Of the participations in the log of a buffered server."""
 CLIENTS = pl.Schema(
     {

@@ -4,9 +4,9 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake
@@ -29,7 +29,6 @@ from fedsim.scenario.units import Instant, PositiveDuration
 
 MAX_DEVICES = MOST_CLIENTS
 _LONGEST_SHOWN = 300  # characters of a value in a notebook
-_P = TypeVar("_P", "Group", Shock)
 
 _OwnMetric = Annotated[Component, Named("metric")]
 _OwnChart = Annotated[Component, Named("chart")]
@@ -176,15 +175,17 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             raise ValueError("must be one line; `description` takes more")
         return question
 
-    @field_validator("population")
+    @field_validator("population", "shocks")
     @classmethod
-    def _named(cls, groups: list[Group]) -> list[Group]:
-        return _all_named(groups, "group") if len(groups) > 1 or groups[0].name else [_renamed(groups[0], "everyone")]
-
-    @field_validator("shocks")
-    @classmethod
-    def _shocks_named(cls, shocks: list[Shock]) -> list[Shock]:
-        return _all_named(shocks, "shock")
+    def _named(cls, parts: list[Any], info: ValidationInfo) -> list[Any]:
+        what, alone = ("shock", "shock-1") if info.field_name == "shocks" else ("group", "everyone")
+        named: dict[str, Any] = {}
+        for index, part in enumerate(parts, start=1):
+            name = part.name or (alone if len(parts) == 1 else f"{what}-{index}")
+            if name in named:
+                raise ValueError(f"two {what}s are called {name!r}: give one a name of its own")
+            named[name] = part if part.name else part.model_copy(update={"name": name})
+        return list(named.values())
 
     _document: Document = PrivateAttr(default_factory=Document)
 
@@ -354,21 +355,6 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
     def mistake(self, path: KeyPath, message: str) -> Mistake:
         """Say what is wrong at `path`, with its place in the file that the scenario was read from."""
         return Mistake(self._document.place(path), path, message)
-
-
-def _renamed(part: _P, name: str) -> _P:
-    return part.model_copy(update={"name": name})
-
-
-def _all_named(parts: list[_P], what: str) -> list[_P]:
-    """Number those that have no name; raise an error if two have the same."""
-    named = [part if part.name else _renamed(part, f"{what}-{index}") for index, part in enumerate(parts, start=1)]
-    seen: set[str] = set()
-    for part in named:
-        if part.name in seen:
-            raise ValueError(f"two {what}s are called {part.name!r}: give one a name of its own")
-        seen.add(part.name)
-    return named
 
 
 def _in_one_line(value: Any) -> str:
