@@ -124,7 +124,7 @@ class ScenarioFile(pytest.File):
 
     def _loaded(self) -> "Scenario":
         from fedsim.common.errors import Mistake, ScenarioError
-        from fedsim.scenario.imports import open_scenario
+        from fedsim.scenario import open_scenario
         from fedsim.scenario.permissions import Permissions
 
         may = Permissions(self._allowed("allow-plugins"), self._allowed("allow-outside"))

@@ -74,7 +74,7 @@ def load_scenario(
     ScenarioError
         With every mistake.
     """
-    from fedsim.scenario.imports import open_scenario
+    from fedsim.scenario import open_scenario
 
     return open_scenario(file, permitted(allow_plugins, allow_outside), overrides or [], seed)
 

@@ -112,7 +112,7 @@ def plan_command(
 def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
     """Write the smaller scenario to a file, and print which figures it keeps."""
     from fedsim.common.files import write_text
-    from fedsim.common.yaml_text import as_yaml
+    from fedsim.common.messages import as_yaml
     from fedsim.experiment.preflight import preflight
     from fedsim.experiment.scaled import parse_scale, scale_down
 

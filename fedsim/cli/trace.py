@@ -10,8 +10,7 @@ import typer
 
 from fedsim.cli.options import AsJson, parse_option
 from fedsim.common.errors import Mistake, ScenarioError
-from fedsim.common.messages import complain, say, say_json
-from fedsim.common.yaml_text import as_yaml
+from fedsim.common.messages import as_yaml, complain, say, say_json
 
 if TYPE_CHECKING:
     from fedsim.availability.trace import CleanTrace, Pattern

@@ -41,13 +41,8 @@ class Mistake:
     message: str  # what is wrong, with the value and the remedy
 
     def __str__(self) -> str:
-        parts = [
-            printable(self.place, _LONGEST_PLACE),
-            "error",
-            printable(dotted(self.path), _LONGEST_PATH),
-            printable(self.message),
-        ]
-        return ": ".join(part for part in parts if part)
+        place, path = printable(self.place, _LONGEST_PLACE), printable(dotted(self.path), _LONGEST_PATH)
+        return ": ".join(part for part in (place, "error", path, printable(self.message)) if part)
 
 
 class ScenarioError(FedsimError):

@@ -42,8 +42,7 @@ def hash_of(path: Path) -> str | None:
         if not file.is_file():
             return None
         with file.open("rb") as opened:
-            while block := opened.read(1 << 20):
-                digest.update(block)
+            hashlib.file_digest(opened, lambda: digest)
     return digest.hexdigest()
 
 

@@ -1,6 +1,7 @@
 """How much memory is free, and what does not fit into it: a few bytes of a packed file can stand for any number."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,52 +22,44 @@ def free_bytes() -> int | None:
     What the machine has left (Linux: MemAvailable; elsewhere: all physical memory), what the control group of a
     container has left, or what a limit on this process leaves (``ulimit -v``), whichever is least.
     """
-    known = [size for size in (_of_machine(), _of_container(), _of_process()) if size is not None]
+    known: list[int] = []
+    for measure in (_of_machine, _of_container, _of_process):
+        with suppress(AttributeError, ImportError, OSError, ValueError):  # where the system does not tell
+            known.append(measure())
     return min(known, default=None)
 
 
 def limit_this_process(share: float) -> None:
     """Let this process take no more than a share of what is free beside what it has, where the system can see to it."""
-    try:
+    with suppress(ImportError, OSError, ValueError):
         import resource
 
         free, taken = free_bytes(), _taken_bytes()
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         if free is not None and soft == resource.RLIM_INFINITY:
             resource.setrlimit(resource.RLIMIT_AS, (taken + int(share * free), hard))
-    except (ImportError, OSError, ValueError):
-        pass
 
 
-def _of_machine() -> int | None:
-    try:
+def _of_machine() -> int:
+    with suppress(OSError, ValueError):
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _of_container() -> int | None:
-    try:
-        limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
-        return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))
-    except (OSError, ValueError):
-        return None
+def _of_container() -> int:
+    limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
+    return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))
 
 
-def _of_process() -> int | None:
-    try:
-        import resource
+def _of_process() -> int:
+    import resource
 
-        limit, taken = resource.getrlimit(resource.RLIMIT_AS)[0], _taken_bytes()
-    except (ImportError, OSError, ValueError):
-        return None
-    return None if limit == resource.RLIM_INFINITY else max(0, limit - taken)
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        raise ValueError("there is no limit")
+    return max(0, limit - _taken_bytes())
 
 
 def _taken_bytes() -> int:

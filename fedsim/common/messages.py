@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from typing import Any
 
 from fedsim.common.printable import printable, printable_lines
@@ -20,6 +21,17 @@ def say_json(data: Any) -> None:
     from fedsim.common.json_files import as_json
 
     sys.stdout.write(_HIDDEN_IN_JSON.sub(_json_escape, as_json(data)))
+
+
+def as_yaml(data: Any) -> str:
+    """Return mappings, lists and scalars as YAML text, without an end of line."""
+    from ruamel.yaml import YAML  # takes long to import
+
+    yaml, text = YAML(), StringIO()
+    yaml.default_flow_style = None
+    yaml.width = 1000
+    yaml.dump(data, text)
+    return text.getvalue().rstrip("\n")
 
 
 def text_table(sides: str, rows: Iterable[Sequence[object]]) -> str:

@@ -56,16 +56,14 @@ class PatientPipe(io.FileIO):
                 while not self._pieces:
                     self._changed.wait()
                 left = self._pieces.popleft()
-            try:
-                while left:
+            while left:
+                try:
                     size = os.write(self._descriptor, left[:512])
-                    left = left[size:]
-                    with self._changed:
-                        self._waiting -= size
-                        self._changed.notify_all()
-            except OSError:  # the reader has gone
+                except OSError:  # the reader has gone
+                    size = len(left)
+                left = left[size:]
                 with self._changed:
-                    self._waiting -= len(left)
+                    self._waiting -= size
                     self._changed.notify_all()
 
 

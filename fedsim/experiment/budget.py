@@ -46,7 +46,9 @@ def check_log_size(scenario: Scenario) -> None:
     ScenarioError
         With the estimated size.
     """
-    rows = _round_count(scenario) * min(scenario.server.selects_per_turn, scenario.devices)
+    server = scenario.server
+    selected = server.wanted if server.selects_once else server.buffer  # in a round or version, on average
+    rows = _round_count(scenario) * min(selected, scenario.devices)
     log = Need(("stop", scenario.stop.key), f"a log of about {rows:,.0f} participations", ROW_BYTES * rows)
     if mistakes := refusals(scenario, [log, *_rounds(scenario)]):
         raise ScenarioError(mistakes)

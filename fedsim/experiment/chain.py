@@ -13,8 +13,7 @@ from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.common.notebook import fragment
 from fedsim.experiment.budget import check_budget
 from fedsim.population import build_population
-from fedsim.scenario import Scenario
-from fedsim.scenario.imports import as_scenario
+from fedsim.scenario import Scenario, as_scenario
 from fedsim.selection.laws import law_of
 from fedsim.theory.prediction import flow_of, flow_summary, predicted
 

@@ -17,9 +17,8 @@ from fedsim.learning.private import caveats
 from fedsim.population import Population, check_feasible
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises, enforced_bounds
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
-from fedsim.scenario import Scenario
-from fedsim.scenario.imports import as_scenario
-from fedsim.scenario.privacy import Privacy
+from fedsim.scenario import Scenario, as_scenario
+from fedsim.scenario.learning import Privacy
 from fedsim.theory.prediction import cap_binds, predicted
 
 _SHOWN = ("noise_multiplier", "epsilon", "error_rms", "error_max")

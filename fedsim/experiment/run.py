@@ -22,8 +22,7 @@ from fedsim.experiment.preflight import Ready, made_ready
 from fedsim.experiment.result import Result
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
-from fedsim.scenario import Scenario
-from fedsim.scenario.imports import as_scenario
+from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_log, transitions_table
 from fedsim.theory.prediction import applicable, convergence_table
 

@@ -183,7 +183,8 @@ def _clipping(scenario: Scenario, choice: OptimizerChoice) -> tuple[float, int] 
     privacy = scenario.privacy
     if privacy is None or privacy.clip is None or privacy.training == "none":
         return None
-    return choice.update_clip or privacy.clip, scenario.server.takes_per_step
+    server = scenario.server
+    return choice.update_clip or privacy.clip, (server.cohort if server.selects_once else server.buffer)
 
 
 def _with_privacy(

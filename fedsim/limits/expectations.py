@@ -14,7 +14,7 @@ from fedsim.common.errors import KeyPath, Mistake, ScenarioError
 from fedsim.common.hints import did_you_mean
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
 from fedsim.scenario import Scenario
-from fedsim.scenario.expect import Expectation
+from fedsim.scenario.sweep import Expectation
 
 _PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
 _PLAIN_UNITS = ("s", "rounds", "clients", "1/d")

@@ -11,7 +11,7 @@ from fedsim.analysis.metrics.own import Own
 from fedsim.limits.expectations import expectations
 from fedsim.limits.grammar import MetricCondition, ValueForm
 from fedsim.scenario import Scenario
-from fedsim.scenario.expect import Expectation
+from fedsim.scenario.sweep import Expectation
 from fedsim.scenario.units import format_duration
 
 Metrics = Mapping[str, float | None]

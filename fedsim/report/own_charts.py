@@ -11,9 +11,8 @@ from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import distinct
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
-from fedsim.scenario import Scenario
+from fedsim.scenario import Scenario, import_folders, let_import_from
 from fedsim.scenario.component import Component
-from fedsim.scenario.imports import import_folders, let_import_from
 from fedsim.scenario.permissions import Permissions
 
 _LEFT_OUT = "Left out, since it runs code of your own: `fedsim report DIR --allow-plugins` draws it."

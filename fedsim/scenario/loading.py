@@ -103,20 +103,16 @@ class _Bases:
             if file not in self._known:
                 if file.exists() and not file.is_file():
                     raise _refusal(where, f"{name!r} is not a file")
-                self._known[file] = self._read(file, where, chain)
+                try:
+                    base, found = read_document(file, self._left)
+                except ScenarioError as error:
+                    raise _refusal(where, str(error)) from None
+                self._mistakes += found
+                self.resolve(base, chain)
+                self._known[file] = base
             self._merge(merged, self._known[file], where)
         self._merge(merged, document, place)
         document.data, document.places = merged.data, merged.places
-
-    def _read(self, file: Path, where: str, chain: tuple[Path, ...]) -> Document:
-        """Return a file that is extended, with those that it extends merged into it."""
-        try:
-            document, found = read_document(file, self._left)
-        except ScenarioError as error:
-            raise _refusal(where, str(error)) from None
-        self._mistakes += found
-        self.resolve(document, chain)
-        return document
 
     def _merge(self, into: Document, over: Document, where: str) -> None:
         self._left.merged -= len(over.places)

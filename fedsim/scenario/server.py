@@ -98,16 +98,6 @@ class SyncServer(_Server):
         """Whether a cohort has as many clients as are asked for."""
         return not has_random_size(self.selection)
 
-    @property
-    def takes_per_step(self) -> int:
-        """Reports that make a step of the model."""
-        return self.cohort
-
-    @property
-    def selects_per_turn(self) -> int:
-        """Clients that it selects in a round, on average."""
-        return self.wanted
-
     def turn_s(self, session_s: float, _clients: int) -> float:
         """Return how long a round takes whose sessions take `session_s` seconds, without waiting for clients."""
         return self.pause + session_s
@@ -166,16 +156,6 @@ class BufferedServer(_Server):
     def wanted(self) -> int:
         """Sessions that run when every place is taken."""
         return self.concurrency
-
-    @property
-    def takes_per_step(self) -> int:
-        """Reports that make a step of the model."""
-        return self.buffer
-
-    @property
-    def selects_per_turn(self) -> int:
-        """Clients that it selects while a version lasts, on average."""
-        return self.buffer
 
     def turn_s(self, session_s: float, clients: int) -> float:
         """Return how long a version takes: until the places that `clients` fill have given the reports of a step."""

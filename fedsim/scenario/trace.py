@@ -39,9 +39,7 @@ class Trace(Choice):
     """The end of that part; by default the last end."""
     require: (
         Annotated[
-            list[Literal["available", "charging", "network", "idle"]],
-            Field(min_length=1),
-            AfterValidator(_each_once),
+            list[Literal["available", "charging", "network", "idle"]], Field(min_length=1), AfterValidator(_each_once)
         ]
         | None
     ) = None

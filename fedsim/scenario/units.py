@@ -145,11 +145,7 @@ def _some_weight(weights: list[float]) -> list[float]:
 
 
 _DURATION_SCHEMA = WithJsonSchema(
-    {
-        "type": "string",
-        "pattern": "^(P.+|([0-9.]+(w|d|h|ms|m|s))+)$",
-        "examples": ["90s", "10m", "8h", "1d12h", "PT8H"],
-    }
+    {"type": "string", "pattern": "^(P.+|([0-9.]+(w|d|h|ms|m|s))+)$", "examples": ["90s", "10m", "8h", "1d12h", "PT8H"]}
 )
 _WRITTEN = PlainSerializer(format_duration, return_type=str)
 

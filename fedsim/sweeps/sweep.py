@@ -17,8 +17,7 @@ from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file, portable
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.run_directory import Provenance
-from fedsim.scenario import Scenario
-from fedsim.scenario.imports import as_scenario, import_folders
+from fedsim.scenario import Scenario, as_scenario, import_folders
 from fedsim.sweeps import store
 from fedsim.sweeps.dispatch import RunMonitor, Settled, dispatch
 from fedsim.sweeps.executors import Backend, backend_of

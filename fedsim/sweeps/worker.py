@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedsim.common.errors import FedsimError, RunError
-from fedsim.scenario import Scenario
-from fedsim.scenario.imports import let_import_from
+from fedsim.scenario import Scenario, let_import_from
 from fedsim.sweeps.inputs import Inputs, check_inputs, import_afresh, this_worker
 
 

@@ -25,8 +25,7 @@ from fedsim.common.errors import RunError
 from fedsim.experiment.preflight import preflight
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
 from fedsim.privacy.epsilon import epsilon_of, log_delta
-from fedsim.scenario import Scenario
-from fedsim.scenario.imports import as_scenario
+from fedsim.scenario import Scenario, as_scenario
 
 METHOD: Final = "fedsim-participation-bounds"
 
