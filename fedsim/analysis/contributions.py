@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Ints
-from fedsim.common.row_groups import slices
+from fedsim.common.files import slices
 from fedsim.log import with_staleness
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fedsim.analysis.batch_errors import Batches
 from fedsim.analysis.contributions import Separations
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.files import slices
 from fedsim.common.outcomes import SESSION_OUTCOMES
-from fedsim.common.row_groups import slices
 from fedsim.log import PARTICIPATIONS
 
 Watch: TypeAlias = Callable[[pl.DataFrame], None]

@@ -35,8 +35,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
-from fedsim.common.row_groups import slices
 from fedsim.log import with_staleness
 
 _FEWEST_WINDOWS = 5

@@ -12,7 +12,7 @@ from fedsim.ci.lock import LockedValue, Mode
 from fedsim.ci.replay import FileOutcome
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes
-from fedsim.common.markdown import code, escape, table
+from fedsim.common.markup import code, escape, table
 from fedsim.common.printable import printable
 from fedsim.limits.verdict import Judgement
 

@@ -28,8 +28,7 @@ from fedsim.cli.solve import solve_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
 from fedsim.cli.trace import trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
-from fedsim.common.messages import complain, keep_quiet, say, say_json, text_table
-from fedsim.common.stderr import never_wait_on_stderr
+from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, say, say_json, text_table
 
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario

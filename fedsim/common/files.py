@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
-from fedsim.common.row_groups import ROWS
 
+ROWS = 1 << 18
+"""Rows that are read at once, and rows of a row group in the files: a slice is then a row group."""
 UNREADABLE: Final = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What reading a table raises that is damaged; some damage makes polars panic."""
 
@@ -72,6 +74,27 @@ def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataF
     except UNREADABLE as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise RunError(f"{path} cannot be read: {first}; {remedy}") from None
+
+
+def slices(table: pl.DataFrame | pl.LazyFrame, *columns: str) -> Iterator[pl.DataFrame]:
+    """Yield some columns of a table in order, `ROWS` rows at a time.
+
+    Where the slices begin does not depend on where the table is kept, so that sums over them are the same to the last
+    bit. While one slice of a file is worked on the next one is read, so two are held at once.
+
+    All columns are read by default.
+    """
+    table = table.select(columns) if columns else table
+    if isinstance(table, pl.DataFrame):
+        yield from (table.slice(first, ROWS) for first in range(0, len(table), ROWS))
+        return
+    first = 0
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(table.slice(0, ROWS).collect)
+        while len(part := coming.result()):
+            first += ROWS
+            coming = reader.submit(table.slice(first, ROWS).collect)
+            yield part
 
 
 def join_tables(path: Path, parts: Sequence[Path]) -> None:

@@ -67,7 +67,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return iter(dict.fromkeys([*self._builtin, *self._registered, *_entry_points()]))
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
         return name in self._builtin or name in self._registered or name in _entry_points()

@@ -71,7 +71,7 @@ def _rounds(scenario: Scenario) -> list[Need]:
     every_s = scenario.records.gauges
     if every_s is not None:
         stop = scenario.stop
-        ticks = min(stop.most_s, (stop.most_rounds or math.inf) * _round_s(scenario)) / every_s
+        ticks = min(stop.most_s, (stop.rounds or math.inf) * _round_s(scenario)) / every_s
         what = f"counting the population every {every_s:g} s, about {ticks:,.0f} times,"
         needs.append(Need(("records", "gauges"), what, GAUGE_BYTES * ticks * len(scenario.population)))
     return needs
@@ -96,7 +96,7 @@ def _learning(scenario: Scenario) -> list[Need]:
 
 
 def _round_count(scenario: Scenario) -> float:
-    return min(scenario.stop.most_rounds or math.inf, scenario.stop.most_s / max(_round_s(scenario), 1e-9))
+    return min(scenario.stop.rounds or math.inf, scenario.stop.most_s / max(_round_s(scenario), 1e-9))
 
 
 def _round_s(scenario: Scenario) -> float:

@@ -16,7 +16,7 @@ _ROUNDING = 1e-9
 
 def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[str]:
     """Warn of unwanted effects of separations (N,) in rounds, of cool-downs (N,), and of the length of the run."""
-    rounds, stop_s, server, clients = scenario.stop.most_rounds, scenario.stop.most_s, scenario.server, len(separation)
+    rounds, stop_s, server, clients = scenario.stop.rounds, scenario.stop.most_s, scenario.server, len(separation)
     wanted = server.wanted
     longest = float(cooldown_s.max(initial=0.0))
     if rounds is not None and (kept := int(((separation > 0) & (separation + 1 >= rounds)).sum())):

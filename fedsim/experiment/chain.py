@@ -10,7 +10,7 @@ import numpy as np
 from fedsim import theory
 from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
-from fedsim.common.notebook import fragment
+from fedsim.common.markup import fragment
 from fedsim.experiment.budget import check_budget
 from fedsim.population import build_population
 from fedsim.scenario import Scenario, as_scenario

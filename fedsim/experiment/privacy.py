@@ -10,7 +10,7 @@ import numpy as np
 from fedsim.analysis.contributions import Contributions, contributions
 from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
-from fedsim.common.notebook import fragment
+from fedsim.common.markup import fragment
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
 from fedsim.learning.private import caveats

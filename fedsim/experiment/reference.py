@@ -13,7 +13,7 @@ import polars as pl
 
 from fedsim.common.keyed import Stream
 from fedsim.log import Recorded
-from fedsim.log.sinks import TemporaryLog
+from fedsim.log.recorder import TemporaryLog
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice

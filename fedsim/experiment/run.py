@@ -78,7 +78,7 @@ def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0,
 def progress_reporter(scenario: Scenario, report: Report) -> Progress:
     """Return a callback that reports the progress of a simulation: simulated time, rounds, and their pace."""
     stop = scenario.stop
-    of_how_many = f" of {stop.most_rounds:,}" if stop.most_rounds else ""
+    of_how_many = f" of {stop.rounds:,}" if stop.rounds else ""
     first: tuple[int, float] | None = None
     tenth, said = -1, 0.0
 

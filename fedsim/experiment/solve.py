@@ -144,7 +144,7 @@ def _try(base: Scenario, path: str, value: str | int, metric: str, holds: Any, s
     changed = base.with_values({path: value})
     bounds = None
     try:
-        if changed.stop.most_rounds is not None:
+        if changed.stop.rounds is not None:
             bounds = enforced_bounds(changed, build_population(changed))
         found = [simulate(changed.with_values({"seed": seed})).metrics for seed in seeds]
     except (StalledError, ScenarioError) as error:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from fedsim.common import row_groups
+from fedsim.common import files
 from fedsim.common.arrays import Floats
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report
@@ -32,7 +32,7 @@ from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.log import Recorded
-from fedsim.log.sinks import TemporaryLog
+from fedsim.log.recorder import TemporaryLog
 from fedsim.population import Population
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.privacy.guarantee import guarantee, mechanism_of
@@ -54,7 +54,7 @@ class Training:
         self, scenario: Scenario, learning: Learning, population: Population, log: Recorded, replicate: int
     ) -> None:
         self._scenario, self._learning, self._population = scenario, learning, population
-        self._log, self._replicate, self._temporary = log, replicate, TemporaryLog(row_groups.ROWS)
+        self._log, self._replicate, self._temporary = log, replicate, TemporaryLog(files.ROWS)
         buffer = scenario.server.buffer
         self._reading = Reading(log.rounds, len(population), buffer)
         asked = learning.target_loss is not None or learning.target_above_optimum is not None

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.common.row_groups import slices
+from fedsim.common.files import slices
 from fedsim.learning.failures import LearningError
 
 _NEVER = np.iinfo(np.int64).min

@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
+from fedsim.common.files import slices
 from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
-from fedsim.common.row_groups import slices
 
 ROUNDS = pl.Schema(
     {

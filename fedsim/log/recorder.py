@@ -1,19 +1,25 @@
-"""Collects the log while the simulation runs, and passes on what is settled, some rounds at a time."""
+"""Collects the log while the simulation runs, and passes on what is settled to a sink, some rounds at a time.
 
+The sinks here keep it in memory or temporary files; `fedsim.log.journal.Journal` is that of a run that can be resumed.
+"""
+
+import tempfile
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.errors import RunError
+from fedsim.common.files import ROWS, write_table
 from fedsim.common.instants import each_to_seconds
 from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
-from fedsim.common.row_groups import ROWS
-from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS
+from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, Log, with_staleness
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
-from fedsim.log.sinks import LogSink
 from fedsim.scenario.stop import Counts
 
 RUNNING = 0
@@ -23,6 +29,85 @@ _NAMES = pl.Series([None, *SESSION_OUTCOMES], dtype=PARTICIPATIONS["outcome"])
 _TALLIED = {CODES[outcome]: outcome for outcome in COUNTED_OUTCOMES}
 _NOBODY = dict.fromkeys(("selected", *COUNTED_OUTCOMES), 0)
 _SETTLE = ROWS  # participations that are passed on together; or a quarter as many rounds, where there are fewer
+_OF_ROUNDS = ("round", "closed_s")
+_OF_PARTICIPATIONS = ("round", "client", "position", "ended_s", "outcome", "staleness")
+
+
+class LogSink(Protocol):
+    """Takes completed rows of a log, some at a time."""
+
+    def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
+        """Take the next rows of the three tables."""
+        ...
+
+
+class InMemoryLog:
+    """Keeps all rows in memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]] = []
+
+    def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, gauges: pl.DataFrame) -> None:
+        """Take the next rows of the three tables."""
+        self._parts.append((rounds, participations, gauges))
+
+    def log(self, ended_s: float) -> Log:
+        """Return all rows; at least one part must have been added."""
+        rounds, participations, gauges = map(pl.concat, zip(*self._parts, strict=True))
+        return Log(rounds, participations, gauges, ended_s)
+
+
+class TemporaryLog:
+    """Keeps what training reads of a log; participations beyond `most` go to temporary files, so many into each.
+
+    The files are in the system's folder for such files (``TMPDIR`` names another), and are removed on leaving the
+    block. Without `most` all participations are kept in memory.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._rounds = [pl.DataFrame(schema=ROUNDS).select(_OF_ROUNDS)]
+        self._waiting = [pl.DataFrame(schema=BUFFERED).select(_OF_PARTICIPATIONS)]
+        self._files: list[Path] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, rounds: pl.DataFrame, participations: pl.DataFrame, _gauges: pl.DataFrame | None = None) -> None:
+        """Take the next rows of the rounds and the participations; a `RunError` if a file cannot be written."""
+        self._rounds.append(rounds.select(_OF_ROUNDS))
+        self._waiting.append(with_staleness(participations).select(_OF_PARTICIPATIONS))
+        if self._most is not None and sum(map(len, self._waiting)) > self._most:
+            waiting = pl.concat(self._waiting)
+            whole = len(waiting) // self._most * self._most
+            for first in range(0, whole, self._most):
+                self._write(waiting.slice(first, self._most))
+            self._waiting = [waiting.slice(whole)]
+
+    def tables(self) -> tuple[pl.DataFrame, pl.DataFrame | pl.LazyFrame]:
+        """Return the rounds and the participations, which can be read until the block is left."""
+        rounds, waiting = pl.concat(self._rounds), pl.concat(self._waiting)
+        if not self._files:
+            return rounds, waiting
+        if len(waiting):
+            self._write(waiting)
+            self._waiting = [waiting.clear()]
+        return rounds, pl.scan_parquet(self._files, glob=False)
+
+    def _write(self, part: pl.DataFrame) -> None:
+        try:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="fedsim-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise RunError(f"no folder for temporary files can be made: {error}") from None
+        path = Path(self._folder.name) / f"participations-{len(self._files):06}.parquet"
+        write_table(path, part, passing=True)
+        self._files.append(path)
 
 
 class Recorder:

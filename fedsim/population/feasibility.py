@@ -51,7 +51,7 @@ def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
 
 def _check_caps(scenario: Scenario, population: Population, wanted: int) -> list[Mistake]:
     """Return a mistake if the caps on participations allow fewer of them than the rounds select."""
-    rounds = scenario.stop.certain_rounds
+    rounds = scenario.stop.rounds if scenario.stop.duration is None else None
     counted = scenario.server.cooldown_from == "selected" and scenario.server.fixed_size
     if population.most is None or rounds is None or not counted:
         return []

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_text
-from fedsim.common.markdown import block, code, escape, table
+from fedsim.common.markup import block, code, escape, table
 from fedsim.common.printable import printable
 from fedsim.report.answer import Sentence
 from fedsim.report.document import ReportDocument

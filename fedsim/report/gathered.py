@@ -8,7 +8,7 @@ import polars as pl
 
 from fedsim.analysis.contributions import Contributions, Counter
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.row_groups import slices
+from fedsim.common.files import slices
 from fedsim.experiment.cautions import drawn_together
 from fedsim.log import BUFFERED
 from fedsim.population import Population, residence

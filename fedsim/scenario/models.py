@@ -240,7 +240,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             last = self.devices - 1
             raise ValueError(f"records.transitions names client {unknown[0]}; clients are numbered 0 to {last}")
         server = self.server
-        if self.stop.most_rounds is not None or server.pause:
+        if self.stop.rounds is not None or server.pause:
             return self
         if all(group.session.instant for group in self.population):
             or_pause = " or server.pause" if server.selects_once else ""
@@ -327,7 +327,7 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
 
     def _repr_html_(self) -> str:
         """Show the scenario in a notebook: what it is about, and what it sets."""
-        from fedsim.common.notebook import fragment
+        from fedsim.common.markup import fragment
 
         rows: list[tuple[str, str]] = []
         for key, value in self.model_dump(mode="json", exclude_unset=True).items():

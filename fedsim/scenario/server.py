@@ -131,9 +131,7 @@ class BufferedServer(_Server):
     shortage: ClassVar[None] = None
     """A place stays free until somebody is eligible."""
     block: ClassVar[int] = 1
-    """Clients that can be selected only together."""
     fixed_size: ClassVar[bool] = True
-    """Whether as many clients are selected as are asked for."""
 
     mode: Literal["buffered"]
     """buffered: sessions run side by side, and the server steps after every `buffer` reports (FedBuff)."""

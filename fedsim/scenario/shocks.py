@@ -21,13 +21,12 @@ def parse_moment(value: object) -> datetime:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = value.isoformat()
     example = "an instant such as 2026-01-05T00:00:00Z, or a local time such as 2026-01-05T18:00 or 2026-01-05"
-    if isinstance(value, datetime):
-        moment = value
-    else:
-        try:
-            moment = datetime.fromisoformat(value if isinstance(value, str) else "")
-        except ValueError:
-            raise ValueError(f"must be {example}, not {short_repr(value)}") from None
+    try:
+        moment = (
+            value if isinstance(value, datetime) else datetime.fromisoformat(value if isinstance(value, str) else "")
+        )
+    except ValueError:
+        raise ValueError(f"must be {example}, not {short_repr(value)}") from None
     parse_instant(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))  # its year
     return moment
 

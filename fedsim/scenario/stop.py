@@ -1,4 +1,4 @@
-"""When a run ends. Only this file knows which criteria there are: all others ask a `Stop` what follows from them."""
+"""When a run ends: the criteria, and what follows from them."""
 
 import math
 from typing import Annotated, NamedTuple, Self
@@ -39,19 +39,9 @@ class Stop(Model):
         """Return how much of the run is done, from 0 to 1, after so many rounds and seconds."""
         return min(1.0, max(rounds / (self.rounds or math.inf), now_s / self.most_s))
 
-    @property
-    def most_rounds(self) -> int | None:
-        """The most rounds that the run can have; None where only time ends it."""
-        return self.rounds
-
-    @property
-    def certain_rounds(self) -> int | None:
-        """How many rounds the run has if it never stalls; None where something else may end it before."""
-        return self.rounds if self.duration is None else None
-
     def at_most(self, rounds: int) -> int:
         """Return `rounds`, or the most rounds that the run can have if these are fewer."""
-        return rounds if self.most_rounds is None else min(self.most_rounds, rounds)
+        return rounds if self.rounds is None else min(self.rounds, rounds)
 
     @property
     def most_s(self) -> float:

@@ -82,15 +82,12 @@ def format_duration(seconds: float) -> str:
 def parse_instant(value: object) -> datetime:
     """Return the instant written as ISO 8601 with an offset, such as ``2026-01-05T00:00:00Z``, to the millisecond."""
     example = "an instant with a zone such as 2026-01-05T00:00:00Z"
-    if isinstance(value, datetime):
-        instant = value
-    elif isinstance(value, str):
-        try:
-            instant = datetime.fromisoformat(value)
-        except ValueError:
-            raise ValueError(f"must be {example}, not {short_repr(value)}") from None
-    else:
+    if not isinstance(value, datetime | str):
         raise ValueError(f"must be {example}, not {value!r}")  # noqa: TRY004
+    try:
+        instant = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(f"must be {example}, not {short_repr(value)}") from None
     if instant.tzinfo is None:
         raise ValueError(f"must be {example}: {value!r} does not say in which zone")
     if not _FIRST_YEAR <= instant.year < _END_YEAR:

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from fedsim.common.arrays import Bits, Bools, Floats, Ints
 from fedsim.common.bits import first_of, has
-from fedsim.common.compiled import compiled
+from fedsim.common.compiled import compiled, mixed, uniform_at
 from fedsim.common.keyed import GOLDEN
-from fedsim.common.keyed_loops import mixed, uniform_at
 
 _1 = np.uint64(1)
 _PER_OCTAVE = 4

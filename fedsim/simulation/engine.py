@@ -14,8 +14,7 @@ from fedsim.common.instants import FOREVER, to_ms, to_seconds
 from fedsim.log import Log
 from fedsim.log.columns import part_of, with_prefix
 from fedsim.log.journal import Journal, damaged
-from fedsim.log.recorder import Recorder
-from fedsim.log.sinks import InMemoryLog, LogSink
+from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.arrays.world import ArrayWorld

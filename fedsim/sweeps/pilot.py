@@ -131,7 +131,7 @@ def _window(instants: Floats) -> tuple[int, bool]:
 def _rest(since: NDArray[np.float64], last: NDArray[np.float64], stop: Stop) -> tuple[float, float]:
     """Return processor seconds and rounds until the stop, at the pace between two points of a pilot."""
     rounds, simulated_s, seconds = (last - since).tolist()
-    ends = ((stop.most_rounds or np.inf, last[0], rounds), (stop.most_s, last[1], simulated_s))
+    ends = ((stop.rounds or np.inf, last[0], rounds), (stop.most_s, last[1], simulated_s))
     more = min((max(0.0, end - done) / pace for end, done, pace in ends if pace > 0), default=np.inf)
     return (more * seconds, more * rounds) if np.isfinite(more) else (0.0, 0.0)
 

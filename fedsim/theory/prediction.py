@@ -79,7 +79,7 @@ def cap_binds(scenario: Scenario, population: Population) -> bool:
     """Say whether a client can reach its cap on participations: by its separation, and the rounds that there may be."""
     if population.most is None:
         return False
-    rounds = scenario.stop.most_rounds
+    rounds = scenario.stop.rounds
     return rounds is None or bool((population.most < replace(population, most=None).at_most(rounds)).any())
 
 

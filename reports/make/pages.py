@@ -13,7 +13,7 @@ from typing import Any
 
 from fedsim import Scenario
 from fedsim.common.files import name_of_file
-from fedsim.common.markdown import escape
+from fedsim.common.markup import escape
 from fedsim.report.charts.chart import Chart
 from fedsim.report.document import ReportDocument, charts_of
 from fedsim.report.page import write_document

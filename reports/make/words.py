@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedsim.common import markdown
+from fedsim.common import markup
 from fedsim.common.intervals import half_width
 
 NAMES = {"fedavg": "FedAvg", "debiased_fedavg": "Debiased FedAvg", "fedvarp": "FedVARP"}
@@ -13,7 +13,7 @@ NAMES = {"fedavg": "FedAvg", "debiased_fedavg": "Debiased FedAvg", "fedvarp": "F
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table, with blank lines around it."""
-    return f"\n{markdown.table(head, rows)}\n\n"
+    return f"\n{markup.table(head, rows)}\n\n"
 
 
 def wrap(text: str, width: int) -> str:

@@ -210,7 +210,7 @@ def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(
     log = simulate_log(case, population)
     metrics = measured(log, population, setting)
     write_table(tmp_path / "p.parquet", log.participations)
-    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 7)
+    monkeypatch.setattr("fedsim.common.files.ROWS", 7)
     stored = StoredLog(log.rounds, pl.scan_parquet(tmp_path / "p.parquet"), log.gauges, log.ended_s)
     assert measured(stored, population, setting) == pytest.approx(metrics, rel=1e-12)
 

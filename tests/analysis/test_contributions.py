@@ -34,7 +34,7 @@ def test_nobody_contributed() -> None:
 def test_the_same_in_slices_of_any_size(small: Load, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     log = simulate(small("population.0.separation={kind: uniform, low: 1, high: 3}"))
     whole = contributions(log.participations, 12)
-    monkeypatch.setattr("fedsim.common.row_groups.ROWS", size)
+    monkeypatch.setattr("fedsim.common.files.ROWS", size)
     assert module.contributions(log.participations, 12) == whole
     by_client = log.participations.filter(outcome="reported").group_by("client").agg(pl.col("round").diff().min())
     assert whole.least_separation == by_client["round"].min() == log.metrics["participation.separation.least"]

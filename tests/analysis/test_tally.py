@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedsim.analysis.contributions import contributions
 from fedsim.analysis.participation import l1
 from fedsim.analysis.tally import Tally, tally
-from fedsim.common import row_groups
+from fedsim.common import files
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.log import Log, with_staleness
 from fedsim.population import build_population
@@ -65,7 +65,7 @@ def check(found: Tally, own: pl.DataFrame, clients: int) -> None:
 def test_the_run_and_its_groups_are_tallied_in_one_pass(
     write: Write, monkeypatch: pytest.MonkeyPatch, server: str, rows: int
 ) -> None:
-    monkeypatch.setattr(row_groups, "ROWS", rows)
+    monkeypatch.setattr(files, "ROWS", rows)
     log = logged(Scenario.load(write(CASE + server)))
     table, sizes = log.participations, [20, 3, 9]
     seen: list[pl.DataFrame] = []
@@ -92,7 +92,7 @@ def test_the_least_separation_needs_no_look_at_what_cannot_be_sooner(
             "stop.rounds=60",
         )
     )
-    monkeypatch.setattr(row_groups, "ROWS", rows)
+    monkeypatch.setattr(files, "ROWS", rows)
     found = tally(log.participations, log.rounds, 12)
     taken = log.participations.filter(outcome="reported")
     assert found.run.least_separation == taken.select(pl.col("round").diff().over("client")).min().item()

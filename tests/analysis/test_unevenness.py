@@ -53,7 +53,7 @@ def shares(log: pl.DataFrame, clients: int) -> Floats:
 @pytest.mark.parametrize("rows", [1, 7, 1 << 18])
 def test_it_is_what_it_is_defined_to_be(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """In slices of any size, with reports that arrive out of order and rounds that take none."""
-    monkeypatch.setattr("fedsim.common.row_groups.ROWS", rows)
+    monkeypatch.setattr("fedsim.common.files.ROWS", rows)
     for seed in range(3):
         log, clients, intervals = a_log(seed), 7, [1, 2, 5, 9, 20, 500]
         q = shares(log, clients)

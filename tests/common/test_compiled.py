@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.common.compiled import compiled
+from fedsim.common.compiled import compiled, uniform_at, word_of
 from fedsim.common.keyed import Purpose, mixed_index, stream
-from fedsim.common.keyed_loops import uniform_at, word_of
 from tests.conftest import LIMIT_S
 
 words = st.integers(0, 2**63 - 1)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.instants import readable_time
+from fedsim.common.messages import PatientPipe
 from fedsim.common.progress import on_stderr
-from fedsim.common.stderr import PatientPipe
 from fedsim.experiment.run import simulate
 from tests.conftest import LIMIT_S, SMALL, Load, Write
 

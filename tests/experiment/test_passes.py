@@ -10,7 +10,7 @@ import pytest
 
 from fedsim.analysis.metrics import own
 from fedsim.availability import models
-from fedsim.common import row_groups
+from fedsim.common import files
 from fedsim.experiment.record import record
 from fedsim.experiment.run_directory import Provenance
 from tests.conftest import Load
@@ -72,7 +72,7 @@ def test_the_participations_are_read_as_seldom_as_can_be(
 ) -> None:
     """Once for figures, fingerprint and page, and once more for training, however much is trained and shown."""
     scenario = small("stop.rounds=60", *overrides)
-    monkeypatch.setattr(row_groups, "ROWS", 50)
+    monkeypatch.setattr(files, "ROWS", 50)
     record(scenario, tmp_path / "run", Provenance())
     pieces = -(-pl.scan_parquet(tmp_path / "run" / "participations.parquet").select(pl.len()).collect().item() // 50)
     assert reads["whole"] == 0

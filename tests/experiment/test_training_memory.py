@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from fedsim import Scenario
-from fedsim.common import row_groups
+from fedsim.common import files
+from fedsim.common.files import slices
 from fedsim.common.progress import Report, silent
-from fedsim.common.row_groups import slices
 from fedsim.experiment.budget import ROW_BYTES
 from fedsim.experiment.training import Training
 from fedsim.learning import frequencies
@@ -64,7 +64,7 @@ def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
 
         expected = train(log, silent)
         with monkeypatch.context() as patch, Held() as held:
-            patch.setattr(row_groups, "ROWS", 1000)
+            patch.setattr(files, "ROWS", 1000)
             patch.setattr("fedsim.log.recorder._SETTLE", 1000)
             found = train(stored, lambda *_: held.look())
         assert found[0].equals(expected[0])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.common import row_groups
+from fedsim.common import files
 from fedsim.common.keyed import Purpose, stream
 from fedsim.learning import Course, FedAvg, LearningError, LocalWork, replay_together
 from fedsim.learning.cohorts import Cohorts, Reports
@@ -112,7 +112,7 @@ def test_a_log_that_is_read_by_the_piece_says_what_the_whole_says(
     expected = by_hand(numbers, rows, buffer)
     rows = data.draw(st.sampled_from([rows, rows[::-1]])) if data.draw(st.booleans()) else rows
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_groups, "ROWS", at_a_time)
+        patch.setattr(files, "ROWS", at_a_time)
         cohorts = Cohorts.read(rounds_of(numbers), table(rows), 4, buffer)
         found = [as_lists(reports, buffer) for reports in cohorts.in_turn()]
     assert found == expected
@@ -169,7 +169,7 @@ def stored(folder: Path, count: int, *, buffered: bool) -> tuple[pl.DataFrame, p
         "staleness": late,
     }
     path = folder / f"{count}.parquet"
-    pl.DataFrame(columns).write_parquet(path, row_group_size=row_groups.ROWS)
+    pl.DataFrame(columns).write_parquet(path, row_group_size=files.ROWS)
     return rounds_of(list(range(count))), pl.scan_parquet(path)
 
 
@@ -182,7 +182,7 @@ def test_the_memory_of_training_does_not_grow_with_the_reports(
 
     A slice that is read while another is worked on may have come at one time and not at another.
     """
-    monkeypatch.setattr(row_groups, "ROWS", 2000)
+    monkeypatch.setattr(files, "ROWS", 2000)
     problem = Quadratic(np.eye(CLIENTS, 2))
 
     def most_held(count: int) -> int:
@@ -196,4 +196,4 @@ def test_the_memory_of_training_does_not_grow_with_the_reports(
         return held.most
 
     few, many = most_held(100), most_held(800)
-    assert many - few < 64 * 700 + 2 * row_groups.ROWS * 60 < COHORT * 8 * 700
+    assert many - few < 64 * 700 + 2 * files.ROWS * 60 < COHORT * 8 * 700

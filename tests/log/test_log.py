@@ -73,5 +73,5 @@ def test_a_fingerprint_does_not_depend_on_how_many_rows_are_read_at_once(
 ) -> None:
     expected = fingerprint(TABLE)
     TABLE.write_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 2)
+    monkeypatch.setattr("fedsim.common.files.ROWS", 2)
     assert fingerprint(TABLE) == fingerprint(pl.scan_parquet(tmp_path / "t.parquet")) == expected

@@ -3,8 +3,7 @@
 import numpy as np
 
 from fedsim.log import GAUGE_COUNTS
-from fedsim.log.recorder import CODES, Recorder
-from fedsim.log.sinks import InMemoryLog
+from fedsim.log.recorder import CODES, InMemoryLog, Recorder
 
 
 def test_tables_show_seconds() -> None:

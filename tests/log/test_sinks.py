@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsim.common.errors import RunError
 from fedsim.log import PARTICIPATIONS, ROUNDS
-from fedsim.log.sinks import TemporaryLog
+from fedsim.log.recorder import TemporaryLog
 
 
 def part(first: int, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:

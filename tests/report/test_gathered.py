@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from fedsim.analysis.contributions import contributions
-from fedsim.common.row_groups import slices
+from fedsim.common.files import slices
 from fedsim.experiment.run import simulate
 from fedsim.population import build_population
 from fedsim.report.gathered import SLOT_S, Asked, gather, gatherer_of
@@ -20,7 +20,7 @@ from tests.conftest import Write
 @pytest.mark.parametrize("few", [False, True])
 def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pairs and parts are held at once, and counted in an array."""
-    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 7)
+    monkeypatch.setattr("fedsim.common.files.ROWS", 7)
     if few:
         monkeypatch.setattr("fedsim.report.gathered._DENSE", 5)
     rng, rows = np.random.default_rng(5), 300
@@ -63,7 +63,7 @@ def test_what_is_gathered_while_it_is_measured_is_what_the_directory_says(
     write: Write, monkeypatch: pytest.MonkeyPatch, server: str, groups: int
 ) -> None:
     """With groups and time zones or without, separations that differ, and devices that never take part."""
-    monkeypatch.setattr("fedsim.common.row_groups.ROWS", 50)
+    monkeypatch.setattr("fedsim.common.files.ROWS", 50)
     others = [
         "{name: b, devices: 9, separation: {kind: uniform, low: 1, high: 4}, time_zone: Asia/Tokyo}",
         "{name: c, devices: 5, availability: {kind: renewal, on: 1s, off: 1000h}, time_zone: {kind: mixture, "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.common.markdown import block, code, escape, table
+from fedsim.common.markup import block, code, escape, table
 from fedsim.report.command import markdown_summary
 from fedsim.report.page import document_of
 

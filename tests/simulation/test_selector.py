@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.log.recorder import Recorder
-from fedsim.log.sinks import InMemoryLog
+from fedsim.log.recorder import InMemoryLog, Recorder
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation.selector import Selector

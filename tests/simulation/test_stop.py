@@ -61,8 +61,6 @@ def test_whichever_comes_first(server: str, engine: str, stop: dict[str, object]
 def test_what_follows_from_the_criteria() -> None:
     """A stop answers what others ask of it."""
     rounds, duration, both = Stop(rounds=200), Stop(duration=7200.0), Stop(rounds=200, duration=7200.0)
-    assert [each.most_rounds for each in (rounds, duration, both)] == [200, None, 200]
-    assert [each.certain_rounds for each in (rounds, duration, both)] == [200, None, None]
     assert [each.at_most(300) for each in (rounds, duration, both)] == [200, 300, 200]
     assert [each.most_s for each in (rounds, duration, both)] == [float("inf"), 7200, 7200]
     assert [each.share(50, 3600) for each in (rounds, duration, both)] == [0.25, 0.5, 0.5]

@@ -8,7 +8,7 @@ import polars as pl
 
 from fedsim.analysis.available_time import AvailableTime
 from fedsim.analysis.tally import Tally
-from fedsim.common.row_groups import slices
+from fedsim.common.files import slices
 
 
 @dataclass(frozen=True)

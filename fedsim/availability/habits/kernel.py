@@ -18,9 +18,8 @@ from fedsim.availability.habits.days import NIGHT_AT_MOST, SLOT_MS, KernelTables
 from fedsim.availability.habits.laws import law_value
 from fedsim.availability.habits.persons import CERTAIN, TOP_UPS
 from fedsim.common.arrays import Bits, Ints
-from fedsim.common.compiled import compiled, inlined
+from fedsim.common.compiled import compiled, inlined, mixed, word_of
 from fedsim.common.instants import DAY
-from fedsim.common.keyed_loops import mixed, word_of
 from fedsim.common.reasons import Reason
 
 CHARGING, NETWORK, IDLE = int(Reason.NO_CHARGER), int(Reason.NO_NETWORK), int(Reason.IN_USE)

@@ -1,5 +1,6 @@
-"""Markdown in which every text is shown as it is."""
+"""Markdown and HTML in which every text is shown as it is."""
 
+import html
 import re
 from collections.abc import Iterable, Sequence
 
@@ -8,6 +9,9 @@ from fedsim.common.printable import printable
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _MENTION = re.compile(r"@(?=\w)")
+_STYLE = "border-collapse: collapse; font-variant-numeric: tabular-nums"
+_CELL = "padding: 0.15rem 0.9rem 0.15rem 0; text-align: {}; vertical-align: top"
+"""On the elements themselves, so that nothing outside changes, and without colours: those of the notebook hold."""
 
 
 def escape(text: str) -> str:
@@ -35,3 +39,28 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a table; its cells are Markdown already."""
     lines = [f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def fragment(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 0, notes: Iterable[str] = ()
+) -> str:
+    """Return what a notebook shows of a value: a title, a table and sentences beneath it, from plain text.
+
+    The first `words` columns hold words and begin at the left; the others hold numbers.
+    """
+    head = f"<thead><tr>{_cells('th', header, words)}</tr></thead>" if header else ""
+    body = "".join(f"<tr>{_cells('td', row, words)}</tr>" for row in rows)
+    told = "".join(f"<p>{_text(note)}</p>" for note in notes)
+    table = f'<table style="{_STYLE}">{head}<tbody>{body}</tbody></table>'
+    return f'<div class="fedsim-answer"><p><b>{_text(title)}</b></p>{table}{told}</div>'
+
+
+def _cells(tag: str, row: Sequence[str], words: int) -> str:
+    return "".join(
+        f'<{tag} style="{_CELL.format("left" if at < words else "right")}">{_text(cell)}</{tag}>'
+        for at, cell in enumerate(row)
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(printable(text))
