@@ -43,16 +43,10 @@ def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
 def _bar() -> Iterator[Report]:
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TimeRemainingColumn
 
     tasks: dict[str, TaskID] = {}
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[beside]}"),
-        TimeRemainingColumn(),
-    )
+    columns = "{task.description}", BarColumn(), TaskProgressColumn(), "{task.fields[beside]}", TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
 
         def report(what: str, share: float, beside: str = "", /) -> None:

@@ -16,7 +16,7 @@ from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
 from fedsim.experiment.budget import check_budget
 from fedsim.experiment.cautions import of_separation, of_shocks
-from fedsim.limits.expectations import check_study
+from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning

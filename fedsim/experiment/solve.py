@@ -15,8 +15,8 @@ import numpy as np
 from fedsim.common.errors import ChainError, ScenarioError, StalledError
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.run import simulate
-from fedsim.limits.expectations import UnknownMetricError, find_metric
 from fedsim.limits.grammar import ConditionError, parse_condition
+from fedsim.limits.verdict import UnknownMetricError, find_metric
 from fedsim.population import build_population
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.scenario import Scenario

@@ -52,7 +52,7 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     selection, the next report can be nearer by s, and b is the smallest R_i + 1 less `max_staleness`. With caps on
     participations, k is the most that one client can have by its own cap and separation.
     """
-    server, rounds = scenario.server, scenario.stop.most_rounds
+    server, rounds = scenario.server, scenario.stop.rounds
     least, lag = int(population.separation.min()) + 1, 0
     if rounds is None:
         message = (

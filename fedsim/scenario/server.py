@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from fedsim.common.hints import did_you_mean
 from fedsim.scenario.component import BuiltIn, Choice, Component, Kinds
@@ -11,7 +11,7 @@ from fedsim.scenario.model import Model
 from fedsim.scenario.units import Duration, PositiveDuration
 
 MOST_CLIENTS = 10_000_000
-MODES = ("sync", "buffered")
+_MODES = ("sync", "buffered")
 
 Selection = Annotated[BuiltIn | Component, Kinds(role="selection law")]
 """Who is chosen among the eligible clients."""
@@ -23,18 +23,13 @@ def has_random_size(selection: Choice) -> bool:
     return getattr(getattr(selection, "implementation", None), "random_size", False)
 
 
-class _Server(Model):
-    """What both modes share."""
-
-    @field_validator("mode", mode="before", check_fields=False)
-    @classmethod
-    def _known_mode(cls, mode: Any) -> Any:
-        if mode not in MODES:
-            raise ValueError(f"must be one of 'sync' or 'buffered', not {mode!r}{did_you_mean(mode, MODES)}")
-        return mode
+def _known_mode(mode: Any) -> Any:
+    if mode not in _MODES:
+        raise ValueError(f"must be one of 'sync' or 'buffered', not {mode!r}{did_you_mean(mode, _MODES)}")
+    return mode
 
 
-class SyncServer(_Server):
+class SyncServer(Model):
     """Rounds, one after the other."""
 
     elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -56,7 +51,7 @@ class SyncServer(_Server):
     staleness: ClassVar[int | None] = 0
     """Staleness of every report, which the log leaves out; None where the log tells that of each."""
 
-    mode: Literal["sync"] = "sync"
+    mode: Annotated[Literal["sync"], BeforeValidator(_known_mode)] = "sync"
     """sync: rounds, one after the other."""
     cohort: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
     """B: reports wanted in a round."""
@@ -111,7 +106,7 @@ class SyncServer(_Server):
         return self
 
 
-class BufferedServer(_Server):
+class BufferedServer(Model):
     """No rounds: a new model version after every `buffer` reports, and a replacement for every session that ends."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -133,7 +128,7 @@ class BufferedServer(_Server):
     block: ClassVar[int] = 1
     fixed_size: ClassVar[bool] = True
 
-    mode: Literal["buffered"]
+    mode: Annotated[Literal["buffered"], BeforeValidator(_known_mode)]
     """buffered: sessions run side by side, and the server steps after every `buffer` reports (FedBuff)."""
     concurrency: Annotated[int, Field(ge=1, le=MOST_CLIENTS)]
     """Sessions that run at once, at most: when one ends, another client is selected in its place."""

@@ -11,7 +11,7 @@ from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.instants import DAY
 from fedsim.experiment.run import simulate
-from fedsim.limits.expectations import UnknownMetricError, find_metric
+from fedsim.limits.verdict import UnknownMetricError, find_metric
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 

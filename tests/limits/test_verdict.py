@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from fedsim import simulate
 from fedsim.common.errors import ScenarioError
 from fedsim.experiment.preflight import preflight
-from fedsim.limits.expectations import UnknownMetricError, find_metric
-from fedsim.limits.verdict import Judgement, failed, judge
+from fedsim.limits.verdict import Judgement, UnknownMetricError, failed, find_metric, judge
 from fedsim.scenario import Scenario
 from fedsim.sweeps.points import points_of
 from tests.conftest import SMALL, Load, Write
