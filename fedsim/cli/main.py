@@ -112,8 +112,7 @@ def init_command(
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json
-    from fedsim.scenario import scenario_schema, starter
-    from fedsim.scenario.starter import starter_trace
+    from fedsim.scenario import scenario_schema, starter, starter_trace
 
     name = path.name.removesuffix(".yaml").removesuffix(".fedsim")
     written = {path: starter(name, template)}

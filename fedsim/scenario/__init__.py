@@ -1,25 +1,21 @@
 """The scenario file: its format as pydantic models, its reading with positions, overrides and JSON Schema."""
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from fedsim.common.arguments import short_repr
 from fedsim.common.errors import ScenarioError
 from fedsim.scenario.models import Scenario, scenario_schema
 from fedsim.scenario.permissions import Permissions
-from fedsim.scenario.starter import starter
 
-__all__ = [
-    "Scenario",
-    "as_scenario",
-    "import_folders",
-    "let_import_from",
-    "open_scenario",
-    "scenario_schema",
-    "starter",
-]
+__all__ = ["Scenario", "as_scenario", "open_scenario", "scenario_schema", "starter"]
+_DEVICES, _DAYS = 12, 7  # of the trace of a starter
+_DAY_S, _HOUR_S = 86_400, 3_600
 
 
 def open_scenario(
@@ -55,3 +51,30 @@ def import_folders(file: str | Path, permissions: Permissions) -> tuple[str, ...
 def let_import_from(folders: Iterable[str]) -> None:
     """Let ``kind: module:Name`` find modules in these folders, after all others."""
     sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+def starter(name: str, template: str = "phones") -> str:
+    """Return the text of a small scenario, called `name`, that runs in seconds; see ``starters`` for the templates."""
+    text = (files("fedsim.scenario") / "starters" / f"{template}.yaml").read_text(encoding="utf-8")
+    return re.sub(r"\bNAME((?:\.csv)?)", lambda found: _plain(name + found[1]), text)
+
+
+def _plain(value: str) -> str:
+    """Write a text as YAML: as it is, or in quotes where it would mean something else."""
+    plain = re.fullmatch(r"[A-Za-z][\w./-]*", value) and value.lower() not in {"true", "false", "null"}
+    return value if plain else json.dumps(value)
+
+
+def starter_trace() -> str:
+    """Return a recorded week as CSV, for the template ``trace``: made up, a dozen phones that charge at night.
+
+    Phone k is plugged in some minutes later than phone k - 1, leaves one night out, and is unplugged around six.
+    """
+    lines = ["device,start_s,end_s,condition"]
+    for device in range(_DEVICES):
+        for day in range(_DAYS):
+            if (device + day) % _DAYS:
+                start_s = day * _DAY_S + 21 * _HOUR_S + 600 * device + 240 * ((3 * device + 5 * day) % 11)
+                end_s = (day + 1) * _DAY_S + 5 * _HOUR_S + 300 * ((7 * device + 2 * day) % 13)
+                lines.append(f"phone-{device},{start_s},{end_s},charging")
+    return "\n".join(lines) + "\n"

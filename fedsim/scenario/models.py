@@ -17,10 +17,9 @@ from fedsim.scenario.learning import Learning, Privacy
 from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
-from fedsim.scenario.server import MOST_CLIENTS, Server, SyncServer
+from fedsim.scenario.server import MOST_CLIENTS, Server, Stop, SyncServer
 from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, TimeSource, ZoneSource
-from fedsim.scenario.stop import Stop
 from fedsim.scenario.sweep import Decide, Drift, ExpectationItem, Sweep
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import Instant, PositiveDuration
