@@ -359,3 +359,9 @@ def test_a_sweep_file_that_no_sweep_wrote(tmp_path: Path) -> None:
     (directory / "sweep.json").write_text("[]")
     with pytest.raises(RunError, match=r"sweep\.json"):
         write_report(directory)
+
+
+def test_a_scenario_of_a_sweep_that_this_version_does_not_know(tmp_path: Path) -> None:
+    folder = write_points(tmp_path / "s", [{SEPARATION: 0}], lambda *_: {L1: 0.5}, scenario={"later": 1})
+    with pytest.raises(RunError, match=r"sweep\.json: its scenario cannot be read: .*later: unknown key"):
+        read_finished_sweep(folder)
