@@ -261,7 +261,8 @@ def one_client(directory: Path) -> None:
     little = {"stop": {"rounds": 1}, "population": [{"devices": 1}], "server": {"cohort": 1}}
     write_manifest(directory, scenario=little, overrides=[])
     rewrite(directory / "rounds.parquet", lambda rounds: rounds.head(1))
-    rewrite(directory / "participations.parquet", lambda taken: taken.head(1))
+    only = pl.lit(0, pl.Int32).alias("client")
+    rewrite(directory / "participations.parquet", lambda taken: taken.head(1).with_columns(only))
     rewrite(
         directory / "clients.parquet",
         lambda clients: clients.head(1).with_columns(
