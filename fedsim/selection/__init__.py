@@ -1,7 +1,6 @@
-"""The laws by which the server selects a cohort among the eligible clients, one module for each.
+"""The laws by which the server selects a cohort among the eligible clients.
 
-To add one, write the class in a module of its own and name it in `fedsim.selection.laws`; the arguments of its
-constructor are its options.
+To add one, write the class and name it in `fedsim.selection.laws`; the arguments of its constructor are its options.
 """
 
 from fedsim.selection.law import Candidates, Eligibility, Law, Remembering, Request

@@ -15,16 +15,16 @@ from fedsim.scenario.server import Server
 from fedsim.selection.law import Candidates, Law, Memory, Remembering, Request
 
 _BUILT_IN = {
-    "midzuno": "fedsim.selection.midzuno:Midzuno",
-    "uniform": "fedsim.selection.uniform:UniformSelection",
-    "successive": "fedsim.selection.successive:Successive",
-    "groups": "fedsim.selection.groups:Groups",
-    "cyclic": "fedsim.selection.cyclic:Cyclic",
-    "bernoulli": "fedsim.selection.bernoulli:Bernoulli",
-    "poisson": "fedsim.selection.poisson:Poisson",
-    "age": "fedsim.selection.age:Age",
-    "stratified": "fedsim.selection.stratified:Stratified",
-    "inverse_availability": "fedsim.selection.inverse_availability:InverseAvailability",
+    "midzuno": "fedsim.selection.one_by_one:Midzuno",
+    "uniform": "fedsim.selection.one_by_one:UniformSelection",
+    "successive": "fedsim.selection.one_by_one:Successive",
+    "groups": "fedsim.selection.one_by_one:Groups",
+    "cyclic": "fedsim.selection.in_order:Cyclic",
+    "bernoulli": "fedsim.selection.by_chance:Bernoulli",
+    "poisson": "fedsim.selection.by_chance:Poisson",
+    "age": "fedsim.selection.in_order:Age",
+    "stratified": "fedsim.selection.in_order:Stratified",
+    "inverse_availability": "fedsim.selection.in_order:InverseAvailability",
 }
 LAWS: Final = Registry[Law]("a selection law", Law, _BUILT_IN, offered=("weights", "cohort", "streams"))
 
