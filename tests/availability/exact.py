@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedsim.availability import Place
-from fedsim.availability.habits.laws import quantile_table
+from fedsim.availability.habits.days import quantile_table
 from fedsim.availability.habits.persons import Draw, draw_index, individual_chance
 from fedsim.common.keyed import Stream
 from fedsim.population.distributions import distribution

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from fedsim.availability.habits.laws import TABLE_SIZE, law_value, quantile_table
+from fedsim.availability.habits.days import TABLE_SIZE, law_value, quantile_table
 from fedsim.common.compiled import compiled
 from fedsim.population.distributions import Distribution, distribution
 from fedsim.population.distributions.lengths import Exponential, Lognormal, MeanPareto, Weibull

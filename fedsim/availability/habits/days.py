@@ -1,5 +1,6 @@
 """The tables that the compiled loops read: laws, persons, some local days, and the five-minute slots of UTC."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -8,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fedsim.availability.civil import Civil
-from fedsim.availability.habits.laws import TABLE_SIZE, LawTables, quantile_table
 from fedsim.availability.habits.persons import (
     LIMIT,
     TOP_UP_CHANCE,
@@ -19,7 +19,8 @@ from fedsim.availability.habits.persons import (
     draw_index,
     scaled_chance,
 )
-from fedsim.common.arrays import Bools, Ints
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.compiled import inlined
 from fedsim.common.instants import DAY, DAY_S, HOUR, HOUR_S, to_ms
 from fedsim.common.keyed import mixed_index
 from fedsim.population.distributions import distribution
@@ -30,6 +31,14 @@ TOP_UP_AT_MOST_S, SHORT_AT_MOST_S = 8 * HOUR_S, HOUR_S
 SLOT_MS: Final = 300_000
 _SLOTS_PER_DAY = DAY // SLOT_MS
 _SLOT_BLOCK = 4096  # slots whose keys are computed at once
+LawTables = NDArray[np.int32]
+"""(laws * TABLE_SIZE,) quantiles in whole milliseconds, one table after the other, for linear interpolation. A table
+has 1,024 bins for the unit interval, and as many for its first and last 64th and its first and last 4,096th."""
+_BINS, _FINER = 1 << 10, 1 << 6
+_ALL, _TAIL, _END = 1 << 32, (1 << 32) // _FINER, (1 << 32) // _FINER**2
+_LOWER_TAIL, _UPPER_TAIL, _LOWER_END, _UPPER_END = ((_BINS + 1) * part for part in range(1, 5))
+TABLE_SIZE: Final = 5 * (_BINS + 1)
+_SMALLEST = 2.0**-33  # half the distance of two draws
 (
     NIGHT_TIME_LAW, NIGHT_LENGTH_LAW, OUTING_TIME_LAW, TOP_UP_TIME_LAW, TOP_UP_LENGTH_LAW, USE_LENGTH_LAW,
     FAILURE_LENGTH_LAW,
@@ -75,6 +84,41 @@ class KernelTables(NamedTuple):
     # units of 2**-30
     slot_keys: NDArray[np.uint64]
     use_shares: Ints
+
+
+def quantile_table(quantile: Callable[[Floats], Floats], longest_s: float) -> LawTables:
+    """Return the table (TABLE_SIZE,) of a law.
+
+    Parameters
+    ----------
+    quantile
+        Values in seconds that are exceeded with probability 1 - p, for p (n,) strictly between 0 and 1.
+    longest_s
+        Larger values are cut there; what is left must be below 2**31 milliseconds.
+    """
+    even = np.arange(_BINS + 1) / _BINS
+    tail, end = even / _FINER, even / _FINER**2
+    p = np.concatenate([even, tail, 1.0 - tail[::-1], end, 1.0 - end[::-1]])
+    values = quantile(np.clip(p, _SMALLEST, 1.0 - _SMALLEST))
+    return np.rint(1000.0 * np.minimum(values, longest_s)).astype(np.int32)
+
+
+@inlined
+def law_value(tables: LawTables, law: int, bits: int) -> int:
+    """Return the value of the law whose table begins at `law`, from 32 random bits."""
+    begin, digits = 0, 22
+    if not _TAIL <= bits < _ALL - _TAIL:
+        if _END <= bits < _ALL - _END:
+            begin, digits = _LOWER_TAIL, 16
+            if bits >= _TAIL:
+                begin, bits = _UPPER_TAIL, bits - (_ALL - _TAIL)
+        else:
+            begin, digits = _LOWER_END, 10
+            if bits >= _TAIL:
+                begin, bits = _UPPER_END, bits - (_ALL - _END)
+    at = law + begin + (bits >> digits)
+    low = int(tables[at])
+    return low + ((int(tables[at + 1]) - low) * (bits & ((1 << digits) - 1)) >> digits)
 
 
 def _law_tables(habits: Habits) -> LawTables:

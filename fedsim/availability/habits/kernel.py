@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from fedsim.availability.batch import Reasons
 from fedsim.availability.habits import days, persons
-from fedsim.availability.habits.days import NIGHT_AT_MOST, SLOT_MS, KernelTables
-from fedsim.availability.habits.laws import law_value
+from fedsim.availability.habits.days import NIGHT_AT_MOST, SLOT_MS, KernelTables, law_value
 from fedsim.availability.habits.persons import CERTAIN, TOP_UPS
 from fedsim.common.arrays import Bits, Ints
 from fedsim.common.compiled import compiled, inlined, mixed, word_of
@@ -26,32 +25,21 @@ CHARGING, NETWORK, IDLE = int(Reason.NO_CHARGER), int(Reason.NO_NETWORK), int(Re
 """Conditions, as the reasons while they do not hold; several are added up, as in `require`."""
 DAY_PARTS: Final = 64
 """Parts of a day in `possible_parts`, one for each bit of a word."""
-_2, _32, _34 = np.uint64(2), np.uint64(32), np.uint64(34)
-_LOW_30, _LOW_32 = np.uint64((1 << 30) - 1), np.uint64((1 << 32) - 1)
+_32, _LOW_32 = np.uint64(32), np.uint64((1 << 32) - 1)
 _EVERY, _NONE = ~np.uint64(0), np.uint64(0)
 _SURE: Final = 16 << 10  # from this index of the table of chances on they are 1
 _PREFETCHED: Final = 32  # clients whose rows are loaded in one loop
 
 
 @inlined
-def _upper_30(bits: np.uint64) -> int:
-    """Return the upper 30 bits of a draw, to be compared with a chance."""
-    return int(np.int64(bits >> _34))
-
-
-@inlined
-def _lower_30(bits: np.uint64) -> int:
-    """Return the upper 30 bits of the lower half of a draw, to be compared with another chance."""
-    return int(np.int64((bits >> _2) & _LOW_30))
-
-
-@inlined
 def _upper(bits: np.uint64) -> int:
+    """Return the upper half of a draw; without its last two bits, it is compared with a chance."""
     return int(np.int64(bits >> _32))
 
 
 @inlined
 def _lower(bits: np.uint64) -> int:
+    """Return the lower half of a draw, to be used as the upper one."""
     return int(np.int64(bits & _LOW_32))
 
 
@@ -68,7 +56,7 @@ def _instant(wall: int, tables: KernelTables) -> int:
 def _night(word: np.uint64, row: int, day: int, tables: KernelTables) -> tuple[int, int]:
     """Return the start and end of a day's night session; equal if there is none."""
     bits = mixed(word ^ tables.day_keys[day, days.NIGHT_KEY])
-    if _upper_30(bits) >= tables.persons[row, persons.NIGHT_CHANCE]:
+    if _upper(bits) >> 2 >= tables.persons[row, persons.NIGHT_CHANCE]:
         return 0, 0
     later = tables.persons[row, persons.NIGHT_LATER] + law_value(tables.laws, days.NIGHT_TIME_LAW, _lower(bits))
     start = _instant(tables.days[day, days.PLUG_IN] + later, tables)
@@ -83,7 +71,7 @@ def _top_ups(word: np.uint64, row: int, day: int, tables: KernelTables) -> int:
     taken, chance = 0, tables.persons[row, tables.days[day, days.TOP_UP_COLUMN]]
     for pair in range(TOP_UPS // 2):
         bits = mixed(word ^ tables.day_keys[day, days.TOP_UP_KEY + pair])
-        taken |= (int(_upper_30(bits) < chance) | int(_lower_30(bits) < chance) << 1) << 2 * pair
+        taken |= (int(_upper(bits) >> 2 < chance) | int(_lower(bits) >> 2 < chance) << 1) << 2 * pair
     return taken
 
 
@@ -101,7 +89,7 @@ def _top_up(word: np.uint64, number: int, day: int, tables: KernelTables) -> tup
 def _outing(word: np.uint64, row: int, day: int, tables: KernelTables) -> tuple[int, int, int, int]:
     """Return when a person leaves home, is back, arrives at work and leaves work on a day; all 0 without an outing."""
     facts, bits = tables.days, mixed(word ^ tables.day_keys[day, days.OUTING_KEY])
-    if _upper_30(bits) >= facts[day, days.OUT_CHANCE]:
+    if _upper(bits) >> 2 >= facts[day, days.OUT_CHANCE]:
         return 0, 0, 0, 0
     leave = facts[day, days.LEAVE] + tables.persons[row, persons.LEAVES_LATER]
     leave = min(max(leave + law_value(tables.laws, days.OUTING_TIME_LAW, _lower(bits)), 0), DAY)
@@ -231,11 +219,11 @@ def _disturbed_until(word: np.uint64, row: int, instant: int, require: int, tabl
         if tables.use_shares[slot] != share and require & IDLE:
             share, of_use = tables.use_shares[slot], _chance_of_use(row, slot, tables)
         bits = mixed(word ^ tables.slot_keys[slot, days.EVENT_KEY])
-        if _upper_30(bits) < of_use:
+        if _upper(bits) >> 2 < of_use:
             start, end = _event(word, slot, days.USE_KEY, days.USE_LENGTH_LAW, tables.settle, tables)
             if start <= instant < end:
                 return end
-        if _lower_30(bits) < of_failure:
+        if _lower(bits) >> 2 < of_failure:
             start, end = _event(word, slot, days.FAILURE_KEY, days.FAILURE_LENGTH_LAW, 0, tables)
             if start <= instant < end:
                 return end
@@ -250,11 +238,11 @@ def _disturbed_from(word: np.uint64, row: int, instant: int, limit: int, require
         if tables.use_shares[slot] != share and require & IDLE:
             share, of_use = tables.use_shares[slot], _chance_of_use(row, slot, tables)
         bits = mixed(word ^ tables.slot_keys[slot, days.EVENT_KEY])
-        if _upper_30(bits) < of_use:
+        if _upper(bits) >> 2 < of_use:
             start, end = _event(word, slot, days.USE_KEY, days.USE_LENGTH_LAW, tables.settle, tables)
             if instant < start < min(found, end):
                 found = start
-        if _lower_30(bits) < of_failure:
+        if _lower(bits) >> 2 < of_failure:
             start, end = _event(word, slot, days.FAILURE_KEY, days.FAILURE_LENGTH_LAW, 0, tables)
             if instant < start < min(found, end):
                 found = start
