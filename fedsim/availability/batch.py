@@ -48,6 +48,30 @@ def merge_touching(who: NDArray[np.intp], starts: Ints, ends: Ints) -> Spells:
     return Spells(who[opens], starts[opens], ends[closes])
 
 
+def subtract(spells: Spells, outages: Spells, clients: int) -> Spells:
+    """Return the spells of availability without the outages, disjoint and not touching.
+
+    The spells of each client are disjoint; the outages may overlap. `clients` is the number of clients.
+    """
+    concerned = np.zeros(clients, dtype=np.bool_)
+    concerned[outages.who] = True
+    touched = concerned[spells.who]
+    kept = Spells(spells.who[~touched], spells.starts[~touched], spells.ends[~touched])
+    own = spells.who[touched]
+    who = np.concatenate([own, own, outages.who, outages.who])
+    instants = np.concatenate([spells.starts[touched], spells.ends[touched], outages.starts, outages.ends])
+    steps = np.repeat([1, -1, -2, 2], [len(own), len(own), len(outages.who), len(outages.who)])
+    order = np.lexsort((instants, who))
+    who, instants = who[order], instants[order]
+    # The level is 1 where available and without an outage: each outage takes away 2, so nothing else comes to 1.
+    level = np.cumsum(steps[order])
+    last = np.ones(len(who), dtype=np.bool_)
+    last[:-1] = (who[1:] != who[:-1]) | (instants[1:] > instants[:-1])
+    who, instants = who[last], instants[last]
+    opens = np.flatnonzero(level[last] == 1)
+    return concatenate([kept, merge_touching(who[opens], instants[opens], instants[opens + 1])])
+
+
 class Batch(Protocol):
     """Devices of one kind in one place; its answers agree exactly with the `conditions` of each device.
 

@@ -178,12 +178,8 @@ def draw(
         else:
             proposals, eligible, size = first
         source.note(size, int(eligible.sum()))
-        if ineligible is not None:
-            from fedsim.selection.screened import new_among
-
-            accepted = new_among(proposals, eligible, chosen, missing)
-        elif count > 1 or len(chosen):
-            accepted = _distinct(np.concatenate([chosen, proposals[eligible]]))[len(chosen) :][:missing]
+        if count > 1 or len(chosen):
+            accepted = distinct(np.concatenate([chosen, proposals[eligible]]))[len(chosen) :][:missing]
         else:
             accepted = proposals[eligible][:1]
         chosen = np.concatenate([chosen, accepted])
@@ -200,7 +196,7 @@ def draw(
     return chosen[already:]
 
 
-def _distinct(units: Ints) -> Ints:
+def distinct(units: Ints) -> Ints:
     """Return each unit where it comes first."""
     order = units.argsort(kind="stable")
     ascending = units[order]

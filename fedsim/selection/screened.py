@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Bits, Bools, Floats, Ints
+from fedsim.common.arrays import Bits, Floats, Ints
 from fedsim.common.bits import first_of, has
 from fedsim.common.compiled import compiled, mixed, uniform_at
 from fedsim.common.keyed import GOLDEN
@@ -79,44 +79,6 @@ def proposed_by_weight(
             found[kept] = unit
             kept += not has(ineligible, unit)
     return found[:kept]
-
-
-@compiled
-def new_among(units: Ints, eligible: Bools, taken: Ints, most: int) -> Ints:
-    """Return the first of some units, each where it comes first, that are eligible and not taken; `most` at most."""
-    size = 1 << _bits_for(len(units) + len(taken))
-    table, found, kept = np.full(size, -1, np.int64), np.empty(min(most, len(units)), np.int64), 0
-    for unit in taken:
-        _is_new(unit, table)
-    for place in range(len(units)):
-        if kept == len(found):
-            break
-        if eligible[place] and _is_new(units[place], table):
-            found[kept] = units[place]
-            kept += 1
-    return found[:kept]
-
-
-@compiled
-def _bits_for(numbers: int) -> int:
-    """Return how many bits a table needs in which no more than half of the places are taken."""
-    bits = 4
-    while (1 << bits) < 2 * numbers:
-        bits += 1
-    return bits
-
-
-@compiled
-def _is_new(unit: int, table: Ints) -> bool:
-    """Put a unit into a table of a power of two of places, -1 where one is free; say whether it was not there."""
-    last = len(table) - 1
-    place = int(mixed(np.uint64(unit)) >> _1) & last
-    while table[place] != -1:
-        if table[place] == unit:
-            return False
-        place = (place + 1) & last
-    table[place] = unit
-    return True
 
 
 class Classes(NamedTuple):

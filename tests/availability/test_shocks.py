@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.availability import between
-from fedsim.availability.batch import Spells
+from fedsim.availability.batch import Spells, subtract
 from fedsim.availability.model import condition_pieces
 from fedsim.availability.population import PopulationAvailability, strata
 from fedsim.availability.shocks import ShockedAvailability, availability_of, outages_of, server_outages
-from fedsim.availability.shocks.outages import subtract
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.common.instants import DAY, DAY_S, FOREVER, HOUR, HOUR_S, to_seconds
 from fedsim.common.keyed import Purpose, stream

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from fedsim.common.bits import words_for
 from fedsim.selection import Candidates, Request
-from fedsim.selection.screened import classes_of, guide_to, in_time, new_among
+from fedsim.selection.proposals import distinct
+from fedsim.selection.screened import classes_of, guide_to, in_time
 from tests.selection.cases import Among, law_of, request, shown
 
 
@@ -99,17 +100,9 @@ def test_those_who_are_barred_are_not_asked_about(law: str) -> None:
 
 
 @settings(max_examples=40)
-@given(
-    units=st.lists(st.integers(0, 40), max_size=60),
-    taken=st.sets(st.integers(0, 40), max_size=10),
-    most=st.integers(0, 20),
-    seed=st.integers(0, 99),
-)
-def test_the_first_of_each_is_new(units: list[int], taken: set[int], most: int, seed: int) -> None:
-    eligible = np.random.default_rng(seed).random(len(units)) < 0.7
-    expected = [unit for unit in dict.fromkeys(np.array(units, dtype=np.int64)[eligible].tolist()) if unit not in taken]
-    found = new_among(np.array(units, dtype=np.int64), eligible, np.array(sorted(taken), dtype=np.int64), most)
-    assert found.tolist() == expected[:most]
+@given(units=st.lists(st.integers(0, 40), max_size=60))
+def test_each_unit_is_kept_where_it_comes_first(units: list[int]) -> None:
+    assert distinct(np.array(units, dtype=np.int64)).tolist() == [*dict.fromkeys(units)]
 
 
 @pytest.mark.parametrize("n", [1023, 1024, 1025, 5000])
