@@ -68,14 +68,6 @@ class Civil:
         return (days - self.first_day) * DAY
 
 
-def civil(start: datetime, zone: ZoneInfo, instant: int) -> Civil:
-    """Return the clock of a zone, right for at least 360 days before and after an instant of simulated time."""
-    first_day, begun = _start(start)
-    day = first_day + (instant + begun) // DAY
-    latest = date(_LAST_YEAR, 1, 1).toordinal()
-    return _civil(start, zone, date.fromordinal(max(1, min(day, latest))).year)
-
-
 @lru_cache(maxsize=4096)
 def _civil(start: datetime, zone: ZoneInfo, year: int) -> Civil:
     first_day, begun = _start(start)
@@ -97,26 +89,26 @@ def _start(start: datetime) -> tuple[int, int]:
 
 def offset_at(zone: tzinfo, epoch: float) -> float:
     """Return the offset from UTC in seconds at an instant, given in seconds since 1970."""
-    if isinstance(zone, timezone):
-        return zone.utcoffset(None).total_seconds()
-    return float(_offset(zone, min(max(epoch, _seconds_of(_FIRST_CHANGE)), _seconds_of(_LAST_CHANGE))))
+    return zone.utcoffset(None).total_seconds() if isinstance(zone, timezone) else float(_offset(zone, _known(epoch)))
 
 
-def offset_pieces(zone: tzinfo, since: float) -> Iterator[tuple[float, float, float]]:
-    """Yield (from, until, offset) in seconds since 1970, in order and without gaps, the first from `since`.
+def offset_pieces(zone: tzinfo, since: float, until: float) -> Iterator[tuple[float, float, float]]:
+    """Yield (from, to, offset) in seconds since 1970, in order and without gaps, from `since` to `until` or later.
 
-    The last one goes on for ever: clocks are not changed after the year 3200.
+    The last one goes on for ever.
     """
     begin, offset = since, offset_at(zone, since)
-    if not isinstance(zone, timezone):
-        known = min(max(since, _seconds_of(_FIRST_CHANGE)), _seconds_of(_LAST_CHANGE))
-        first = (_EPOCH + timedelta(seconds=known)).year
-        changes = (change for year in range(first, _LAST_CHANGE) for change in changes_of(zone, year))
-        for instant, after in changes:
-            if instant > begin:
-                yield begin, float(instant), offset
-                begin, offset = float(instant), float(after)
+    first, last = ((_EPOCH + timedelta(seconds=_known(each))).year for each in (since, until))
+    for instant, after in (change for year in range(first, last + 1) for change in changes_of(zone, year)):
+        if instant > begin:
+            yield begin, float(instant), offset
+            begin, offset = float(instant), float(after)
     yield begin, math.inf, offset
+
+
+def _known(epoch: float) -> float:
+    """Return an instant, or the first or last one with an offset of its own."""
+    return min(max(epoch, _seconds_of(_FIRST_CHANGE)), _seconds_of(_LAST_CHANGE) - 1)
 
 
 @lru_cache(maxsize=4096)
@@ -183,7 +175,10 @@ class Place:
 
     def clock(self, instant: int) -> Civil:
         """Return the local clock, right for at least 360 days before and after an instant in milliseconds."""
-        return civil(self.start, self.zone, instant)
+        first_day, begun = _start(self.start)
+        day = first_day + (instant + begun) // DAY
+        latest = date(_LAST_YEAR, 1, 1).toordinal()
+        return _civil(self.start, self.zone, date.fromordinal(max(1, min(day, latest))).year)
 
 
 @lru_cache(maxsize=4096)

@@ -69,8 +69,7 @@ def import_command(
     """Convert tables, JSON with each device's intervals, or lines of timestamp<TAB>event, to a trace for scenarios."""
     from fedsim.availability.trace.rows import Policy
     from fedsim.scenario.units import format_instant, parse_instant
-    from fedsim.traces.cleaning import Cleaning, write_trace
-    from fedsim.traces.imports import Form, import_trace
+    from fedsim.traces.imports import Cleaning, Form, import_trace, write_trace
 
     chosen: Form = _one_of(form, Form, "--format")
     rule: Policy = _one_of(policy, Policy, "--policy")

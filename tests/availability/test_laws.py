@@ -10,8 +10,15 @@ from scipy.stats import norm
 from fedsim.availability.habits.days import TABLE_SIZE, law_value, quantile_table
 from fedsim.common.compiled import compiled
 from fedsim.population.distributions import Distribution, distribution
-from fedsim.population.distributions.lengths import Exponential, Lognormal, MeanPareto, Weibull
-from fedsim.population.distributions.numbers import Constant, Uniform, WholeUniform
+from fedsim.population.distributions.laws import (
+    Constant,
+    Exponential,
+    Lognormal,
+    MeanPareto,
+    Uniform,
+    Weibull,
+    WholeUniform,
+)
 from fedsim.scenario.habits import Habits
 from tests.availability.exact import Law
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.availability.trace import CleanTrace, Policy, TraceError, TraceRows, clean, read_rows
 from fedsim.availability.trace.unions import union
-from fedsim.traces.cleaning import write_trace
+from fedsim.traces.imports import write_trace
 
 
 def read(path: Path, policy: Policy = "repair") -> CleanTrace:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.availability.trace import Policy, TraceError, read_rows
-from fedsim.traces.cleaning import Cleaning, write_trace
-from fedsim.traces.imports import Form, Imported, import_trace
+from fedsim.traces.imports import Cleaning, Form, Imported, import_trace, write_trace
 from tests.command import fedsim
 
 

@@ -42,14 +42,17 @@ class HabitsBatch(Batch):
         self._habits, self._place, self._members, self._persons = habits, place, members, persons
         self._require = sum(int(REASON_OF[each]) for each in habits.require)
         self._builder = builder
-        self._possible_days = (
-            PossibleDays(members, persons, self._require, builder) if self._require & CHARGING else None
-        )
         self._today, self._asked, self._many = 0, 0, False
+        # Members who may be available, for each part of a local day: where it begins, and the length of a part
+        self._rows: Bits = np.zeros((DAY_PARTS, 0), dtype=np.uint64)
+        self._begin, self._part = 0, 0
 
     def possible(self, instant: int) -> PossibleClients | None:
-        """Return which clients may be on a charger with a network, if today or the day before has many look-ups."""
-        if self._possible_days is None:
+        """Return which clients may be on a charger with a network, if today or the day before has many look-ups.
+
+        Screen uses and network failures are ignored, so some who are not available are among them.
+        """
+        if not self._require & CHARGING:
             return None
         clock = self._place.clock(instant)
         today = clock.day(instant)
@@ -58,7 +61,12 @@ class HabitsBatch(Batch):
             self._today, self._asked = today, 0
         elif not self._many:
             self._many = self._asked * _DAY_COST > len(self._members)
-        return self._possible_days.at(instant, clock) if self._many else None
+        if not self._many:
+            return None
+        if not self._begin <= instant < self._begin + DAY_PARTS * self._part:
+            self._find_possible(today, clock)
+        part = (instant - self._begin) // self._part
+        return PossibleClients(self._rows[part], self._begin + (part + 1) * self._part)
 
     def at(self, clients: Ints, instant: int) -> Bools:
         self._asked += len(clients)
@@ -95,27 +103,7 @@ class HabitsBatch(Batch):
         self._persons.ensure_drawn(clients)
         return self._builder.build(since, until, self._place.clock(since), self._persons)
 
-
-class PossibleDays:
-    """Which members may be on a charger with a network, for each part of one local day after the other.
-
-    Screen uses and network failures are ignored, so some who are not available are among them. `require` are the
-    conditions that must hold, charging among them.
-    """
-
-    def __init__(self, members: Ints, persons: Persons, require: int, builder: TableBuilder) -> None:
-        self._members, self._persons, self._require, self._builder = members, persons, require, builder
-        self._rows: Bits = np.zeros((DAY_PARTS, 0), dtype=np.uint64)
-        self._begin, self._part = 0, 0
-
-    def at(self, instant: int, clock: Civil) -> PossibleClients:
-        """Return which members may be available from an instant on."""
-        if not self._begin <= instant < self._begin + DAY_PARTS * self._part:
-            self._go_to(clock.day(instant), clock)
-        part = (instant - self._begin) // self._part
-        return PossibleClients(self._rows[part], self._begin + (part + 1) * self._part)
-
-    def _go_to(self, day: int, clock: Civil) -> None:
+    def _find_possible(self, day: int, clock: Civil) -> None:
         """Find the possible members of a local day."""
         begin, until = clock.instant(clock.midnight(np.array([day, day + 1]))).tolist()
         self._begin, self._part = begin, -(-(until - begin) // DAY_PARTS)

@@ -141,7 +141,8 @@ def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spa
     if not len(spans.starts):
         return spans
     parts: list[tuple[Ints, Floats, Floats]] = []
-    for begin, end, offset in offset_pieces(zone, base + float(spans.starts.min())):
+    since, until = base + float(spans.starts.min()), base + float(spans.ends.max())
+    for begin, end, offset in offset_pieces(zone, since, until):
         low, high = begin - base, end - base
         # The base in civil time here; usually a whole number, so that times keep every digit.
         shift = base + offset - reference
@@ -152,8 +153,6 @@ def _positions(spans: Spans, base: float, zone: tzinfo, reference: float) -> Spa
             # Where the clock is put forward, what holds across the change holds in the hour that is left out.
             ends[spans.ends[inside] > high] += max(offset_at(zone, end) - offset, 0.0)
         parts.append((spans.devices[inside], starts, ends))
-        if high >= spans.ends.max():
-            break
     devices, starts, ends = (np.concatenate(column) for column in zip(*parts, strict=True))
     return union(devices, starts, ends, len(spans))[0]
 

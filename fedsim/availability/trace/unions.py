@@ -42,6 +42,10 @@ class Sets(Generic[_T]):
         own = slice(self.offsets[device], self.offsets[device + 1])
         return self.starts[own], self.ends[own]
 
+    def where(self, keep: Bools) -> "Sets[_T]":
+        """Return the intervals (n,) that are to be kept, of the same devices."""
+        return self if keep.all() else union(self.devices[keep], self.starts[keep], self.ends[keep], len(self))[0]
+
     def near(self, devices: Ints, first: float, last: float) -> tuple[NDArray[np.intp], Ints]:
         """Return the position in `devices` and the row of every interval of some devices that touches [first, last]."""
         (by_start, starts), (by_end, ends) = self._ranked
@@ -161,7 +165,7 @@ def extent(parts: Sequence[Spans], since: float | None = None, until: float | No
     first, last = bulk(times)
     # A side that is given cuts intervals, and makes none of them stray.
     begin, end = (first if since is None else -np.inf), (last if until is None else np.inf)
-    kept = [_inside(part, begin, end) for part in parts]
+    kept = [part.where((part.starts >= begin) & (part.ends <= end)) for part in parts]
     stray = sum(len(part.starts) for part in parts) - sum(len(part.starts) for part in kept)
     if stray:  # what the stray intervals had inside of the bulk is gone with them
         first = min(float(part.starts.min(initial=np.inf)) for part in kept)
@@ -176,11 +180,6 @@ def bulk(times: Floats) -> tuple[float, float]:
     left, right = np.partition(times, sorted(set(ranks)))[ranks].tolist()
     gap = max(right - left, _LEAST_GAP_S)
     return -_outermost(-times, -left, gap), _outermost(times, right, gap)
-
-
-def _inside(spans: Spans, begin: float, end: float) -> Spans:
-    keep = (spans.starts >= begin) & (spans.ends <= end)
-    return spans if keep.all() else union(spans.devices[keep], spans.starts[keep], spans.ends[keep], len(spans))[0]
 
 
 def _outermost(times: Floats, inner: float, gap: float) -> float:

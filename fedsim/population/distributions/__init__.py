@@ -13,7 +13,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import PluginError
 from fedsim.common.registry import Findings, Registry
 from fedsim.population.distributions.distribution import Distribution, Quantiles
-from fedsim.population.distributions.numbers import Constant
+from fedsim.population.distributions.laws import Constant
 from fedsim.scenario.component import Choice, components
 from fedsim.scenario.model import Model
 
@@ -21,17 +21,17 @@ DISTRIBUTIONS: Final = Registry[Quantiles](
     "a law",
     Quantiles,
     {
-        "constant": "fedsim.population.distributions.numbers:Constant",
-        "uniform": "fedsim.population.distributions.numbers:Uniform",
-        "whole_uniform": "fedsim.population.distributions.numbers:WholeUniform",
-        "dirichlet": "fedsim.population.distributions.numbers:Dirichlet",
-        "zipf": "fedsim.population.distributions.numbers:Zipf",
-        "largest_zipf": "fedsim.population.distributions.numbers:LargestZipf",
-        "exponential": "fedsim.population.distributions.lengths:Exponential",
-        "weibull": "fedsim.population.distributions.lengths:Weibull",
-        "lognormal": "fedsim.population.distributions.lengths:Lognormal",
-        "pareto": "fedsim.population.distributions.lengths:Pareto",
-        "mean_pareto": "fedsim.population.distributions.lengths:MeanPareto",
+        "constant": "fedsim.population.distributions.laws:Constant",
+        "uniform": "fedsim.population.distributions.laws:Uniform",
+        "whole_uniform": "fedsim.population.distributions.laws:WholeUniform",
+        "dirichlet": "fedsim.population.distributions.laws:Dirichlet",
+        "zipf": "fedsim.population.distributions.laws:Zipf",
+        "largest_zipf": "fedsim.population.distributions.laws:LargestZipf",
+        "exponential": "fedsim.population.distributions.laws:Exponential",
+        "weibull": "fedsim.population.distributions.laws:Weibull",
+        "lognormal": "fedsim.population.distributions.laws:Lognormal",
+        "pareto": "fedsim.population.distributions.laws:Pareto",
+        "mean_pareto": "fedsim.population.distributions.laws:MeanPareto",
     },
     offered=("count",),
 )
