@@ -84,10 +84,7 @@ def in_seconds(pieces: Pieces) -> Intervals:
 def pieces(model: AvailabilityModel, client: int, place: Place, draws: Stream) -> Pieces:
     """Return the checked intervals in which one device is available, from time 0 on, in pieces as the model has them.
 
-    Raises
-    ------
-    PluginError
-        Where the model fails or yields invalid intervals; it names the model and the client.
+    Raises a `PluginError` where the model fails or yields invalid intervals; it names the model and the client.
     """
     yield from ((max(start, 0), end) for start, end in _checked(model, client, place, draws) if end > 0)
 

@@ -75,10 +75,7 @@ def open_models(scenario: Scenario) -> Opened:
 def availability_models(scenario: Scenario) -> list[AvailabilityModel]:
     """Return the availability model of each group.
 
-    Raises
-    ------
-    ScenarioError
-        If one cannot be made; every mistake with its place.
+    Raises a `ScenarioError` if one cannot be made; every mistake with its place.
     """
     opened = open_models(scenario)
     if opened.mistakes:
@@ -89,14 +86,8 @@ def availability_models(scenario: Scenario) -> list[AvailabilityModel]:
 def build_model(choice: Choice | str | Mapping[str, Any], **offered: object) -> AvailabilityModel:
     """Return the availability model of a choice, from a scenario or as written: ``{"kind": "renewal", ...}``.
 
-    `offered` are those that `MODELS` names.
-
-    Raises
-    ------
-    OptionError
-        If an option is wrong.
-    PluginError
-        If it cannot be made for another reason.
+    `offered` are those that `MODELS` names. Raises an `OptionError` if an option is wrong, and a `PluginError` if it
+    cannot be made for another reason.
     """
     written = choice if isinstance(choice, Choice) else TypeAdapter[Any](Availability).validate_python(choice)
     return MODELS.build(written.kind, written.options, **offered)

@@ -108,10 +108,7 @@ class Strata:
 def strata(scenario: Scenario, population: Population, models: Sequence[AvailabilityModel] | None = None) -> Strata:
     """Return the strata of a scenario's population; `models` are those of its groups, if they are made already.
 
-    Raises
-    ------
-    ScenarioError
-        If a model cannot be made; every mistake with its place.
+    Raises a `ScenarioError` if a model cannot be made; every mistake with its place.
     """
     models = availability_models(scenario) if models is None else models
     group, zone, of_client = residence(population)

@@ -79,10 +79,7 @@ def _or_forever(ends: Ints) -> Ints:
 class RenewalAvailability(ExactModel):
     """On and off by turns, with independent lengths, stationary from the first instant.
 
-    Raises
-    ------
-    OptionError
-        If a mean is not above 0 and finite, or both together are no more than a millisecond.
+    Raises an `OptionError` if a mean is not above 0 and finite, or both together are no more than a millisecond.
     """
 
     def __init__(

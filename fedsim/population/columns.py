@@ -84,10 +84,8 @@ def residence(population: Population) -> Residence:
 def build_population(scenario: Scenario, replicate: int = 0) -> Population:
     """Draw or read every client's numbers.
 
-    Raises
-    ------
-    ScenarioError
-        If a list or a file does not fit its group, or a user's own law fails; every mistake with its place.
+    Raises a `ScenarioError` if a list or a file does not fit its group, or a user's own law fails; every mistake with
+    its place.
     """
     streams = {purpose: stream(scenario.seed, replicate, purpose) for purpose in Purpose}
     sizes = [group.devices for group in scenario.population]

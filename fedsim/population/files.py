@@ -21,10 +21,7 @@ Locate = Callable[[str], Path]
 def read_numbers(source: Column, locate: Locate) -> NDArray[np.generic]:
     """Return a column of numbers, from the file that `locate` finds.
 
-    Raises
-    ------
-    ValueError
-        If there is no such column, or it holds something else; the message says what.
+    Raises a `ValueError` if there is no such column, or it holds something else; the message says what.
     """
     file = locate(source.file)
     column = _read(source.column, file)
@@ -81,10 +78,7 @@ def _read(name: str, file: Path) -> pl.Series:
 def _check_csv(file: Path) -> list[str]:
     """Return the columns of an uncompressed CSV file with no more rows than there can be devices.
 
-    Raises
-    ------
-    ValueError
-        If it is compressed, or has too many rows or columns.
+    Raises a `ValueError` if it is compressed, or has too many rows or columns.
     """
     if packed := packed_as(file):
         raise ValueError(f"{str(file)!r} is compressed ({packed}); unpack it, or write Parquet")

@@ -92,12 +92,8 @@ class Members:
 def numbers(source: Choice, members: Members, draws: Stream) -> Floats:
     """Return a positive number for each client of a group; `draws` is the stream for this quantity.
 
-    Raises
-    ------
-    ValueError
-        If there are not n numbers, or one is not positive and finite; the message says which.
-    PluginError
-        If a user's own law fails.
+    Raises a `ValueError` if there are not n numbers, or one is not positive and finite, with a message that says which,
+    and a `PluginError` if a user's own law fails.
     """
     values = _values(source, members, draws)
     _check(values, len(members), np.isfinite(values) & (values > 0), "above 0 and finite")
@@ -166,10 +162,7 @@ Codes = dict[str, int]
 def zones(source: Zones, members: Members, draws: Stream, codes: Codes) -> NDArray[np.int16]:
     """Return the code (n,) of the time zone of each client of a group; `codes` takes the names that are new.
 
-    Raises
-    ------
-    ValueError
-        If there are not n names, or one is unknown; the message says which.
+    Raises a `ValueError` if there are not n names, or one is unknown; the message says which.
     """
     import polars as pl  # takes long to import
 

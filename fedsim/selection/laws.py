@@ -49,10 +49,7 @@ def theory_of(choice: Choice) -> str | None:
 def law_of(server: Server) -> str:
     """Return the name by which theory knows a server's selection law.
 
-    Raises
-    ------
-    ChainError
-        If no theory covers it.
+    Raises a `ChainError` if no theory covers it.
     """
     law = theory_of(server.selection)
     if law is None:
@@ -66,10 +63,7 @@ def law_of(server: Server) -> str:
 def selection_law(choice: Choice, weights: Floats, cohort: int, seed: int, replicate: int) -> Law:
     """Return the law that a scenario chooses, for the clients' weights (N,) and the size of a selection group.
 
-    Raises
-    ------
-    PluginError
-        When `check_law` finds a mistake, or the constructor fails.
+    Raises a `PluginError` when `check_law` finds a mistake, or the constructor fails.
     """
     shown = weights.view()
     shown.setflags(write=False)

@@ -63,11 +63,7 @@ class Events:
         """Add some lines: ``timestamp<TAB>event``, or ``device<TAB>timestamp<TAB>event`` where no device is given.
 
         `inside` is the line of a file in which all of the text is one value; else the first line of the text is line 1.
-
-        Raises
-        ------
-        TraceError
-            With the place of what is wrong.
+        Raises a `TraceError` with the place of what is wrong.
         """
         name, line_number, skipped = device or "", 0, 0
         if device is not None:

@@ -79,12 +79,8 @@ def fit(pattern: Pattern, kind: FitKind, *, intervals: bool = False) -> Fit:
     """Fit a model, and judge it by devices that another fit did not see.
 
     The pattern is laid out without repeating, and has the devices that are never available. `intervals` also states
-    intervals of the parameters of a renewal model, which takes twenty more fits.
-
-    Raises
-    ------
-    TraceError
-        If the trace is too short for it.
+    intervals of the parameters of a renewal model, which takes twenty more fits. Raises a `TraceError` if the trace is
+    too short for it.
     """
     model = _fit_renewal if kind == "renewal" else _fit_habits
     try:

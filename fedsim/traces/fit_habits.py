@@ -33,12 +33,8 @@ def charging_habits(spans: Spans, begin: float, end: float, weekday: int) -> dic
     """Estimate the habits of charging, as they are written in a scenario.
 
     `spans` are the times on a charger in civil time from midnight of day 0, whose weekday is given (Monday is 0);
-    `begin` and `end` limit what was observed.
-
-    Raises
-    ------
-    ValueError
-        If less than two whole days, or too few sessions, were observed.
+    `begin` and `end` limit what was observed. Raises a `ValueError` if less than two whole days, or too few sessions,
+    were observed.
     """
     # Days that were observed from midnight to midnight.
     days = np.arange(np.ceil(begin / DAY_S - 1e-9), np.floor(end / DAY_S + 1e-9)).astype(np.int64)
@@ -127,12 +123,8 @@ def _to_minutes(seconds: float) -> float:
 def idle_habits(spans: Spans, begin: float, end: float) -> dict[str, Any]:
     """Estimate the use of the screen, as it is written in a scenario.
 
-    `spans` are the idle times in civil time from midnight of day 0; `begin` and `end` limit what was observed.
-
-    Raises
-    ------
-    ValueError
-        If too few uses were observed.
+    `spans` are the idle times in civil time from midnight of day 0; `begin` and `end` limit what was observed. Raises a
+    `ValueError` if too few uses were observed.
     """
     devices = spans.devices
     same = devices[1:] == devices[:-1]

@@ -83,12 +83,8 @@ def open_side(lengths: Mapping[str, CensoredLengths]) -> str:
 def fit_laws(lengths: CensoredLengths, mean: float | None = None) -> list[FittedLaw]:
     """Fit every law that a renewal model knows; the best comes first.
 
-    `mean` is the mean in seconds that the law must have; None fits it too.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than ten whole lengths.
+    `mean` is the mean in seconds that the law must have; None fits it too. Raises a `ValueError` if there are fewer
+    than ten whole lengths.
     """
     whole, cut = lengths.whole, lengths.cut
     check_lengths(lengths)
@@ -225,12 +221,8 @@ def renewal_intervals(pattern: Pattern, kinds: Mapping[str, str], open_: str) ->
     groups; the laws are fitted again without each of them, and the spread of the fits gives the standard error of the
     logarithm of each parameter (the delete-a-group jackknife: Shao and Tu, *The Jackknife and Bootstrap*, 1995, section
     2.3). The interval is two-sided, by Student's law with 19 degrees of freedom. It does not account for the choice of
-    the laws by the same data, nor for an exponential process being taken for a Weibull one.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two devices for each group.
+    the laws by the same data, nor for an exponential process being taken for a Weibull one. Raises a `ValueError` if
+    there are fewer than two devices for each group.
     """
     devices = len(pattern.spans)
     if devices < 2 * GROUPS:

@@ -37,10 +37,7 @@ class Cleaning:
     def apply(self, trace: CleanTrace) -> CleanTrace:
         """Return the cleaned trace with all devices, its report extended by what was done.
 
-        Raises
-        ------
-        TraceError
-            If nothing is left.
+        Raises a `TraceError` if nothing is left.
         """
         since, until = -np.inf if self.since is None else self.since, np.inf if self.until is None else self.until
         before = _count(trace.spans.values())
@@ -110,10 +107,7 @@ def import_trace(
     columns
         For tables, as in `read_foreign_table`.
 
-    Raises
-    ------
-    TraceError
-        With the place of what is wrong.
+    Raises a `TraceError` with the place of what is wrong.
     """
     paths = [path] if isinstance(path, Path) else list(path)
     found = [
@@ -234,10 +228,7 @@ def _text(path: Path, data: bytes) -> str:
 def write_trace(path: Path, trace: CleanTrace) -> None:
     """Write a trace as CSV, where the name ends so, else as Parquet; devices without intervals get an empty row.
 
-    Raises
-    ------
-    RunError
-        If it cannot be written.
+    Raises a `RunError` if it cannot be written.
     """
     names = pl.Series("device", trace.names, dtype=pl.String)
     parts = []

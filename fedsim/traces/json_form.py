@@ -30,12 +30,8 @@ _SHAPE = 'a trace is {"device": [[start, end], ...], ...} with times in seconds'
 def read_json(path: Path, data: bytes, *, lenient: bool = False) -> TraceRows | Events:
     """Read a trace from JSON; `path` is for messages.
 
-    Impossible times are refused where they stand or, if `lenient`, left in to be dropped and counted.
-
-    Raises
-    ------
-    TraceError
-        With the line and column of what is wrong.
+    Impossible times are refused where they stand or, if `lenient`, left in to be dropped and counted. Raises a
+    `TraceError` with the line and column of what is wrong.
     """
     return _Reader(str(path), data, lenient).read()
 

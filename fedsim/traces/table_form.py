@@ -46,10 +46,7 @@ def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, 
     lenient
         Read a time that cannot be read as a missing one.
 
-    Raises
-    ------
-    TraceError
-        With the row of what is wrong.
+    Raises a `TraceError` with the row of what is wrong.
     """
     check_file(path)
     source, csv = str(path), path.suffix.lower() == ".csv"
@@ -128,12 +125,7 @@ def since_base(tables: Sequence[ForeignTable], base: datetime | None) -> tuple[l
     """Return rows with times in seconds since the base, and the base: by default midnight before the first date.
 
     Dates without a zone are read at the base's own offset and keep their time of day. Dates far from all others do not
-    count for the default.
-
-    Raises
-    ------
-    TraceError
-        If the tables write times in different ways.
+    count for the default. Raises a `TraceError` if the tables write times in different ways.
     """
     kinds = {table.kind: table.rows.source for table in tables}
     if len(kinds) > 1:

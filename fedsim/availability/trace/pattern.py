@@ -90,10 +90,8 @@ def build_pattern(
     strict
         Refuse times that are far from all others.
 
-    Raises
-    ------
-    TraceError
-        If the file lacks a condition, nothing is left, or times are far from all others and it is strict.
+    Raises a `TraceError` if the file lacks a condition, nothing is left, or times are far from all others and it is
+    strict.
     """
     needed = list(require or trace.spans)
     for condition in needed:

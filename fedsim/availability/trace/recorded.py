@@ -184,10 +184,7 @@ _Used: TypeAlias = tuple[datetime, ZoneInfo | None, Repeat, tuple[str, ...] | No
 class TraceFile(RecordedAvailability):
     """Recorded availability with the options of a scenario (`fedsim.scenario.trace.Trace`); `notes` are for the user.
 
-    Raises
-    ------
-    OptionError
-        If the file cannot be used, or has too few devices.
+    Raises an `OptionError` if the file cannot be used, or has too few devices.
     """
 
     notes: tuple[str, ...]

@@ -129,12 +129,8 @@ def clean(
     """Repair or refuse a trace's faults, as the policy says.
 
     A row whose start and end are both missing names a device without intervals; `keep_empty` keeps such devices, as
-    devices that are never available. `report` has counts that are known from before.
-
-    Raises
-    ------
-    TraceError
-        If the policy refuses a fault, or nothing is left.
+    devices that are never available. `report` has counts that are known from before. Raises a `TraceError` if the
+    policy refuses a fault, or nothing is left.
     """
     report = report or TraceReport(0, 0, 0)
     sizes = (len(rows.starts), MOST_INTERVALS, "intervals"), (len(rows.names), MOST_DEVICES, "devices")

@@ -25,10 +25,7 @@ _BYTES_OF_A_ROW = 110  # while it is read and laid out
 def read_rows(path: Path) -> TraceRows:
     """Read a trace file as it is written.
 
-    Raises
-    ------
-    TraceError
-        If it is not a file of the documented form.
+    Raises a `TraceError` if it is not a file of the documented form.
     """
     source = str(path)
     check_file(path)
@@ -128,12 +125,8 @@ def _read_csv(path: Path) -> pl.DataFrame:
 def rows_of(table: pl.DataFrame, path: Path, line_of_first: int, names: Mapping[str, str] = _OWN_NAMES) -> TraceRows:
     """Return the rows of a table with the columns device, start_s, end_s and, if it has one, condition.
 
-    `names` are those that its columns have in the file; `line_of_first` is 0 where it is no text file.
-
-    Raises
-    ------
-    TraceError
-        If a device is missing or too long, or a condition is unknown.
+    `names` are those that its columns have in the file; `line_of_first` is 0 where it is no text file. Raises a
+    `TraceError` if a device is missing or too long, or a condition is unknown.
     """
     source, devices = str(path), table["device"]
     empty = f"{names['device']} must not be empty"

@@ -61,10 +61,7 @@ class CheckedLaw(Distribution):
 def distribution(source: Choice, count: int = 1) -> Distribution:
     """Return the law that a scenario's source names, for `count` clients that draw from it.
 
-    Raises
-    ------
-    PluginError
-        If it is a user's own law, and cannot be made.
+    Raises a `PluginError` if it is a user's own law, and cannot be made.
     """
     options = {name: value for name, value in source.options.items() if name != "correlation"}
     law = DISTRIBUTIONS.build(getattr(source, "registered", source.kind), options, count=count)
