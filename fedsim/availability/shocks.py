@@ -189,8 +189,8 @@ class Outages:
     @cached_property
     def may_be_endless(self) -> Bools:
         """(N,) whether a shock may take the device out for ever."""
-        of_strata = np.array([layer.strata & layer.endless for layer in self.layers]).any(axis=0)
-        return np.asarray(of_strata[self.stratum])
+        of_strata: Bools = np.logical_or.reduce([layer.strata & layer.endless for layer in self.layers])
+        return of_strata[self.stratum]
 
     def _spells(self, clients: Ints, since: int, until: int) -> Iterator[Spells]:
         for layer in self.layers:
