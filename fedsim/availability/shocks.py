@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -186,12 +185,6 @@ class Outages:
         np.minimum.at(found, who[ends == FOREVER], starts[ends == FOREVER])
         return found
 
-    @cached_property
-    def may_be_endless(self) -> Bools:
-        """(N,) whether a shock may take the device out for ever."""
-        of_strata: Bools = np.logical_or.reduce([layer.strata & layer.endless for layer in self.layers])
-        return of_strata[self.stratum]
-
     def _spells(self, clients: Ints, since: int, until: int) -> Iterator[Spells]:
         for layer in self.layers:
             # A device that recovers may be out long after the shock.
@@ -349,7 +342,8 @@ class ShockedAvailability(PopulationAvailability):
 
     @property
     def may_leave(self) -> Bools:
-        return super().may_leave | self.outages.may_be_endless
+        endless: Bools = np.logical_or.reduce([layer.strata & layer.endless for layer in self.outages.layers])
+        return super().may_leave | endless[self.stratum]
 
     def at(self, clients: Ints, instant: int) -> Bools:
         answer = super().at(clients, instant)

@@ -64,7 +64,9 @@ class WeightedProposals:
         # This loads a compiler: only for very many units, or where a mask is there, whose owner has loaded it.
         from fedsim.selection.screened import guide_to, proposed_by_weight, proposed_evenly
 
-        word, ineligible = self._proposing.of_clients(number)[0], self._no_unit if ineligible is None else ineligible
+        word = self._proposing.of_clients(number)[0]
+        if ineligible is None:
+            ineligible = np.zeros((self._units + 63) // 64, dtype=np.uint64)
         if self._cumulative is None:
             return proposed_evenly(word, first, count, self._units, ineligible)
         if self._guide is None:
@@ -98,10 +100,6 @@ class WeightedProposals:
             limit, before, further = further * limit, limit, min(further**2, _LONGEST)
         self._limit = 1.2 * last / count if len(chosen) == count else self._limit
         return chosen
-
-    @cached_property
-    def _no_unit(self) -> Bits:
-        return np.zeros((self._units + 63) // 64, dtype=np.uint64)
 
     @cached_property
     def _rates(self) -> Floats:

@@ -97,17 +97,10 @@ def import_trace(
 ) -> Imported:
     """Read a trace of another form.
 
-    Parameters
-    ----------
-    path
-        A CSV, Parquet, JSON or text file, a folder of text files, one for each device, or several of the same form; a
-        device that is in several files has the intervals of all.
-    base
-        The instant of second 0. For dates it is midnight before the first one by default.
-    columns
-        For tables, as in `read_foreign_table`.
-
-    Raises a `TraceError` with the place of what is wrong.
+    `path` is a CSV, Parquet, JSON or text file, a folder of text files, one for each device, or several of the same
+    form; a device that is in several files has the intervals of all. `base` is the instant of second 0; for dates it is
+    midnight before the first one by default. `columns` are as in `read_foreign_table`. Raises a `TraceError` with the
+    place of what is wrong.
     """
     paths = [path] if isinstance(path, Path) else list(path)
     found = [

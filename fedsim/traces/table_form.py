@@ -38,15 +38,9 @@ class ForeignTable:
 def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, lenient: bool = False) -> ForeignTable:
     """Read a CSV or Parquet file.
 
-    Parameters
-    ----------
-    columns
-        The name of the column for each of ``device``, ``start``, ``end`` and ``condition``; other columns are ignored.
-        By default, and where one is not given: device, start_s, end_s and, if there is one, condition.
-    lenient
-        Read a time that cannot be read as a missing one.
-
-    Raises a `TraceError` with the row of what is wrong.
+    `columns` has the name of the column for each of ``device``, ``start``, ``end`` and ``condition``; other columns are
+    ignored. By default, and where one is not given: device, start_s, end_s and, if there is one, condition. A time that
+    cannot be read is a missing one if `lenient`. Raises a `TraceError` with the row of what is wrong.
     """
     check_file(path)
     source, csv = str(path), path.suffix.lower() == ".csv"

@@ -89,12 +89,8 @@ class KernelTables(NamedTuple):
 def quantile_table(quantile: Callable[[Floats], Floats], longest_s: float) -> LawTables:
     """Return the table (TABLE_SIZE,) of a law.
 
-    Parameters
-    ----------
-    quantile
-        Values in seconds that are exceeded with probability 1 - p, for p (n,) strictly between 0 and 1.
-    longest_s
-        Larger values are cut there; what is left must be below 2**31 milliseconds.
+    `quantile` gives values in seconds that are exceeded with probability 1 - p, for p (n,) strictly between 0 and 1.
+    Those above `longest_s` are cut there; what is left must be below 2**31 milliseconds.
     """
     even = np.arange(_BINS + 1) / _BINS
     tail, end = even / _FINER, even / _FINER**2

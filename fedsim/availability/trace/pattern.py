@@ -73,25 +73,12 @@ def build_pattern(
 ) -> Pattern:
     """Lay out a trace without faults.
 
-    Parameters
-    ----------
-    base
-        The instant of second 0.
-    zone
-        The zone in whose civil time the trace is read; None for the offset of the base.
-    repeat
-        By whole weeks, whole days, or not at all. The lap is the shortest one that holds the trace.
-    require
-        Conditions that must all hold; None for every condition of the file.
-    since, until
-        The part of the trace that is used, in seconds from the base; by default the bulk, see `extent`.
-    keep_empty
-        Keep the devices that are never available.
-    strict
-        Refuse times that are far from all others.
-
-    Raises a `TraceError` if the file lacks a condition, nothing is left, or times are far from all others and it is
-    strict.
+    `base` is the instant of second 0. The trace is read in the civil time of `zone`, None for the offset of the base,
+    and repeated by whole weeks, whole days, or not at all; the lap is the shortest one that holds it. All conditions of
+    `require` must hold, None for every condition of the file. `since` and `until` are the part of the trace that is
+    used, in seconds from the base; by default the bulk, see `extent`. Devices that are never available stay if
+    `keep_empty`. Raises a `TraceError` if the file lacks a condition, nothing is left, or times are far from all others
+    and it is `strict`.
     """
     needed = list(require or trace.spans)
     for condition in needed:

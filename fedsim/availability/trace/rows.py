@@ -143,7 +143,14 @@ def clean(
         impossible = ~possible & ~missing
         lengths = np.where(possible, rows.ends - rows.starts, 0.0)
     if policy != "lenient" and impossible.any():
-        raise _impossible(rows, impossible)
+        first, count = int(np.argmax(impossible)), int(impossible.sum())
+        others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
+        message = (
+            f"device {rows.names[rows.devices[first]]!r} has the interval [{rows.starts[first]:g}, "
+            f"{rows.ends[first]:g}], which is impossible: times are seconds, finite and within 100 years of the "
+            f"base{others}; with the policy lenient such intervals are dropped"
+        )
+        raise _refused(rows, impossible, message)
     negative, empty = possible & (lengths < 0), possible & (lengths >= 0) & (lengths < RESOLUTION_S)
     good = possible & (lengths >= RESOLUTION_S)
     spans, overlapping, touching = dict[str, Spans](), 0, 0
@@ -171,17 +178,6 @@ def clean(
     if not has.any():
         raise TraceError(f"has no interval that could be used ({report.rows:,} written)", rows.source)
     return CleanTrace(rows.names, spans, report)
-
-
-def _impossible(rows: TraceRows, which: Bools) -> TraceError:
-    first, count = int(np.argmax(which)), int(which.sum())
-    others = f" (and {count - 1:,} more such intervals)" if count > 1 else ""
-    message = (
-        f"device {rows.names[rows.devices[first]]!r} has the interval [{rows.starts[first]:g}, {rows.ends[first]:g}], "
-        f"which is impossible: times are seconds, finite and within 100 years of the base{others}; with the policy "
-        "lenient such intervals are dropped"
-    )
-    return _refused(rows, which, message)
 
 
 def _refused(rows: TraceRows, which: Bools, message: str) -> TraceError:
