@@ -211,10 +211,7 @@ class PopulationAvailability:
         return self._ask_each(clients, np.int64, lambda batch, some, _: batch.leaves(some, since, until))
 
     def _ask_each(
-        self,
-        clients: Ints,
-        kind: type,
-        ask: Callable[[Batch, Ints, NDArray[np.intp] | slice], NDArray[Any]],
+        self, clients: Ints, kind: type, ask: Callable[[Batch, Ints, NDArray[np.intp] | slice], NDArray[Any]]
     ) -> NDArray[Any]:
         """Ask every batch about its own of the clients, and return the answers in the order of the clients."""
         if len(self.batches) == 1:

@@ -15,16 +15,16 @@ from fedsim.scenario.server import Server
 from fedsim.selection.law import Candidates, Law, Memory, Remembering, Request
 
 _BUILT_IN = {
-    "midzuno": "fedsim.selection.one_by_one:Midzuno",
-    "uniform": "fedsim.selection.one_by_one:UniformSelection",
-    "successive": "fedsim.selection.one_by_one:Successive",
-    "groups": "fedsim.selection.one_by_one:Groups",
-    "cyclic": "fedsim.selection.in_order:Cyclic",
-    "bernoulli": "fedsim.selection.by_chance:Bernoulli",
-    "poisson": "fedsim.selection.by_chance:Poisson",
-    "age": "fedsim.selection.in_order:Age",
-    "stratified": "fedsim.selection.in_order:Stratified",
-    "inverse_availability": "fedsim.selection.in_order:InverseAvailability",
+    "midzuno": "fedsim.selection.built_in:Midzuno",
+    "uniform": "fedsim.selection.built_in:UniformSelection",
+    "successive": "fedsim.selection.built_in:Successive",
+    "groups": "fedsim.selection.built_in:Groups",
+    "cyclic": "fedsim.selection.built_in:Cyclic",
+    "bernoulli": "fedsim.selection.built_in:Bernoulli",
+    "poisson": "fedsim.selection.built_in:Poisson",
+    "age": "fedsim.selection.built_in:Age",
+    "stratified": "fedsim.selection.built_in:Stratified",
+    "inverse_availability": "fedsim.selection.built_in:InverseAvailability",
 }
 LAWS: Final = Registry[Law]("a selection law", Law, _BUILT_IN, offered=("weights", "cohort", "streams"))
 

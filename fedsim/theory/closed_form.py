@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
-from fedsim.selection.by_chance import poisson_chances
+from fedsim.selection.built_in import poisson_chances
 from fedsim.theory.poisson import inclusion
 from fedsim.theory.question import (
     Question,

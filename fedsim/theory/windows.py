@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedsim.common.arrays import Bools, Floats
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, stream
-from fedsim.selection.by_chance import bernoulli_chances
+from fedsim.selection.built_in import bernoulli_chances
 from fedsim.theory.question import ChainTooLargeError, Question
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from fedsim.availability.trace.rows import CleanTrace, Policy, TraceError, Trace
 from fedsim.availability.trace.table import LARGEST_FILE, check_file
 from fedsim.availability.trace.unions import RESOLUTION_S, Spans, clip, extent, union
 from fedsim.common.files import write_bytes, write_table
-from fedsim.traces.events_form import Events
-from fedsim.traces.json_form import position, read_json
 from fedsim.traces.table_form import SUFFIXES, ForeignTable, read_foreign_table, since_base
+from fedsim.traces.text_forms import Events, position, read_json
 
 Form: TypeAlias = Literal["auto", "json", "tsv", "table"]
 _MOST_FILES = 100_000

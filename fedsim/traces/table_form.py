@@ -14,7 +14,7 @@ from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.files import UNREADABLE
 from fedsim.common.hints import did_you_mean
-from fedsim.traces.events_form import read_instant
+from fedsim.traces.text_forms import read_instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SUFFIXES = (".csv", ".parquet", ".pq")

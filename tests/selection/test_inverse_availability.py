@@ -13,7 +13,7 @@ from fedsim import simulate
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.selection import Candidates, Remembering, Request
-from fedsim.selection.in_order import InverseAvailability
+from fedsim.selection.built_in import InverseAvailability
 from fedsim.simulation import simulate_log
 from tests.conftest import Write
 from tests.selection.cases import law_of, request, shown

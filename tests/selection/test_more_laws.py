@@ -14,7 +14,7 @@ from fedsim.log import Log
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.selection import Candidates, theory_of
-from fedsim.selection.in_order import rounded_quotas
+from fedsim.selection.built_in import rounded_quotas
 from fedsim.simulation import simulate_log
 from fedsim.theory import stationary
 from fedsim.theory.closed_form import renewals

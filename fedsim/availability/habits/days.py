@@ -180,8 +180,12 @@ class TableBuilder:
             days = np.arange(days[0] - 1, days[-1] + 2)
             near = _nearby_changes(clock, days)
         shifts = clock.offsets[near.start : near.stop + 1] + clock.begun
+        draws = [(each, 0) for each in (Draw.NIGHT, Draw.NIGHT_LENGTH, Draw.OUTING, Draw.BACK)]
+        draws += [(Draw.TOP_UP, number) for number in range(TOP_UPS // 2)]
+        draws += [(Draw.TOP_UP_TIME, number) for number in range(TOP_UPS)]
+        keys = np.column_stack([mixed_index(draw_index(what, days, number)) for what, number in draws])
         columns = self._day_columns(days, shifts, clock)
-        return {"days": columns, "day_keys": _day_keys(days), "walls": clock.walls[near], "shifts": shifts}
+        return {"days": columns, "day_keys": keys, "walls": clock.walls[near], "shifts": shifts}
 
     def _day_columns(self, days: Ints, shifts: Ints, clock: Civil) -> Ints:
         night, network = self._habits.charging.night, self._habits.network
@@ -219,13 +223,6 @@ def _nearby_changes(clock: Civil, days: Ints) -> slice:
     """Return the clock changes that matter to some days."""
     ends = clock.midnight(np.array([days[0] - 1, days[-1] + 4]))
     return slice(*clock.walls.searchsorted(ends).tolist())
-
-
-def _day_keys(days: Ints) -> NDArray[np.uint64]:
-    columns = [(each, 0) for each in (Draw.NIGHT, Draw.NIGHT_LENGTH, Draw.OUTING, Draw.BACK)]
-    columns += [(Draw.TOP_UP, number) for number in range(TOP_UPS // 2)]
-    columns += [(Draw.TOP_UP_TIME, number) for number in range(TOP_UPS)]
-    return np.column_stack([mixed_index(draw_index(what, days, number)) for what, number in columns])
 
 
 def _weekends(days: Ints) -> Bools:

@@ -1,0 +1,260 @@
+"""The built-in selection laws: one client after the other, each by itself, or the first of all in some order."""
+
+import numpy as np
+
+from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.common.keyed import Purpose
+from fedsim.selection.law import Candidates, Eligibility, Memory, Request, Streams
+from fedsim.selection.proposals import WeightedProposals, ask_first, draw
+
+_ROUNDING = 1  # index of the draw that rounds the quotas of strata; 0 is that of the race
+
+
+class Successive:
+    """One client after the other by weight among those that are left (Plackett-Luce)."""
+
+    theory = "successive"
+    finds_shortage = True
+
+    def __init__(self, weights: Floats, streams: Streams) -> None:
+        self._proposals = WeightedProposals(len(weights), streams, weights)
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return clients drawn one after the other."""
+        return draw(self._proposals, request, request.count, candidates)
+
+
+class UniformSelection(Successive):
+    """Uniform: one client after the other, as if all weighed the same."""
+
+    theory = "uniform"
+
+    def __init__(self, weights: Floats, streams: Streams) -> None:
+        self._proposals = WeightedProposals(len(weights), streams)
+
+
+class Midzuno:
+    """The paper's law: one client by weight, and the rest uniformly.
+
+    A set S of eligible clients is selected with a probability proportional to sum_{i in S} p_i (H. Midzuno, *On the
+    sampling system with probability proportionate to sum of sizes*, Annals of the Institute of Statistical Mathematics
+    3, 1952).
+    """
+
+    theory = "midzuno"
+    finds_shortage = True
+
+    def __init__(self, weights: Floats, streams: Streams) -> None:
+        self._weighted = WeightedProposals(len(weights), streams, weights)
+        self._even = WeightedProposals(len(weights), streams)
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return the client that was drawn by weight, then the others."""
+        rest = request.count - 1
+        first, second = ask_first(request, [(self._weighted, 1), (self._even, rest)], candidates)
+        leader = draw(self._weighted, request, 1, candidates, first=first)
+        others = draw(self._even, request, rest, candidates, leader, second)
+        return np.concatenate([leader, others])
+
+
+class Groups:
+    """One block of `cohort` consecutive clients by the block's weight.
+
+    Only wholly eligible blocks are drawn.
+    """
+
+    theory = "groups"
+    finds_shortage = True
+
+    def __init__(self, weights: Floats, cohort: int, streams: Streams) -> None:
+        of_blocks = weights.reshape(-1, cohort).sum(axis=1)
+        self._weighted, self._cohort = WeightedProposals(len(of_blocks), streams, of_blocks), cohort
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return the members of the block; none, if no block is wholly eligible."""
+        block = draw(self._weighted, request, 1, _Blocks(candidates, self._cohort))
+        return (block[:, np.newaxis] * self._cohort + np.arange(self._cohort)).ravel()
+
+
+class _Blocks:
+    """Which blocks of `size` consecutive clients are wholly eligible."""
+
+    def __init__(self, now: Eligibility, size: int) -> None:
+        self._eligibility, self._members = now, np.arange(size)
+
+    def eligible(self, blocks: Ints) -> Bools:
+        clients = blocks[:, np.newaxis] * len(self._members) + self._members
+        return np.asarray(self._eligibility.eligible(clients.ravel()).reshape(clients.shape).all(axis=1))
+
+    def all_eligible(self) -> Bools:
+        return np.asarray(self._eligibility.all_eligible().reshape(-1, len(self._members)).all(axis=1))
+
+    def ineligible_mask(self) -> None:
+        """Blocks are asked about one by one."""
+
+
+class Bernoulli:
+    """Each client by itself, by weight, so that `cohort` are expected.
+
+    Client i is selected with probability min(1, s p_i), s such that these sum to the size; all are, where there are no
+    more than that.
+    """
+
+    theory = "bernoulli"
+    random_size = True
+
+    def __init__(self, weights: Floats, streams: Streams) -> None:
+        self._weights, self._draws = weights, streams(Purpose.LEADER_RACE)
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return those whose draw falls below their chance, in the order of their indices."""
+        eligible = np.flatnonzero(candidates.all_eligible())
+        chances = bernoulli_chances(self._weights[eligible], request.count)
+        return eligible[self._draws.uniforms(eligible, request.number) < chances]
+
+
+def bernoulli_chances(weights: Floats, size: int) -> Floats:
+    """Return min(1, s p_i) with sum `size` over the (n,) eligible clients, or ones when n <= size."""
+    if weights.size <= size:
+        return np.ones_like(weights)
+    certain = np.zeros(weights.shape, dtype=np.bool_)
+    while True:
+        left = size - int(np.count_nonzero(certain))
+        chances = np.where(certain, 1.0, weights * (left / weights[~certain].sum()))
+        over = ~certain & (chances >= 1.0)
+        if not over.any():
+            return chances
+        certain |= over
+
+
+class Poisson:
+    """Each client by itself with the constant probability cohort p_i, so that rounds never wait.
+
+    It is 1 at most, and the cohort includes over-selection. A round takes all who are drawn, perhaps none. With a
+    separation this is b-min-sep sampling: a client's gaps are R_i + Geometric(B p_i), independent of all others.
+    """
+
+    theory = "poisson"
+    random_size = True
+
+    def __init__(self, weights: Floats, cohort: int, streams: Streams) -> None:
+        self._chances, self._draws = poisson_chances(weights, cohort), streams(Purpose.LEADER_RACE)
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return those whose draw falls below their chance, in the order of their indices."""
+        eligible = np.flatnonzero(candidates.all_eligible())
+        return eligible[self._draws.uniforms(eligible, request.number) < self._chances[eligible]]
+
+
+def poisson_chances(weights: Floats, cohort: int) -> Floats:
+    """Return min(1, B p_i) for all clients, shape (N,)."""
+    return np.minimum(1.0, cohort * weights)
+
+
+def _everyone(request: Request, candidates: Candidates) -> Ints:
+    """Return all eligible clients in the order of their indices: O(N)."""
+    return np.flatnonzero(candidates.all_eligible()) if request.everyone is None else request.everyone
+
+
+def _raced(request: Request, clients: Ints, rates: Floats) -> Ints:
+    """Return clients (n,) in the order in which an exponential race with these rates (n,) brings them in."""
+    return clients[np.argsort(-np.log(request.uniforms(clients)) / rates, kind="stable")]
+
+
+class Cyclic:
+    """Every client in turn: the next eligible ones after the one that was selected last."""
+
+    theory = "cyclic"
+    finds_shortage = True
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return clients in turn."""
+        clients = len(candidates)
+        if request.everyone is not None:
+            return request.everyone[np.argsort((request.everyone - request.after - 1) % clients)]
+        found = np.empty(0, dtype=np.int64)
+        offset, size = 0, 4 * request.count
+        while len(found) < request.count and offset < clients:
+            window = (request.after + 1 + np.arange(offset, min(offset + size, clients))) % clients
+            found = np.concatenate([found, window[candidates.eligible(window)]])
+            offset, size = offset + size, 2 * size
+        return found[: request.count]
+
+
+class Age:
+    """The clients that were selected longest ago; weights make no difference.
+
+    This is selection by age of information: who never was selected comes first. Among clients of the same age the order
+    is drawn anew in every round.
+    """
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return the clients in the order of their ages, the oldest first."""
+        eligible = _everyone(request, candidates)
+        order = np.lexsort((request.uniforms(eligible), candidates.last_round(eligible)))
+        return eligible[order[: request.count]]
+
+
+class Stratified:
+    """Each group its share of the cohort by weight, within it one by one by weight.
+
+    The share of group g is W_g, the sum of its p_i, times the size of the cohort; it is rounded down or up by one draw
+    a round, so that the quotas sum to the size and each is W_g times it on average (systematic sampling). Places that a
+    group cannot fill go to the others, by weight.
+    """
+
+    def __init__(self, weights: Floats) -> None:
+        self._weights = weights
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return the clients in the order in which an exponential race with rates p_i brings them in."""
+        groups = candidates.group(np.arange(len(candidates)))
+        eligible = _everyone(request, candidates)
+        eligible = _raced(request, eligible, self._weights[eligible])
+        expected = np.asarray(np.bincount(groups, self._weights), dtype=np.float64) * request.count
+        quotas = rounded_quotas(expected, float(request.uniforms(0, _ROUNDING)[0]))
+        own = groups[eligible]
+        order = np.argsort(own, kind="stable")
+        first = np.searchsorted(own[order], np.arange(len(quotas)))
+        place = np.empty(len(own), dtype=np.int64)  # in the race of its own group
+        place[order] = np.arange(len(own)) - first[own[order]]
+        within = place < quotas[own]
+        left = request.count - int(np.count_nonzero(within))
+        within[np.flatnonzero(~within)[:left]] = True
+        return eligible[within]
+
+
+def rounded_quotas(expected: Floats, draw: float) -> Ints:
+    """Round numbers (n,) with a whole sum down or up: the sum stays, and the average over draws in (0, 1) is exact."""
+    edges = np.cumsum(expected)
+    edges[-1] = round(float(edges[-1]))
+    return np.diff(np.floor(edges + draw), prepend=np.floor(draw)).astype(np.int64)
+
+
+class InverseAvailability:
+    """One by one by weight over the share of earlier selections in which the client was eligible.
+
+    The server estimates how available client i is by a_i = (times eligible + 1) / (selections + 2), this selection
+    included (the mean of a uniform prior), and chooses one client after the other by weight p_i / a_i among those left
+    (Plackett-Luce). While cohorts are small beside those who are eligible, each takes part in proportion to p_i,
+    however seldom it is there. Where everybody is always eligible it is `successive`.
+    """
+
+    def __init__(self, weights: Floats) -> None:
+        self._weights, self._seen, self._selections = weights, np.zeros(len(weights), dtype=np.int64), 0
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return the clients in the order in which an exponential race with rates p_i / a_i brings them in."""
+        eligible = _everyone(request, candidates)
+        self._seen[eligible] += 1
+        self._selections += 1
+        availability = (self._seen[eligible] + 1.0) / (self._selections + 2.0)
+        return _raced(request, eligible, self._weights[eligible] / availability)[: request.count]
+
+    def state(self) -> Memory:
+        """Return what it has seen."""
+        return {"seen": self._seen, "selections": np.array(self._selections)}
+
+    def restore(self, state: Memory) -> None:
+        """Go on from what `state` returned."""
+        self._seen, self._selections = state["seen"].copy(), int(state["selections"])
