@@ -103,21 +103,7 @@ def in_time(key: np.uint64, index: np.uint64, classes: Classes, limit: float, in
     A unit comes in at -log(u) / rate for its draw u; 1 - u is never more than -log(u). `key` and `index` are those of
     the stream and of the round.
     """
-    size = 1024
-    while True:
-        found = np.empty(size, np.int64)
-        kept = _put_in_time(key, index, classes, limit, ineligible, found)
-        if kept < size:
-            return found[:kept]
-        size = 2 * kept
-
-
-@compiled
-def _put_in_time(
-    key: np.uint64, index: np.uint64, classes: Classes, limit: float, ineligible: Bits, found: Ints
-) -> int:
-    """Put the units of `in_time` into an array, the last place aside; return how many there are, if they fit in."""
-    kept, units, last = 0, len(classes.of_unit), len(found) - 1
+    kept, units, found = 0, len(classes.of_unit), np.empty(64 * _WORDS, np.int64)
     most = classes.most * limit
     some, lots = np.empty(64 * _WORDS, np.int64), np.empty(64 * _WORDS)
     for first in range(0, len(ineligible), _WORDS):
@@ -132,7 +118,9 @@ def _put_in_time(
             taking_part -= 1
         for each in range(taking_part):  # in a loop of its own this takes half of the time
             lots[each] = 1.0 - uniform_at(mixed(np.uint64(some[each]) * GOLDEN + key) ^ index)
+        if kept + taking_part > len(found):
+            found = np.concatenate((found, np.empty(len(found) + len(some), np.int64)))
         for each in range(taking_part):
-            found[min(kept, last)] = some[each]
+            found[kept] = some[each]
             kept += lots[each] <= most[classes.of_unit[some[each]]]
-    return kept
+    return found[:kept]

@@ -9,8 +9,16 @@ from typing import Literal, TypeAlias
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.rows import CleanTrace, Policy, TraceError, TraceReport, TraceRows, clean
-from fedsim.availability.trace.table import LARGEST_FILE, check_file
+from fedsim.availability.trace.rows import (
+    LARGEST_FILE,
+    CleanTrace,
+    Policy,
+    TraceError,
+    TraceReport,
+    TraceRows,
+    check_file,
+    clean,
+)
 from fedsim.availability.trace.unions import RESOLUTION_S, Spans, clip, extent, union
 from fedsim.common.files import write_bytes, write_table
 from fedsim.traces.table_form import SUFFIXES, ForeignTable, read_foreign_table, since_base

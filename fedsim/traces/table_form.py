@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fedsim.availability.trace.rows import MOST_INTERVALS, TraceError, TraceRows
-from fedsim.availability.trace.table import check_file, refuse_row, rows_of
+from fedsim.availability.trace.rows import MOST_INTERVALS, TraceError, TraceRows, check_file, refuse_row, rows_of
 from fedsim.availability.trace.unions import bulk
 from fedsim.common.arrays import Floats
 from fedsim.common.files import UNREADABLE

@@ -2,8 +2,7 @@
 
 from fedsim.availability.trace.pattern import Pattern, build_pattern
 from fedsim.availability.trace.recorded import RecordedAvailability
-from fedsim.availability.trace.rows import CONDITIONS, CleanTrace, Policy, TraceError, TraceRows, clean
-from fedsim.availability.trace.table import read_rows
+from fedsim.availability.trace.rows import CONDITIONS, CleanTrace, Policy, TraceError, TraceRows, clean, read_rows
 
 __all__ = [
     "CONDITIONS",

@@ -15,8 +15,7 @@ from fedsim.availability.batch import Batch, Reasons, Spells, concatenate
 from fedsim.availability.civil import Place
 from fedsim.availability.model import ExactModel, Pieces
 from fedsim.availability.trace.pattern import Pattern, Repeat, build_pattern, stray_words
-from fedsim.availability.trace.rows import Policy, TraceError, TraceReport, clean
-from fedsim.availability.trace.table import check_file, read_rows
+from fedsim.availability.trace.rows import Policy, TraceError, TraceReport, check_file, clean, read_rows
 from fedsim.availability.trace.unions import Moments, union
 from fedsim.common.arrays import Bools, Ints
 from fedsim.common.instants import DAY, DAY_S, FOREVER, to_ms
