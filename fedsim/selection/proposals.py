@@ -177,7 +177,7 @@ def draw(
             proposals, eligible, size = first
         source.note(size, int(eligible.sum()))
         if count > 1 or len(chosen):
-            accepted = distinct(np.concatenate([chosen, proposals[eligible]]))[len(chosen) :][:missing]
+            accepted = first_of_each(np.concatenate([chosen, proposals[eligible]]))[len(chosen) :][:missing]
         else:
             accepted = proposals[eligible][:1]
         chosen = np.concatenate([chosen, accepted])
@@ -194,7 +194,7 @@ def draw(
     return chosen[already:]
 
 
-def distinct(units: Ints) -> Ints:
+def first_of_each(units: Ints) -> Ints:
     """Return each unit where it comes first."""
     order = units.argsort(kind="stable")
     ascending = units[order]

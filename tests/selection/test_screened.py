@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.bits import words_for
 from fedsim.selection import Candidates, Request
-from fedsim.selection.proposals import distinct
+from fedsim.selection.proposals import first_of_each
 from fedsim.selection.screened import classes_of, guide_to, in_time
 from tests.selection.cases import Among, law_of, request, shown
 
@@ -102,7 +102,7 @@ def test_those_who_are_barred_are_not_asked_about(law: str) -> None:
 @settings(max_examples=40)
 @given(units=st.lists(st.integers(0, 40), max_size=60))
 def test_each_unit_is_kept_where_it_comes_first(units: list[int]) -> None:
-    assert distinct(np.array(units, dtype=np.int64)).tolist() == [*dict.fromkeys(units)]
+    assert first_of_each(np.array(units, dtype=np.int64)).tolist() == [*dict.fromkeys(units)]
 
 
 @pytest.mark.parametrize("n", [1023, 1024, 1025, 5000])
