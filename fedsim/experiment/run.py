@@ -10,7 +10,7 @@ import polars as pl
 
 from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics import measure, tally_of
-from fedsim.analysis.metrics.view import Setting
+from fedsim.analysis.metrics.metric import Setting
 from fedsim.analysis.participation import clients_table
 from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import whole

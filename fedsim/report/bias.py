@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from fedsim.analysis.batch_errors import BATCHES
 from fedsim.analysis.participation import by_chance
+from fedsim.analysis.tally import BATCHES
 from fedsim.common.intervals import half_width
 from fedsim.experiment.cautions import FEW, beyond_chance, drawn_together, more_even
 from fedsim.report.finished_run import FinishedRun

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from fedsim.analysis.batch_errors import BATCHES
+from fedsim.analysis.tally import BATCHES
 from fedsim.common.intervals import half_width
 from fedsim.experiment.run_directory import ABSENT, Change
 from fedsim.report.answer import MODEL, TRUST, WHAT, Sentence

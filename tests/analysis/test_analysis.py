@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from fedsim.analysis.batch_errors import Batches
 from fedsim.analysis.metrics import describe, listed, measure, tally_of
-from fedsim.analysis.metrics.view import Setting
+from fedsim.analysis.metrics.metric import Setting
 from fedsim.analysis.participation import by_chance, chance_spread, clients_table, gini, jain, l1
+from fedsim.analysis.tally import Batches
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.common.keyed import Purpose, stream

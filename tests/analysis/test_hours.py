@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.hours import hours_of, share_by_hour
+from fedsim.analysis.metrics.population import hours_of, share_by_hour
 
 START = datetime.fromisoformat("2026-03-07T12:00:00+00:00")
 NEW_YORK, KOLKATA = ZoneInfo("America/New_York"), ZoneInfo("Asia/Kolkata")

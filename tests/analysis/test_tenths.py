@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.analysis.available_time import available_time
-from fedsim.analysis.metrics.tenths import tenths
+from fedsim.analysis.metrics.participation import tenths
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.instants import DAY

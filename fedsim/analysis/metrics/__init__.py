@@ -13,8 +13,7 @@ from typing import Final
 import polars as pl
 
 from fedsim.analysis.available_time import AvailableTime
-from fedsim.analysis.metrics.metric import LEARNING, Measurement, Metric
-from fedsim.analysis.metrics.view import LogView, Setting
+from fedsim.analysis.metrics.metric import LEARNING, LogView, Measurement, Metric, Setting
 from fedsim.analysis.tally import Tallies, Watch, tally
 from fedsim.common.registry import Registry
 from fedsim.log import Recorded
@@ -25,7 +24,7 @@ BUILTIN: Final = {
     "sessions": f"{_ROOM}.rounds:Sessions",
     "staleness": f"{_ROOM}.rounds:Staleness",
     "participation": f"{_ROOM}.participation:Participation",
-    "tenths": f"{_ROOM}.tenths:Tenths",
+    "tenths": f"{_ROOM}.participation:Tenths",
     "separation": f"{_ROOM}.participation:Separation",
     "population": f"{_ROOM}.population:PopulationMetrics",
     "places": f"{_ROOM}.rounds:Places",
@@ -34,7 +33,7 @@ BUILTIN: Final = {
     "groups": f"{_ROOM}.participation:GroupShares",
 }
 """What every run measures, in this order."""
-ON_REQUEST: Final = {"unevenness": f"{_ROOM}.unevenness:UnevennessMetrics"}
+ON_REQUEST: Final = {"unevenness": "fedsim.analysis.unevenness:UnevennessMetrics"}
 """What is measured where a scenario's ``metrics`` name it."""
 METRICS: Final = Registry[Measurement]("a metric", Measurement, BUILTIN | ON_REQUEST)
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from numbers import Real
 
 from fedsim.analysis.metrics import METRICS, MOST_GROUPS, declared, describe, metric_part, scope
-from fedsim.analysis.metrics.metric import Measurement, Metric
-from fedsim.analysis.metrics.view import LogView
+from fedsim.analysis.metrics.metric import LogView, Measurement, Metric
 from fedsim.common.errors import KeyPath, Mistake, PluginError
 from fedsim.scenario import Scenario
 

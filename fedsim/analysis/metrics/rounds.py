@@ -3,8 +3,7 @@
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.metrics.metric import described
-from fedsim.analysis.metrics.view import LogView, mean
+from fedsim.analysis.metrics.metric import LogView, described, mean
 from fedsim.common.instants import DAY_S, HOUR_S
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from fedsim.analysis.hours import hours_of
+from fedsim.analysis.metrics.population import hours_of
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.charts.eligible import sampled
 from fedsim.report.charts.marks import finish, linear, panels, percents, series_color
