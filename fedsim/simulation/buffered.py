@@ -48,8 +48,7 @@ class BufferedRun:
                 break
             # 2. Fill the free places, all at once, as far as somebody is eligible.
             self._open_version()
-            free = self._server.concurrency - sessions.count
-            if free:
+            if free := self._server.concurrency - sessions.count:
                 free -= self._fill(free)
             # 3. Wait until a session ends or, with places free, somebody becomes eligible.
             self._check_progress()
@@ -61,38 +60,33 @@ class BufferedRun:
 
     def stop_now(self) -> None:
         """Abort all sessions and close the version that is open: the run is over."""
-        self._abort()
+        for session in self._sessions.abort():
+            self._record(session, session.outcome)
         if self._world.recorder.open:
             self._world.recorder.close_round(self._world.clock.now, "stopped")
 
     def _take(self, session: EndedSession) -> None:
-        if session.outcome != "reported":
-            self._record(session, session.outcome)
-            return
-        if self._reached():  # this instant's steps have ended the run
-            self._record(session, "aborted")
+        world = self._world
+        if session.outcome != "reported" or self._reached():  # this instant's steps may have ended the run
+            self._record(session, "aborted" if session.outcome == "reported" else session.outcome)
             return
         self._open_version()
         staleness, limit = self._version - session.version, self._server.max_staleness
-        if limit is not None and staleness > limit:
-            self._record(session, "stale", staleness)
+        is_stale = limit is not None and staleness > limit
+        self._record(session, "stale" if is_stale else "reported", staleness)
+        if is_stale:
             return
-        self._record(session, "reported", staleness)
         if self._server.cooldown_from == "reported":
-            self._world.cool_down(np.array([session.client]), self._version)
+            world.cool_down(np.array([session.client]), self._version)
         self._taken += 1
         if self._taken == self._server.buffer:
-            self._step()
+            # Step to the next version: clients that have waited R_i versions are free again.
+            world.recorder.close_round(world.clock.now, "target")
+            self._version, self._taken, self._began = self._version + 1, 0, world.clock.now
+            world.roster.open_round(self._version)
 
     def _reached(self) -> bool:
         return self._world.scenario.stop.reached(self._world.recorder.counts)
-
-    def _step(self) -> None:
-        """Step to the next version: clients that have waited R_i versions are free again."""
-        world = self._world
-        world.recorder.close_round(world.clock.now, "target")
-        self._version, self._taken, self._began = self._version + 1, 0, world.clock.now
-        world.roster.open_round(self._version)
 
     def _open_version(self) -> None:
         """Begin the version's row, if that has not been done."""
@@ -102,9 +96,8 @@ class BufferedRun:
     def _fill(self, places: int) -> int:
         """Select clients for the free places, as many as are eligible, and return their number."""
         world, version, key = self._world, self._version, self._selections
-        eligible = None
-        if world.scenario.records.eligible and version > self._selected_at:
-            eligible = world.roster.eligible_count
+        counts = world.scenario.records.eligible and version > self._selected_at
+        eligible = world.roster.eligible_count if counts else None
         trial = world.selector.try_select(key, version, places)
         if not trial.ready:
             return 0
@@ -139,10 +132,6 @@ class BufferedRun:
             f"version {self._version:,} (begun at {in_words(self._began)}) has {self._taken:,} of the "
             f"{self._server.buffer:,} reports of its step, {why}; {roster.explain('version')}. What helps: {remedy}"
         )
-
-    def _abort(self) -> None:
-        for session in self._sessions.abort():
-            self._record(session, session.outcome)
 
     def _record(self, session: EndedSession, outcome: str, staleness: int | None = None) -> None:
         world = self._world

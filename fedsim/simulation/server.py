@@ -7,12 +7,10 @@ import simpy
 
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import to_ms
-from fedsim.simulation.arrays.sessions import ArrayRound
-from fedsim.simulation.arrays.world import ArrayWorld
+from fedsim.simulation.arrays.world import ArrayRound, ArrayWorld
 from fedsim.simulation.clock import Turn, in_words
-from fedsim.simulation.processes.sessions import ProcessRound
-from fedsim.simulation.processes.world import ProcessWorld
-from fedsim.simulation.selector import Trial
+from fedsim.simulation.processes.world import ProcessRound, ProcessWorld
+from fedsim.simulation.world import Trial
 
 Federation: TypeAlias = ProcessWorld | ArrayWorld
 """A simulation as the server and the gauges see it; both engines have the same public methods and attributes."""
@@ -89,8 +87,7 @@ def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Tria
 
 
 def _stalled(world: Federation, number: int, attainable: int, opened: int) -> str:
-    server, waited = world.scenario.sync_server, world.clock.now - opened
-    least = server.least
+    server, least = world.scenario.sync_server, world.scenario.sync_server.least
     wanted = "a whole group" if server.block > 1 else f"{least:,} eligible client{'s' * (least > 1)}"
     head = f"round {number:,} (opened at {in_words(opened)}) wants {wanted}"
     remedy = "lower the separation or the cohort, or set server.shortage to skip"
@@ -99,7 +96,7 @@ def _stalled(world: Federation, number: int, attainable: int, opened: int) -> st
     if attainable < least:
         why = f"but at most {attainable:,} can become eligible while it waits, so it would wait for ever"
     else:
-        why = f"and has waited {in_words(waited)}, which is the server's patience"
+        why = f"and has waited {in_words(world.clock.now - opened)}, which is the server's patience"
         remedy += ", or raise server.patience"
     return f"{head}, {why}; {world.roster.explain()}. What helps: {remedy}"
 
@@ -107,9 +104,7 @@ def _stalled(world: Federation, number: int, attainable: int, opened: int) -> st
 def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
     server = world.scenario.sync_server
     eligible = world.roster.eligible_count if world.scenario.records.eligible else None
-    cohort = trial.cohort
-    if cohort is None:
-        cohort = world.selector.select(number, number, trial.ready)
+    cohort = world.selector.select(number, number, trial.ready) if trial.cohort is None else trial.cohort
     # A Bernoulli cohort has no fixed size: the round waits for all of it, and closes at once if it is empty.
     # A cohort that is too small because of a shortage never reaches the target: its round ends exhausted.
     target = server.cohort if server.fixed_size else len(cohort)

@@ -1,23 +1,27 @@
-"""What both engines share: how long sessions take, the cool-downs after them, and who selects."""
+"""What both engines share: how long sessions take, cool-downs, who selects, and what keeps clients out."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from fedsim.availability.batch import Reasons
 from fedsim.availability.population import Strata
 from fedsim.availability.shocks import server_outages
 from fedsim.common.arrays import Ints
 from fedsim.common.instants import each_to_ms, to_ms
 from fedsim.common.keyed import Purpose, Stream, stream
-from fedsim.log.columns import Arrays
+from fedsim.common.reasons import OF_DEVICES, Reason
+from fedsim.common.registry import is_own
+from fedsim.log.columns import Arrays, part_of, with_prefix
 from fedsim.log.recorder import Recorder
 from fedsim.population import Population
 from fedsim.population.distributions import Constant, distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
+from fedsim.selection import Candidates, Eligibility, Remembering, Request, selection_law
 from fedsim.simulation.clock import Clock
 
 LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
@@ -26,6 +30,29 @@ LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
 _PHASES = 3
 NEVER: Final = 1 << 62
 """The round from which a client may be selected again that has taken part as often as it may."""
+_WORDS = (
+    (Reason.SPENT, "out for good, having taken part as often as they may"),
+    (Reason.SEPARATION, "kept out by their separation"),
+    (Reason.GONE, "never available again"),
+    (Reason.IN_SESSION, "in a session"),
+    (Reason.COOLDOWN, "in their wall-clock cool-down"),
+    (Reason.SHOCK, "out in a shock"),
+    (Reason.NO_CHARGER, "on no charger"),
+    (Reason.NO_NETWORK, "with no network"),
+    (Reason.IN_USE, "in use"),
+    (Reason.UNAVAILABLE, "not available"),
+)
+_COUNTED = (
+    Reason.NO_CHARGER,
+    Reason.NO_NETWORK,
+    Reason.IN_USE,
+    Reason.UNAVAILABLE,
+    Reason.SHOCK,
+    Reason.SEPARATION | Reason.COOLDOWN,
+    Reason.SPENT,
+)
+"""Reasons in the order of their columns in the gauges."""
+KINDS = 2 + len(_COUNTED)
 
 
 def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> LengthFunction:
@@ -127,6 +154,82 @@ class Cooldowns:
             self._taken = state["taken"]
 
 
+class Countable(Eligibility, Protocol):
+    """Who is eligible now, and how many are ready."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether counting those who are ready costs next to nothing, since all clients have been looked at."""
+        ...
+
+    def ready(self, most: int) -> int:
+        """Clients that could be selected now, counted up to `most`: all eligible ones, or those in whole groups."""
+        ...
+
+
+class Trial(NamedTuple):
+    """How many clients are ready, counted up to those wanted; and the selected ones, None where too few are ready."""
+
+    ready: int
+    cohort: Ints | None
+
+
+class Selector:
+    """Selects by the scenario's law, and remembers who was selected last.
+
+    `last_selected` is the client selected last, -1 before the first.
+    """
+
+    def __init__(
+        self, scenario: Scenario, population: Population, roster: Countable, recorder: Recorder, replicate: int
+    ) -> None:
+        server = scenario.server
+        self._law = selection_law(server.selection, population.weight, server.wanted, scenario.seed, replicate)
+        self._finds_shortage = bool(getattr(self._law, "finds_shortage", False))
+        own = is_own(server.selection.kind)
+        self._roster = roster
+        self._candidates = Candidates(roster, population, recorder.last_round, checked=own)
+        self._draws = stream(scenario.seed, replicate, Purpose.OWN_SELECTION)
+        self.last_selected = -1
+
+    def try_select(self, number: int, turn: int, count: int) -> Trial:
+        """Select `count` clients, if so many are ready, in the round or version `turn`.
+
+        `number` counts the selections, and is the key of the draws.
+        """
+        if self._finds_shortage and not self._roster.counted:
+            # Asking the law is cheaper than looking at all clients.
+            cohort = self._ask(number, turn, count, None)
+            if len(cohort) == count:
+                return Trial(count, self._chosen(cohort))
+        ready = self._roster.ready(count)
+        return Trial(ready, self.select(number, turn, count) if ready == count else None)
+
+    def select(self, number: int, turn: int, count: int, everyone: Ints | None = None) -> Ints:
+        """Select where enough clients are ready; `everyone` is given where all that are eligible are wanted."""
+        return self._chosen(self._ask(number, turn, count, everyone))
+
+    def state(self) -> Arrays:
+        """Return who was selected last, and what the law remembers."""
+        remembered = self._law.state() if isinstance(self._law, Remembering) else {}
+        return {"last_selected": np.array(self.last_selected), **with_prefix("law", remembered)}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from what `state` returned."""
+        self.last_selected = int(state["last_selected"])
+        if isinstance(self._law, Remembering):
+            self._law.restore(part_of("law", state))
+
+    def _ask(self, number: int, turn: int, count: int, everyone: Ints | None) -> Ints:
+        request = Request(number, count, turn, self._draws, self.last_selected, everyone)
+        return self._law.select(request, self._candidates)
+
+    def _chosen(self, cohort: Ints) -> Ints:
+        if len(cohort):
+            self.last_selected = int(cohort[-1])
+        return cohort
+
+
 @dataclass(eq=False)
 class World:
     """What the states of both engines have; the parameters are those of the simulation."""
@@ -142,6 +245,32 @@ class World:
         scenario = self.scenario
         self.outages = server_outages(scenario, self.replicate)
         draws = stream(scenario.seed, self.replicate, Purpose.SESSION)
-        self._lengths = session_lengths(scenario, self.population, draws)
+        self.lengths = session_lengths(scenario, self.population, draws)
         self._cooldowns = Cooldowns(scenario.server, self.population)
-        self._deadline = to_ms(scenario.server.deadline or math.inf)
+        self.deadline = to_ms(scenario.server.deadline or math.inf)
+
+
+def count_by_group(reasons: Reasons, group: Ints, groups: int) -> Ints:
+    """Count (`KINDS`, groups) clients by group: available ones, eligible ones, and those under each reason.
+
+    `reasons` and `group` (n,) are the mask of `Reason` and the group of each client.
+    """
+    against = [(reasons & np.uint16(some)) != 0 for some in _COUNTED]
+    masks = [(reasons & np.uint16(OF_DEVICES)) == 0, reasons == 0, *against]
+    return np.array([np.bincount(group[mask], minlength=groups) for mask in masks])
+
+
+def explain(reasons: Reasons, due: int, turn: str) -> str:
+    """Say in words what keeps the clients (N,) out, each counted once.
+
+    The first separation is over in round `due`; `turn` is what the server counts by, ``round`` or ``version``.
+    """
+    parts, rest = [], reasons
+    for reason, words in _WORDS:
+        against = (rest & np.uint16(reason)) != 0
+        count, rest = int(against.sum()), rest[~against]
+        until = f" (the first of them until {turn} {due:,})" if reason == Reason.SEPARATION else ""
+        if count:
+            parts.append(f"{count:,} {words}{until}")
+    parts.append(f"{len(rest):,} eligible")
+    return f"of {len(reasons):,} clients: {', '.join(parts)}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedsim.log.recorder import InMemoryLog, Recorder
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
-from fedsim.simulation.selector import Selector
+from fedsim.simulation.world import Selector
 from tests.selection.cases import Among
 
 

@@ -12,8 +12,7 @@ from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.reasons import KINDS, count_by_group, explain
-from fedsim.simulation.world import NEVER, Cooldown
+from fedsim.simulation.world import KINDS, NEVER, Cooldown, count_by_group, explain
 
 if TYPE_CHECKING:
     from fedsim.simulation.arrays.excluded import ExcludedClients
