@@ -6,8 +6,7 @@ from fedsim.theory.exact import Mixing, exact, mixing
 from fedsim.theory.fluctuation import Fluctuation, asymptotic_variance, rounds_needed
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
-from fedsim.theory.question import CHAIN_LAWS, largest_separation
-from fedsim.theory.result import Stationary
+from fedsim.theory.question import CHAIN_LAWS, Stationary, largest_separation
 from fedsim.theory.stationary import METHODS, answer, stationary
 
 __all__ = [

@@ -187,12 +187,8 @@ def expected_reports(
     Raises
     ------
     ChainError
-        If the law is another one, or too many chances had to be remembered.
+        If too many chances had to be remembered.
     """
-    if law not in _LAWS:
-        raise ChainError(
-            f"the mean field of devices that come and go does not know the law {law!r}, only {', '.join(_LAWS)}"
-        )
     clients = len(weights)
     rests = np.flatnonzero((separation > 0) | (cooldown_s > 0.0))
     places = np.arange(len(selections.rounds))

@@ -36,8 +36,7 @@ import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.theory.question import normalised, separations
-from fedsim.theory.result import Stationary
+from fedsim.theory.question import Stationary, normalised, separations
 from fedsim.theory.stationary import stationary
 
 _SWEEPS = 2_000

@@ -27,6 +27,7 @@ from fedsim.selection.built_in import poisson_chances
 from fedsim.theory.poisson import inclusion
 from fedsim.theory.question import (
     Question,
+    Stationary,
     ask,
     ask_common,
     largest_separation,
@@ -36,7 +37,6 @@ from fedsim.theory.question import (
     separations,
     whole_number,
 )
-from fedsim.theory.result import Stationary
 
 POISSON = "poisson"
 _ROUNDING = 1e-12  # measured against extended precision: see tests/theory/test_closed_form.py

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.theory.monte_carlo import CELLS, batches, rounds_of
-from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
-from fedsim.theory.result import Stationary
+from fedsim.theory.question import ChainTooLargeError, Question, Stationary, ask, per_client, reduced, whole_number
 from fedsim.theory.stationary import EXACT_UP_TO, stationary
 from fedsim.theory.windows import enumerate_windows
 
@@ -77,8 +76,7 @@ def convergence(
     question = ask(weights, separation, cohort, law)
     count = whole_number(rounds, "the number of rounds", least=1)
     waits = _start(question, start)
-    limit = limit or stationary(weights, separation, cohort, law, seed=seed)
-    _check_limit(question, limit)
+    limit = _checked(limit or stationary(weights, separation, cohort, law, seed=seed), question)
     units = reduced(question)
     of_units = waits[:: question.cohort] if question.law == "groups" else waits
     eta, noise, averaged = None, None, 0
@@ -135,8 +133,7 @@ def running_frequencies(
     question = ask(weights, separation, cohort, law)
     count = whole_number(rounds, "the number of rounds", least=1)
     replicas = whole_number(replicas, "the number of replicas", least=2)
-    limit = limit or stationary(weights, separation, cohort, law, seed=seed)
-    _check_limit(question, limit)
+    limit = _checked(limit or stationary(weights, separation, cohort, law, seed=seed), question)
     units = reduced(question)
     pi = limit.pi.reshape(units.clients, -1).sum(axis=1)  # of a group, where groups take part as a whole
     total, squares = np.zeros(count), np.zeros(count)
@@ -152,12 +149,13 @@ def running_frequencies(
     return RunningFrequencies(mean, np.sqrt(variance / replicas), limit, replicas)
 
 
-def _check_limit(question: Question, limit: Stationary) -> None:
+def _checked(limit: Stationary, question: Question) -> Stationary:
     if limit.clients != question.clients:
         raise ChainError(
             f"the stationary law to compare with is of {limit.clients} clients and there are {question.clients}: "
             f"give the law of the same clients"
         )
+    return limit
 
 
 def _start(question: Question, start: ArrayLike | None) -> Ints:

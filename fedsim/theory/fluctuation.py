@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
-from fedsim.theory import recurrent
+from fedsim.theory.exact import recurrent_classes, stationary_vector
 from fedsim.theory.monte_carlo import participations
 from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
 from fedsim.theory.stationary import stationary
@@ -115,14 +115,14 @@ def _exact(question: Question) -> Fluctuation:
     windows = enumerate_windows(units)
     matrix = windows.matrix()
     found = []
-    for states in recurrent.recurrent_classes(matrix):
+    for states in recurrent_classes(matrix):
         if len(states) > _LARGEST:
             raise ChainTooLargeError(
                 f"the chain has {len(states)} recurrent states, more than {_LARGEST}: too many for the exact "
                 f"variance; use the method 'mean-field' or 'monte-carlo'"
             )
         inside = matrix[states][:, states]
-        found.append(_in_class(windows, states, inside.toarray(), recurrent.stationary_vector(inside).law))
+        found.append(_in_class(windows, states, inside.toarray(), stationary_vector(inside).law))
     pi, variance = found[0]
     if any(np.abs(other - pi).max() > 1e-9 or np.abs(v - variance).max() > 1e-9 for other, v in found[1:]):
         raise ChainError(

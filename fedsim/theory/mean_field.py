@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory.monte_carlo import rounds_of
-from fedsim.theory.question import Question, ask, per_client, reduced
-from fedsim.theory.result import Stationary
+from fedsim.theory.question import Question, Stationary, ask, per_client, reduced
 
 _TOLERANCE = 1e-13  # of the logarithm of a mass
 _SWEEPS = 30

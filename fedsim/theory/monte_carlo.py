@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import ChainError
 from fedsim.common.keyed import Purpose, Stream, stream
-from fedsim.theory.question import Question, ask, per_client, reduced, whole_number
-from fedsim.theory.result import Stationary
+from fedsim.theory.question import Question, Stationary, ask, per_client, reduced, whole_number
 
 CELLS = 1 << 19
 """Replicas times clients that are advanced at once, where chances are kept."""

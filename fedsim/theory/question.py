@@ -1,4 +1,4 @@
-"""What is asked of the chain: weights, separation, cohort and law, checked before anything is computed."""
+"""What is asked of the chain, checked before anything is computed, and what an answer says."""
 
 from dataclasses import dataclass
 
@@ -159,25 +159,19 @@ def separations(separation: ArrayLike, clients: int) -> int | Ints:
         values = np.asarray(separation)
     except (TypeError, ValueError):
         raise ChainError(f"the separation {separation!r} is neither a number nor a list of numbers") from None
-    if values.ndim == 0:
-        rounds = _integer(values.item(), "the separation")
-        if rounds < 0:
-            raise ChainError(f"the separation is {rounds}: it counts rounds of waiting, 0 or more")
-        return rounds
-    if values.shape != (clients,):
+    if values.ndim and values.shape != (clients,):
         raise ChainError(
             f"the separations have shape {values.shape} and there are {clients} clients: give one number per "
             f"client, or one for all"
         )
-    for client, value in enumerate(values.tolist()) if values.dtype.kind not in "iu" else ():
-        _integer(value, f"the separation of client {client}")
-    if (values < 0).any():
-        client = int(np.flatnonzero(values < 0)[0])
-        raise ChainError(
-            f"the separation of client {client} is {values[client]}: it counts rounds of waiting, 0 or more"
-        )
-    each = values.astype(np.int64)
-    return int(each[0]) if (each == each[0]).all() else each
+    each = values.reshape(-1)
+    name = "the separation of client {}" if values.ndim else "the separation"
+    for client, value in enumerate(each.tolist()) if each.dtype.kind not in "iu" else ():
+        _integer(value, name.format(client))
+    if (each < 0).any():
+        client = int(np.flatnonzero(each < 0)[0])
+        raise ChainError(f"{name.format(client)} is {each[client]}: it counts rounds of waiting, 0 or more")
+    return int(each[0]) if (each == each[0]).all() else each.astype(np.int64)
 
 
 def whole_number(value: object, what: str, least: int = 0) -> int:
@@ -189,9 +183,8 @@ def whole_number(value: object, what: str, least: int = 0) -> int:
 
 
 def _integer(value: object, what: str) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, float | np.floating) and float(value).is_integer():
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if is_number and (isinstance(value, int | np.integer) or float(value).is_integer()):
         return int(value)
     raise ChainError(f"{what} is {value!r}: it must be a whole number")
 
@@ -221,3 +214,64 @@ def _check_supply(question: Question) -> None:
             f"the cohort is {cohort}, but with these separations the clients can supply at most {supply:.6g} "
             f"participations a round (the sum of 1 / (1 + R_i)): {remedy}, or lower the separations"
         )
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Long-run participation of every client under one separation, cohort and selection law.
+
+    Parameters
+    ----------
+    pi
+        (N,) share of all participations that are client i's: P(i in S_t) / E|S_t| in the long run; sums to 1.
+    weights
+        (N,) the clients' weights p_i, normalised to sum 1.
+    separation
+        The common separation R, or the (N,) separations R_i, in rounds.
+    cohort, law, method
+        Clients wanted per round, B; the law of selection; how `pi` was found.
+    error_bound
+        Largest relative error of an entry of `pi`: for ``closed-form`` and ``exact`` from rounding and truncation; for
+        ``mean-field`` an *estimate* of the modelling error, not a guarantee; ``None`` for ``monte-carlo``.
+    standard_error
+        (N,) standard error of each entry of `pi`; ``None`` unless the method is ``monte-carlo``.
+    period, recurrent_classes, states
+        Of ``exact``: the period of the chain, 1 if it is aperiodic; how many sets of states it can end up in; how many
+        states were visited. With a larger period, or several classes, `pi` is the long-run average over time.
+    caveats
+        What the answer leaves out, in sentences: ``mean-field`` with separations that differ does not see stalls.
+    """
+
+    pi: Floats
+    weights: Floats
+    separation: int | Ints
+    cohort: int
+    law: str
+    method: str
+    error_bound: float | None = None
+    standard_error: Floats | None = None
+    period: int | None = None
+    recurrent_classes: int | None = None
+    states: int | None = None
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def clients(self) -> int:
+        """Number of clients, N."""
+        return int(self.pi.size)
+
+    @property
+    def l1_uniform(self) -> float:
+        """L1 distance of `pi` from uniform, sum_i abs(pi_i - 1/N); between 0 and 2."""
+        return float(np.abs(self.pi - 1.0 / self.pi.size).sum())
+
+    @property
+    def tv_uniform(self) -> float:
+        """Total-variation distance of `pi` from uniform: half the L1 distance."""
+        return self.l1_uniform / 2.0
+
+    @property
+    def ratio(self) -> float:
+        """Largest entry of `pi` over the smallest; infinite if some client was never seen (Monte Carlo)."""
+        least = float(self.pi.min())
+        return float(self.pi.max()) / least if least > 0.0 else float("inf")

@@ -9,8 +9,7 @@ from fedsim.theory.closed_form import POISSON, closed_form, has_closed_form, ren
 from fedsim.theory.exact import exact
 from fedsim.theory.mean_field import mean_field
 from fedsim.theory.monte_carlo import monte_carlo
-from fedsim.theory.question import ChainTooLargeError, ask
-from fedsim.theory.result import Stationary
+from fedsim.theory.question import ChainTooLargeError, Stationary, ask
 
 METHODS = ("auto", "closed-form", "exact", "mean-field", "monte-carlo")
 

@@ -110,11 +110,9 @@ def enumerate_windows(question: Question, limit: int = LARGEST) -> Windows:
 
 def _alike(ready: Bools) -> Iterator[tuple[NDArray[np.intp], bytes]]:
     """Group states by who is ready: the rows of each group, and a name for it."""
-    patterns, of = np.unique(np.packbits(ready, axis=1), axis=0, return_inverse=True)
-    order = np.argsort(of.ravel(), kind="stable")
-    bounds = np.searchsorted(of.ravel()[order], np.arange(len(patterns) + 1))
-    for k, pattern in enumerate(patterns):
-        yield order[bounds[k] : bounds[k + 1]], pattern.tobytes()
+    patterns, of, counts = np.unique(np.packbits(ready, axis=1), axis=0, return_inverse=True, return_counts=True)
+    rows = np.split(np.argsort(of.ravel(), kind="stable"), np.cumsum(counts)[:-1])
+    return zip(rows, (pattern.tobytes() for pattern in patterns), strict=True)
 
 
 def _choice(question: Question, waits: NDArray[np.int32], known: dict[bytes, _Choice], limit: int) -> _Choice:

@@ -172,15 +172,6 @@ def test_a_device_is_chosen_at_most_once_while_it_rests() -> None:
     rests = 1 - 2 * second
     mass = 1 - rests + np.sqrt((1 - rests) ** 2 + rests)
     np.testing.assert_allclose(found, [0.5 + second + 1 / mass, second, 0.5 + rests + 1 - 1 / mass], rtol=1e-8)
-    with pytest.raises(ChainError, match="does not know the law 'cyclic', only uniform, bernoulli, midzuno"):
-        expected_reports(
-            weights=np.ones(1),
-            separation=rounds[:1],
-            cooldown_s=np.zeros(1),
-            law="cyclic",
-            selections=Selections(rounds, np.arange(3.0), np.ones_like(rounds)),
-            reporting=lambda t: (there[t], np.ones(1)),
-        )
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from fedsim.common.errors import ChainError
 from fedsim.theory import mixing
+from fedsim.theory.exact import period, recurrent_classes, stationary_vector
 from fedsim.theory.question import ask
-from fedsim.theory.recurrent import period, recurrent_classes, stationary_vector
 from fedsim.theory.windows import enumerate_windows
 
 
