@@ -8,10 +8,9 @@ from contextlib import ExitStack
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics import measure, tally_of
 from fedsim.analysis.metrics.metric import Setting
-from fedsim.analysis.participation import clients_table
+from fedsim.analysis.participation import available_time, clients_table
 from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import whole
 from fedsim.common.instants import readable_time

@@ -18,10 +18,9 @@ from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.simulation.arrays.world import ArrayWorld
-from fedsim.simulation.buffered import BufferedRun
-from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.world import ProcessWorld
-from fedsim.simulation.server import Federation, Steps, serve, stop_now
+from fedsim.simulation.server import BufferedRun, Federation, Steps, serve, stop_now
+from fedsim.simulation.world import Clock, Turn
 
 Progress = Callable[[int, float], None]
 """Called now and then with the number of rounds closed and the simulated time in seconds.

@@ -1,16 +1,18 @@
-"""The server: a process that runs the rounds one after the other."""
+"""The server: a process that runs rounds one after the other, or takes reports as they come and fills free places."""
 
 from collections.abc import Callable, Generator
 from typing import TypeAlias
 
+import numpy as np
 import simpy
 
 from fedsim.common.errors import StalledError
 from fedsim.common.instants import to_ms
+from fedsim.log.recorder import CODES
+from fedsim.scenario.server import BufferedServer
 from fedsim.simulation.arrays.world import ArrayRound, ArrayWorld
-from fedsim.simulation.clock import Turn, in_words
 from fedsim.simulation.processes.world import ProcessRound, ProcessWorld
-from fedsim.simulation.world import Trial
+from fedsim.simulation.world import EndedSession, Trial, Turn, in_words
 
 Federation: TypeAlias = ProcessWorld | ArrayWorld
 """A simulation as the server and the gauges see it; both engines have the same public methods and attributes."""
@@ -115,3 +117,130 @@ def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
 def _close(world: Federation, round_: OpenRound, outcome: str) -> None:
     round_.close(outcome)
     world.recorder.close_round(world.clock.now, outcome)
+
+
+class BufferedRun:
+    """The versions of a buffered server, and the sessions that run across them.
+
+    Notes
+    -----
+    FedBuff: Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek and Huba, *Federated Learning with Buffered Asynchronous
+    Aggregation* (AISTATS 2022). A version of the model plays the part of a round: version v begins when `buffer`
+    reports have been taken at version v - 1.
+    """
+
+    def __init__(self, world: Federation, server: BufferedServer) -> None:
+        self._world, self._server, self._sessions = world, server, world.buffered_sessions()
+        self._version, self._taken, self._began = 0, 0, 0
+        self._selections = 0  # the key of the next selection's draws
+        self._selected_at = -1  # the last version at which somebody was selected
+        self._horizon, self._patience = world.scenario.stop.horizon, to_ms(server.patience)
+
+    def serve(self) -> Steps:
+        """Take reports and fill places until the scenario's stop.
+
+        Raises
+        ------
+        StalledError
+            If no report can ever come again, or a version lasts longer than the server's patience.
+        """
+        clock, sessions = self._world.clock, self._sessions
+        yield clock.at(0, Turn.SERVER)  # after the devices that are available from the start
+        self._world.roster.open_round(0)
+        while True:
+            # 1. Take what has ended: every `buffer` reports make a step, and a version.
+            # What ended without a report goes first: it ended before the server's turn, at the version of then.
+            for session in sorted(sessions.take_ended(), key=lambda each: each.outcome == "reported"):
+                self._take(session)
+            if clock.now >= self._horizon or self._reached():
+                break
+            # 2. Fill the free places, all at once, as far as somebody is eligible.
+            self._open_version()
+            if free := self._server.concurrency - sessions.count:
+                free -= self._fill(free)
+            # 3. Wait until a session ends or, with places free, somebody becomes eligible.
+            self._check_progress()
+            yield sessions.wait(free=free > 0, until=self._began + self._patience)
+            yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
+        # 4. Sessions that still run are no longer needed.
+        if clock.now < self._horizon:
+            self.stop_now()
+
+    def stop_now(self) -> None:
+        """Abort all sessions and close the version that is open: the run is over."""
+        for session in self._sessions.abort():
+            self._record(session, session.outcome)
+        if self._world.recorder.open:
+            self._world.recorder.close_round(self._world.clock.now, "stopped")
+
+    def _take(self, session: EndedSession) -> None:
+        world = self._world
+        if session.outcome != "reported" or self._reached():  # this instant's steps may have ended the run
+            self._record(session, "aborted" if session.outcome == "reported" else session.outcome)
+            return
+        self._open_version()
+        staleness, limit = self._version - session.version, self._server.max_staleness
+        is_stale = limit is not None and staleness > limit
+        self._record(session, "stale" if is_stale else "reported", staleness)
+        if is_stale:
+            return
+        if self._server.cooldown_from == "reported":
+            world.cool_down(np.array([session.client]), self._version)
+        self._taken += 1
+        if self._taken == self._server.buffer:
+            # Step to the next version: clients that have waited R_i versions are free again.
+            world.recorder.close_round(world.clock.now, "target")
+            self._version, self._taken, self._began = self._version + 1, 0, world.clock.now
+            world.roster.open_round(self._version)
+
+    def _reached(self) -> bool:
+        return self._world.scenario.stop.reached(self._world.recorder.counts)
+
+    def _open_version(self) -> None:
+        """Begin the version's row, if that has not been done."""
+        if not self._world.recorder.open:
+            self._world.recorder.open_round(self._began)
+
+    def _fill(self, places: int) -> int:
+        """Select clients for the free places, as many as are eligible, and return their number."""
+        world, version, key = self._world, self._version, self._selections
+        counts = world.scenario.records.eligible and version > self._selected_at
+        eligible = world.roster.eligible_count if counts else None
+        trial = world.selector.try_select(key, version, places)
+        if not trial.ready:
+            return 0
+        cohort = trial.cohort
+        if cohort is None:
+            everyone = np.flatnonzero(world.roster.all_eligible())
+            cohort = world.selector.select(key, version, len(everyone), everyone)
+        self._selected_at = version
+        self._selections += 1
+        row = world.recorder.select(version, cohort, world.clock.now, eligible)
+        self._sessions.start(version, key, cohort, row)
+        if self._server.cooldown_from == "selected":
+            world.cool_down(cohort, version)
+        return len(cohort)
+
+    def _check_progress(self) -> None:
+        clock, roster = self._world.clock, self._world.roster
+        lasted = clock.now - self._began
+        if clock.now >= self._began + self._patience:
+            why = f"and has lasted {in_words(lasted)}, which is the server's patience"
+            remedy = "lower the buffer or the separation, or raise server.patience"
+        elif not self._sessions.count and not roster.attainable():
+            why = "but no session runs and nobody can become eligible while it lasts, so it would last for ever"
+            remedy = "lower the buffer or the separation"
+            if self._server.cooldown_from == "selected":
+                remedy += ", or let cool-downs start from reports (server.cooldown_from)"
+        else:
+            return
+        if self._world.population.most is not None:
+            remedy += ", or raise participations.most"
+        raise StalledError(
+            f"version {self._version:,} (begun at {in_words(self._began)}) has {self._taken:,} of the "
+            f"{self._server.buffer:,} reports of its step, {why}; {roster.explain('version')}. What helps: {remedy}"
+        )
+
+    def _record(self, session: EndedSession, outcome: str, staleness: int | None = None) -> None:
+        world = self._world
+        world.recorder.end_one(self._version, session.row, world.clock.now, CODES[outcome], staleness)

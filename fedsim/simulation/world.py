@@ -1,4 +1,4 @@
-"""What both engines share: how long sessions take, cool-downs, who selects, and what keeps clients out."""
+"""What both engines share: the clock, how long sessions take, cool-downs, who selects, and what keeps clients out."""
 
 import math
 from collections.abc import Callable
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+import simpy
+from simpy.events import EventPriority
 
 from fedsim.availability.batch import Reasons
 from fedsim.availability.population import Strata
 from fedsim.availability.shocks import server_outages
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import each_to_ms, to_ms
+from fedsim.common.instants import each_to_ms, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.reasons import OF_DEVICES, Reason
 from fedsim.common.registry import is_own
@@ -21,8 +23,8 @@ from fedsim.population import Population
 from fedsim.population.distributions import Constant, distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import Server
+from fedsim.scenario.units import format_duration
 from fedsim.selection import Candidates, Eligibility, Remembering, Request, selection_law
-from fedsim.simulation.clock import Clock
 
 LengthFunction: TypeAlias = Callable[[Ints, int], Ints]
 """How long the sessions of clients (n,) take, in the round or selection of that number: milliseconds (n,)."""
@@ -53,6 +55,40 @@ _COUNTED = (
 )
 """Reasons in the order of their columns in the gauges."""
 KINDS = 2 + len(_COUNTED)
+
+
+class Turn:
+    """The order within one instant. SimPy's own URGENT events (starts, interrupts) come before all of these."""
+
+    DEVICE: Final = EventPriority(1)
+    SESSION: Final = EventPriority(2)
+    SERVER: Final = EventPriority(3)
+    GAUGE: Final = EventPriority(4)
+    STOP: Final = EventPriority(5)
+
+
+class Clock(simpy.Environment):
+    """A SimPy environment whose time is a whole number of milliseconds, with events at instants."""
+
+    now: int
+
+    def at(self, instant: int, turn: EventPriority) -> simpy.Event:
+        """Return an event that happens at `instant`, or now where that is over, in the given turn."""
+        return _Due(self, instant, turn)
+
+
+class _Due(simpy.Event):
+    """An event that will happen at an instant, as `simpy.Timeout` does after a delay."""
+
+    def __init__(self, clock: Clock, instant: int, turn: EventPriority) -> None:
+        self.env, self.callbacks, self._ok, self._value = clock, [], True, None
+        delay = instant - clock.now
+        clock.schedule(self, turn, delay if delay > 0 else 0)  # noqa: FURB136  this is called for every event
+
+
+def in_words(ms: int) -> str:
+    """Return an instant or a length of time as messages show it."""
+    return format_duration(to_seconds(ms))
 
 
 def session_lengths(scenario: Scenario, population: Population, draws: Stream) -> LengthFunction:

@@ -125,18 +125,17 @@ def _midzuno(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
     return chances(first_at(share), share)
 
 
-def _successive(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
-    def chances(mass: float) -> Floats:
-        return np.asarray(1.0 - (1.0 - _one_draw(p, mass, ready)) ** cohort)
-
+def _filled(chances: Callable[[float], Floats], rounds: Floats, cohort: int) -> Floats:
+    """Return the chances at the mass at which they fill the cohort."""
     return chances(_mass(lambda mass: _taken(chances(mass), rounds) - cohort))
+
+
+def _successive(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
+    return _filled(lambda mass: np.asarray(1.0 - (1.0 - _one_draw(p, mass, ready)) ** cohort), rounds, cohort)
 
 
 def _bernoulli(p: Floats, rounds: Floats, cohort: int, ready: Floats) -> Floats:
-    def chances(mass: float) -> Floats:
-        return np.asarray(np.minimum(1.0, cohort * p / (mass + (1.0 - ready) * p)))
-
-    return chances(_mass(lambda mass: _taken(chances(mass), rounds) - cohort))
+    return _filled(lambda mass: np.asarray(np.minimum(1.0, cohort * p / (mass + (1.0 - ready) * p))), rounds, cohort)
 
 
 _CHANCES = {"midzuno": _midzuno, "successive": _successive, "bernoulli": _bernoulli}

@@ -183,8 +183,9 @@ def whole_number(value: object, what: str, least: int = 0) -> int:
 
 
 def _integer(value: object, what: str) -> int:
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if is_number and (isinstance(value, int | np.integer) or float(value).is_integer()):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float | np.floating) and float(value).is_integer():
         return int(value)
     raise ChainError(f"{what} is {value!r}: it must be a whole number")
 

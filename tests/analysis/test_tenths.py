@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.analysis.available_time import available_time
 from fedsim.analysis.metrics.participation import tenths
+from fedsim.analysis.participation import available_time
 from fedsim.availability.population import strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.instants import DAY

@@ -12,7 +12,7 @@ from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import Enough, engine, simulate_log
 from fedsim.simulation.arrays.world import ArrayWorld
-from fedsim.simulation.clock import Clock
+from fedsim.simulation.world import Clock
 from tests.conftest import Load
 
 

@@ -17,9 +17,9 @@ from fedsim.log import Log
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
-from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.roster import Roster
 from fedsim.simulation.processes.world import departures
+from fedsim.simulation.world import Clock, Turn
 
 NO_TIME = {"download": "0s", "train": "0s", "upload": "0s"}
 

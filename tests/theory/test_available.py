@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from fedsim import Result, Scenario, simulate
-from fedsim.analysis.available_time import available_time
+from fedsim.analysis.participation import available_time
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.experiment.preflight import preflight

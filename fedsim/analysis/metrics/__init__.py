@@ -12,8 +12,8 @@ from typing import Final
 
 import polars as pl
 
-from fedsim.analysis.available_time import AvailableTime
 from fedsim.analysis.metrics.metric import LEARNING, LogView, Measurement, Metric, Setting
+from fedsim.analysis.participation import AvailableTime
 from fedsim.analysis.tally import Tallies, Watch, tally
 from fedsim.common.registry import Registry
 from fedsim.log import Recorded

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import polars as pl
 
-from fedsim.analysis.available_time import AvailableTime
+from fedsim.analysis.participation import AvailableTime
 from fedsim.analysis.tally import Tally
 from fedsim.common.files import slices
 

@@ -11,8 +11,7 @@ from fedsim.common.instants import DAY, FOREVER, MINUTE
 from fedsim.common.reasons import Reason
 from fedsim.log.columns import Arrays
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
-from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.world import KINDS, NEVER, Cooldown, count_by_group, explain
+from fedsim.simulation.world import KINDS, NEVER, Clock, Cooldown, Turn, count_by_group, explain
 
 if TYPE_CHECKING:
     from fedsim.simulation.arrays.excluded import ExcludedClients

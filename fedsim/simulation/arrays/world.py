@@ -12,8 +12,7 @@ from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
 from fedsim.log.recorder import CODES
 from fedsim.simulation.arrays.precomputed import PrecomputedAvailability
 from fedsim.simulation.arrays.roster import ArrayRoster
-from fedsim.simulation.clock import Clock, Turn
-from fedsim.simulation.world import EndedSession, Selector, World
+from fedsim.simulation.world import Clock, EndedSession, Selector, Turn, World
 
 
 class ArrayRound:

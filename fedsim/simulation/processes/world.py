@@ -14,9 +14,8 @@ from fedsim.common.keyed import Purpose, stream
 from fedsim.common.reasons import REASON_OF
 from fedsim.log.columns import Arrays
 from fedsim.log.recorder import CODES
-from fedsim.simulation.clock import Clock, Turn
 from fedsim.simulation.processes.roster import GONE, IN_SESSION, SPENT, Roster
-from fedsim.simulation.world import NEVER, EndedSession, Selector, World
+from fedsim.simulation.world import NEVER, Clock, EndedSession, Selector, Turn, World
 
 
 def condition(
