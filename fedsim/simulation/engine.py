@@ -1,4 +1,7 @@
-"""Runs a simulation: one server process on one SimPy clock, with the devices as one of the engines keeps them."""
+"""Runs a simulation: one server process on one SimPy clock, with the devices as one of the engines keeps them.
+
+It also tells the life of chosen devices, condition by condition.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -6,12 +9,17 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import polars as pl
 import simpy
 
+from fedsim.availability import between
+from fedsim.availability.model import condition_pieces
 from fedsim.availability.population import Strata, strata
+from fedsim.availability.shocks import outages_of
 from fedsim.common.arrays import Ints
-from fedsim.common.instants import FOREVER, to_ms, to_seconds
-from fedsim.log import Log
+from fedsim.common.instants import FOREVER, each_to_seconds, to_ms, to_seconds
+from fedsim.common.keyed import Purpose, stream
+from fedsim.log import TRANSITIONS, Log
 from fedsim.log.columns import part_of, with_prefix
 from fedsim.log.journal import Journal, damaged
 from fedsim.log.recorder import InMemoryLog, LogSink, Recorder
@@ -185,3 +193,36 @@ def _gauge(world: Federation, cell: Ints, every: int, most: int | None) -> Steps
         yield world.clock.at(world.recorder.ticks * every, Turn.GAUGE)
         available, eligible, *against = counted.scaled(world.roster.counts(counted.clients))
         world.recorder.gauge(world.clock.now, np.array([available, eligible, world.roster.in_session(), *against]))
+
+
+def transitions_table(
+    scenario: Scenario,
+    population: Population,
+    clients: list[int],
+    until_s: float,
+    replicate: int = 0,
+    devices: Strata | None = None,
+) -> pl.DataFrame:
+    """Return the transitions of some devices, in the order of time, client and condition.
+
+    Columns: ``time_s``, ``client``, ``condition`` (charging, network and idle, as far as the scenario requires them;
+    available for devices without habits; reachable, where there are shocks: none has the device out), ``on``. A
+    condition that holds at time 0 begins there.
+    """
+    draws = stream(scenario.seed, replicate, Purpose.AVAILABILITY)
+    devices = devices or strata(scenario, population)
+    outages = outages_of(scenario, devices, replicate)
+    until = to_ms(until_s)
+    rows: list[tuple[float, int, str, bool]] = []
+    for client in clients:
+        stratum = int(devices.of_client[client])
+        held = dict(condition_pieces(devices.models[stratum], client, devices.places[stratum], draws))
+        if outages is not None:
+            held["reachable"] = outages.reachable(client, 0)
+        for condition, found in held.items():
+            for start, end in between(found, 0, until):
+                rows.append((start, client, condition, True))
+                if end < until:
+                    rows.append((end, client, condition, False))
+    instants, *columns = zip(*sorted(rows), strict=True) if rows else ((), (), (), ())
+    return pl.DataFrame([each_to_seconds(instants), *columns], schema=TRANSITIONS)

@@ -99,12 +99,11 @@ def convergence_table(scenario: Scenario, population: Population, study: Converg
     options: dict[str, Any] = {"rounds": study.rounds, "replicas": study.replicas, "seed": scenario.seed}
     for separation in study.separations:
         found = convergence(population.weight, separation, server.wanted, law_of(server), **options)
-        floor = pl.Series("noise_floor", found.noise_floor, dtype=pl.Float64)
         columns = {
             "separation": separation,
             "round": range(study.rounds),
             "tv": found.tv,
-            "noise_floor": floor if len(floor) else None,
+            "noise_floor": found.noise_floor,
             "method": found.method,
         }
         parts.append(pl.DataFrame(columns, schema_overrides={"separation": pl.Int64, "noise_floor": pl.Float64}))

@@ -1,5 +1,6 @@
 """Which clients are eligible, computed for just the clients that are asked about."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -205,9 +206,7 @@ class ArrayRoster:
     def counts(self, among: Ints | None) -> Ints:
         """Count some clients or all by group, as `count_by_group` does."""
         total = np.zeros((KINDS, self._groups), dtype=np.int64)
-        for first in range(0, self._clients if among is None else len(among), _CHUNK):
-            last = first + _CHUNK
-            clients = np.arange(first, min(last, self._clients)) if among is None else among[first:last]
+        for clients in _chunks(np.arange(self._clients) if among is None else among):
             total += count_by_group(self.reasons(clients), self._group[clients], self._groups)
         return total
 
@@ -250,14 +249,17 @@ class ArrayRoster:
         if self._mask is None and (everyone := self._availability.everyone(self._clock.now)) is not None:
             self._mask = everyone & (self._free_at <= self._clock.now) & (self._free_round <= self._number)
         if self._mask is None:
-            chunks = (np.arange(first, min(first + _CHUNK, self._clients)) for first in range(0, self._clients, _CHUNK))
-            self._mask = np.concatenate([self.eligible(clients) for clients in chunks])
+            self._mask = np.concatenate([self.eligible(clients) for clients in _chunks(np.arange(self._clients))])
         return self._mask
 
     def _separated_long_enough(self) -> Ints:
         """Return the clients whom no separation keeps out; with blocks, members of whole blocks."""
         free = (self._free_round <= self._number).reshape(-1, self._block).all(axis=1)
         return np.flatnonzero(np.repeat(free, self._block))
+
+
+def _chunks(clients: Ints) -> Iterator[Ints]:
+    return (clients[first : first + _CHUNK] for first in range(0, len(clients), _CHUNK))
 
 
 def _intervals_at(owner: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
