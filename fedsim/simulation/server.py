@@ -66,8 +66,8 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
 
 def stop_now(world: Federation) -> None:
     """Close the open round, if there is one, because the run's duration is over."""
-    if world.current_round is not None:
-        _close(world, world.current_round, "stopped")
+    if world.last_round is not None and world.last_round.open:
+        _close(world, world.last_round, "stopped")
     elif world.recorder.open:
         world.recorder.close_round(world.clock.now, "stopped")
     world.stop()

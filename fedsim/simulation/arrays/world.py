@@ -38,7 +38,7 @@ class ArrayRound:
         enough = reports[target - 1] if len(reports) >= target > 0 else FOREVER
         close = min(int(enough), int(ends.max(initial=now)))
         until = now + deadline
-        self.number, self.closed, self.stopped = number, False, False
+        self.number, self.open, self.stopped = number, True, False
         self._clock, self._target, self._reports, self._all_ends = clock, target, reports, ends
         self.may_close = clock.at(close, Turn.SERVER) if close <= until else clock.event()
         outcomes = np.full(len(ends), CODES["reported"], dtype=np.int8)
@@ -65,7 +65,7 @@ class ArrayRound:
 
     def close(self, outcome: str) -> None:
         """Take no more reports; what follows for the sessions has been known from the start, but for a stop."""
-        self.closed, self.stopped = True, outcome == "stopped"
+        self.open, self.stopped = False, outcome == "stopped"
 
 
 class ArrayBufferedSessions:
@@ -134,14 +134,9 @@ class ArrayWorld(World):
         after_report = server.cooldown_from == "reported"
         self.roster = ArrayRoster(self.clock, self.availability, server.block, self._horizon, after_report=after_report)
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
-        self._round: ArrayRound | None = None
+        self.last_round: ArrayRound | None = None
         # Sessions that end after the stop, unless it comes too late to matter.
         self._beyond = Columns(number="i8", row="i8", at="i8", outcome="i1")
-
-    @property
-    def current_round(self) -> ArrayRound | None:
-        """The round whose reports still count."""
-        return None if self._round is None or self._round.closed else self._round
 
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ArrayRound:
         """Work out how the sessions of a cohort end."""
@@ -164,7 +159,7 @@ class ArrayWorld(World):
                 self.recorder.end(number, rows[inside], ends[inside], outcome[inside])
             later = {"row": rows[~inside], "at": ends[~inside], "outcome": outcome[~inside]}
             self._beyond.add(len(later["row"]), number=number, **later)
-        self._round = round_
+        self.last_round = round_
         return round_
 
     def state(self) -> Arrays:
@@ -191,7 +186,7 @@ class ArrayWorld(World):
     def stop(self) -> None:
         """Cut all sessions short: the run is over."""
         rest = self._beyond.take(self._beyond.end)
-        stopped = -1 if self._round is None or not self._round.stopped else self._round.number
+        stopped = self.last_round.number if self.last_round is not None and self.last_round.stopped else -1
         rest["outcome"] = np.where(rest["number"] == stopped, CODES["aborted"], CODES["late"])
         self._end(rest | {"at": np.full(len(rest["row"]), self.clock.now)})
 

@@ -207,17 +207,11 @@ class ProcessWorld(World):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        scenario, clock = self.scenario, self.clock
-        self.roster = Roster(clock, self.devices.of_client, scenario.server.block)
+        scenario, clock, devices = self.scenario, self.clock, self.devices
+        self.roster = Roster(clock, devices.of_client, scenario.server.block)
         self.selector = Selector(scenario, self.population, self.roster, self.recorder, self.replicate)
         self._sessions: dict[int, SessionProcess] = {}  # the running ones, by client
-        self._round: ProcessRound | None = None
-        self._start_devices()
-        clock.process(self.roster.keep_time(to_ms(scenario.server.patience)))
-
-    def _start_devices(self) -> None:
-        """Start a process for each condition of each device."""
-        clock, scenario, devices = self.clock, self.scenario, self.devices
+        self.last_round: ProcessRound | None = None
         availability = availability_of(scenario, devices, self.replicate)
         draws = stream(scenario.seed, self.replicate, Purpose.AVAILABILITY)
         for client, stratum in enumerate(devices.of_client.tolist()):
@@ -230,15 +224,11 @@ class ProcessWorld(World):
                 clock.process(condition(clock, self.roster, client, holds, without, self._drop_out))
         leaving, horizon = np.flatnonzero(availability.may_leave), scenario.stop.horizon
         clock.process(departures(clock, self.roster, availability, leaving, horizon))
-
-    @property
-    def current_round(self) -> ProcessRound | None:
-        """The round whose reports still count."""
-        return self._round if self._round is not None and self._round.open else None
+        clock.process(self.roster.keep_time(to_ms(scenario.server.patience)))
 
     def start(self, number: int, cohort: Ints, row: int, target: int) -> ProcessRound:
         """Start a process for each session of a cohort."""
-        round_ = self._round = ProcessRound(self.clock, target, self._session_ended)
+        round_ = self.last_round = ProcessRound(self.clock, target, self._session_ended)
         ends = (self.clock.now + self.lengths(cohort, number)).tolist()
         for place, (client, end) in enumerate(zip(cohort.tolist(), ends, strict=True), start=row):
             self._run_session(round_, number, client, place, end)
