@@ -1,24 +1,19 @@
 """The learning figures of the paper: a scenario at several separations, its page, and what one run says of a claim."""
 
-import json
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from fedsim import Scenario, simulate
+from fedsim import Scenario
 from fedsim.common.arrays import Floats
-from fedsim.experiment.run_directory import Provenance
 from fedsim.report.answer import Sentence
 from fedsim.report.binning import binned, edges
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts.chart import Chart
 from fedsim.report.charts.learning import Curve, Curves, Loss
 from fedsim.report.charts.marks import set_scale
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
@@ -26,7 +21,7 @@ from fedsim.report.document import ReportDocument
 from fedsim.report.finished_sweep import Axis
 from fedsim.report.formatting import capitalized, number
 from fedsim.report.tables import Table
-from reports.make.kept import ROOT, SCENARIOS, UNIFORM
+from reports.make.kept import SCENARIOS, UNIFORM
 from reports.make.runs import sweep_document
 from reports.make.words import NAMES
 
@@ -58,36 +53,12 @@ class Claim:
     status: str  # pass, warn where it holds in part, or fail
 
 
-def run_directory(name: str, separation: int) -> Path:
-    """Return where the run of a figure's scenario at one separation is kept."""
-    return ROOT / "runs" / "reports" / name / f"separation-{separation}"
-
-
-def make_run(name: str, separation: int) -> None:
-    """Run a figure's scenario at one separation, and keep the run."""
-    file = SCENARIOS / "paper" / f"{name}.fedsim.yaml"
-    overrides = [f"population.*.separation={separation}"]
-    begin = time.perf_counter()
-    result = simulate(Scenario.load(file, overrides))
-    seconds = time.perf_counter() - begin
-    result.save(run_directory(name, separation), Provenance(str(file), overrides, wall_time_s=round(seconds, 1)))
-    sys.stderr.write(f"{name}, R = {separation}: {seconds:.1f} s\n")
-
-
-def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
-    """Return metrics, learning table and wall time of a kept run."""
-    folder = run_directory(name, separation)
-    metrics, manifest = (json.loads((folder / f"{each}.json").read_text("utf-8")) for each in ("metrics", "manifest"))
-    learned = {key: value for key, value in metrics.items() if key.startswith(("learning.", "participation.l1"))}
-    return learned, pl.read_parquet(folder / "learning.parquet"), manifest["wall_time_s"]
-
-
 # What one run says of the paper's claims: each function returns the numbers and the verdict.
 
 
-def above(found: Mapping[str, float], name: str, what: str = "average_loss") -> float:
-    """Return by how much an optimizer's figure lies above that of FedAvg under uniform participation."""
-    return found[f"learning.{name}.{what}"] - found[f"learning.{UNIFORM}.{what}"]
+def above(found: Mapping[str, float], name: str) -> float:
+    """Return by how much an optimizer's average loss lies above that of FedAvg under uniform participation."""
+    return found[f"learning.{name}.average_loss"] - found[f"learning.{UNIFORM}.average_loss"]
 
 
 def _rounded(found: Mapping[str, float], name: str) -> str:
@@ -156,51 +127,45 @@ def _as_predicted(results: Results) -> tuple[str, str]:
 
 
 Measured = Callable[[Results], tuple[str, str]]
-CLAIMS: dict[str, list[tuple[str, Measured]]] = {
-    "network-digits": [("The same with a three-layer network (digits for MNIST)", _network)],
-    "mnist-sample": [("The same on 5,000 images of MNIST at R = 8", _sample)],
-    "quadratic-bias": [("Beyond the paper: FedAvg ends where theory says", _as_predicted)],
+CLAIMS: dict[str, dict[str, Measured]] = {
+    "network-digits": {"The same with a three-layer network (digits for MNIST)": _network},
+    "mnist-sample": {"The same on 5,000 images of MNIST at R = 8": _sample},
+    "quadratic-bias": {"Beyond the paper: FedAvg ends where theory says": _as_predicted},
 }
 for _problem, _tolerance in (("synthetic", 2e-4), ("digits", 1e-3)):
-    CLAIMS[f"fedavg-{_problem}"] = [(f"Larger R, smaller bias of FedAvg ({_problem})", _smaller_bias)]
-    CLAIMS[f"debiased-{_problem}"] = [
-        (
-            f"Debiased FedAvg reaches the loss of uniform participation for every R ({_problem})",
-            partial(_as_uniform, tolerance=_tolerance),
-        )
-    ]
-    CLAIMS[f"three-methods-{_problem}"] = [
-        (f"FedAvg stays biased at R = 8 ({_problem})", _fedavg_stays),
-        (f"FedVARP stays biased at R = 8 ({_problem})", partial(_fedvarp_stays, tolerance=_tolerance)),
-    ]
+    _near, _biased = partial(_as_uniform, tolerance=_tolerance), partial(_fedvarp_stays, tolerance=_tolerance)
+    CLAIMS |= {
+        f"fedavg-{_problem}": {f"Larger R, smaller bias of FedAvg ({_problem})": _smaller_bias},
+        f"debiased-{_problem}": {
+            f"Debiased FedAvg reaches the loss of uniform participation for every R ({_problem})": _near
+        },
+        f"three-methods-{_problem}": {
+            f"FedAvg stays biased at R = 8 ({_problem})": _fedavg_stays,
+            f"FedVARP stays biased at R = 8 ({_problem})": _biased,
+        },
+    }
 
 
 def claims_of(figure: str, results: Results) -> list[Claim]:
     """Return the paper's claims that a figure tests."""
     rows = []
-    for claim, measured in CLAIMS[figure]:
+    for claim, measured in CLAIMS[figure].items():
         text, verdict = measured(results)
-        partly = "in part" in verdict or "except" in verdict or "not decided" in verdict
+        partly = any(words in verdict for words in ("in part", "except", "not decided"))
         rows.append(Claim(claim, figure, text, verdict, "warn" if partly else "fail" if "not" in verdict else "pass"))
     return rows
 
 
 def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame]) -> ReportDocument:
-    """Return a learning figure of the paper: losses by rounds, one line for each separation, and what they come to.
-
-    Parameters
-    ----------
-    name
-        Of its scenario in ``scenarios/paper``.
-    results, tables
-        Metrics and learning tables by separation.
-    """
+    """Return a learning figure of the paper, from metrics and learning tables by separation."""
     scenario = Scenario.load(SCENARIOS / "paper" / f"{name}.fedsim.yaml")
-    first = tables[min(tables)]
-    names = [each for each in first["optimizer"].unique(maintain_order=True) if each != UNIFORM]
+    names = [each for each in tables[min(tables)]["optimizer"].unique(maintain_order=True) if each != UNIFORM]
     claims = claims_of(name, results)
     return sweep_document(
         scenario,
+        tables={"points": _table(results)},
+        facts=(("Scenario file", f"scenarios/paper/{name}.fedsim.yaml"), ("Seed", str(scenario.seed))),
+        command=f"python -m reports.make pages {name}",
         name=name,
         finding="; ".join(f"{each.claim}: {each.verdict}" for each in claims) + ".",
         answer=[
@@ -210,13 +175,10 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame])
             for each in claims
         ],
         charts={"bias": _bias(results, names), "trends": _losses(names, tables)},
-        tables={"points": _table(results)},
-        facts=(("Scenario file", f"scenarios/paper/{name}.fedsim.yaml"), ("Seed", str(scenario.seed))),
-        command=f"python -m reports.make pages {name}",
     )
 
 
-def _bias(results: Results, names: Sequence[str]) -> tuple[Chart | Absent, ...]:
+def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
     """Draw the bias that is left at each separation, and beside it what theory says where the optimum is known."""
     separations = np.array(sorted(results), dtype=np.float64)
     if len(separations) < 2:
@@ -250,7 +212,6 @@ def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[C
     """Draw the losses by rounds, a chart for each optimizer and all over the same span, with a line for each R."""
     kind, shown = Loss(), {name: _curves(name, tables) for name in names}
     ends = np.concatenate([curve.points.mean for curves in shown.values() for curve in curves.shown])
-    span = (float(ends.min()), float(ends.max()))
     return tuple(
         Chart(
             name=f"loss-{name}",
@@ -258,7 +219,7 @@ def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[C
             description=kind.description(curves),
             notes=(f"Of {name}; charts of the other optimizers have the same axis.", *kind.notes(curves)),
             table=kind.table(curves),
-            draw=partial(_draw_losses, kind, curves, span),
+            draw=partial(_draw_losses, curves, float(ends.min()), float(ends.max())),
         )
         for name, curves in shown.items()
     )
@@ -276,9 +237,8 @@ def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> Curves:
     return Curves(tuple(data), "rounds")
 
 
-def _draw_losses(kind: Loss, curves: Curves, span: tuple[float, float], axes: Axes) -> None:
-    kind.draw(curves, axes)
-    low, high = span
+def _draw_losses(curves: Curves, low: float, high: float, axes: Axes) -> None:
+    Loss().draw(curves, axes)
     margin = 0.04 * (high - low)
     far = low > 0 and high > 4 * low
     set_scale(axes, "y", far)

@@ -14,17 +14,18 @@ from typing import Any
 from fedsim import Scenario
 from fedsim.common.files import name_of_file
 from fedsim.common.markup import escape
-from fedsim.report.charts.chart import Chart
 from fedsim.report.document import ReportDocument, charts_of
 from fedsim.report.page import write_document
-from fedsim.report.render import Picture, picture
+from fedsim.report.render import picture
 from reports.make import tournament_page
-from reports.make.figures import FIGURES, Claim, figure_page, make_run, read_run, run_directory
+from reports.make.figures import FIGURES, Claim, figure_page
 from reports.make.kept import REPORTS, SCENARIOS, Kept, load, read_store, write_store
 from reports.make.regions import claims, with_regions
-from reports.make.runs import kept_sweep_page, run_page, sweep_page, write_page
+from reports.make.runs import kept_sweep_page, make_run, read_run, run_directory, run_page, sweep_page, write_page
 
-RUNS = ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence")
+CHAIN: Mapping[str, Callable[[str], ReportDocument]] = dict.fromkeys(
+    ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"), run_page
+)
 STUDIES: Mapping[str, Callable[[str], ReportDocument]] = {
     **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
     "studies/separation-sweep": sweep_page,
@@ -50,7 +51,7 @@ of them, is in [docs/paper-results.md](../docs/paper-results.md) and [docs/studi
 def readme(seconds: Mapping[str, Mapping[str, float]]) -> str:
     """Return the page that lists reports and claims; the verdicts are those of many draws."""
     lines = []
-    for each in (*RUNS, *STUDIES):
+    for each in (*CHAIN, *STUDIES):
         about = " ".join(Scenario.load(SCENARIOS / f"{each}.fedsim.yaml").description.split())
         lines.append(f"| [{Path(each).name}]({Path(each).name}.html) | {escape(about)} |")
     lines += ["", "| figure | slowest run, seconds |", "| --- | --- |"]
@@ -79,7 +80,7 @@ def make_figures(names: Sequence[str]) -> list[ReportDocument]:
         runs = {separation: read_run(name, separation) for separation in FIGURES[name]}
         results = {r: metrics for r, (metrics, _, _) in runs.items()}
         made.append(write_page(figure_page(name, results, {r: table for r, (_, table, _) in runs.items()})))
-        kept[name] = {"metrics": results, "seconds": {str(r): round(value, 1) for r, (_, _, value) in runs.items()}}
+        kept[name] = {"metrics": results, "seconds": {str(r): seconds for r, (_, _, seconds) in runs.items()}}
         write_store("measured", kept, sort_keys=True)
     seconds = {name: kept[name]["seconds"] for name in FIGURES if name in kept}
     (REPORTS / "README.md").write_text(readme(seconds), encoding="utf-8")
@@ -89,34 +90,23 @@ def make_figures(names: Sequence[str]) -> list[ReportDocument]:
 def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
     """Make the pages of these names; without any, all of them and the list."""
 
-    def asked(scenario: str) -> bool:
-        return not names or Path(scenario).name in names
+    def made(pages: Mapping[str, Callable[[str], ReportDocument]]) -> list[ReportDocument]:
+        return [make(scenario) for scenario, make in pages.items() if not names or Path(scenario).name in names]
 
-    figures = [name for name in FIGURES if asked(name)]
-    wanted = [(name, r) for name in figures for r in FIGURES[name]]
+    figures = [name for name in FIGURES if not names or name in names]
+    runs = [(name, r) for name in figures for r in FIGURES[name]]
+    missing = [each for each in runs if not redraw or not (run_directory(*each) / "manifest.json").exists()]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for done in [
-            pool.submit(make_run, *each)
-            for each in wanted
-            if not redraw or not (run_directory(*each) / "manifest.json").exists()
-        ]:
-            done.result()
-    studies = [make(scenario) for scenario, make in STUDIES.items() if asked(scenario)]
-    chain = [run_page(each) for each in RUNS if asked(each)]
-    learned = make_figures(figures)
+        for run in [pool.submit(make_run, *each) for each in missing]:
+            run.result()
+    studies, chain, learned = made(STUDIES), made(CHAIN), make_figures(figures)
     if not names:
-        write_list(overall(load()), learned, chain, studies)
+        sections = {"The paper's learning figures": learned, "The paper's chain": chain, "Studies": studies}
+        write_list(overall(load()), sections)
 
 
-def write_list(
-    claims: Sequence[Claim],
-    figures: Sequence[ReportDocument],
-    runs: Sequence[ReportDocument],
-    studies: Sequence[ReportDocument],
-) -> None:
-    """Write the page that lists them, after the paper's claims, each with the number and the figure that show it."""
-    sections = [("The paper's learning figures", figures), ("The paper's chain", runs), ("Studies", studies)]
-    shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections if listed]
+def write_list(claims: Sequence[Claim], sections: Mapping[str, Sequence[ReportDocument]]) -> None:
+    """Write the page that lists reports, after the paper's claims, each with the number and the figure that show it."""
     met, partly, missed = (sum(claim.status == status for claim in claims) for status in ("pass", "warn", "fail"))
     told = (
         f"Of {len(claims)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
@@ -127,16 +117,13 @@ def write_list(
         "was measured over many draws; a page shows one run of each. docs/paper-results.md has every statement of the "
         "paper. Made by make reports."
     )
-    charts = {each.name: next(iter(charts_of(each)), None) for each in figures}
-    table = [
-        {**vars(claim), "href": f"{claim.figure}.html", "picture": _thumbnail(charts.get(claim.figure), claim)}
-        for claim in claims
-    ]
+    charts = {each.name: next(iter(charts_of(each)), None) for listed in sections.values() for each in listed}
+    table = []
+    for claim in claims:
+        chart = charts.get(claim.figure)  # drawn again under a name of its own
+        own = None if chart is None else picture(replace(chart, name=name_of_file(claim.claim, claim.figure)))
+        table.append({**vars(claim), "href": f"{claim.figure}.html", "picture": own})
+    shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections.items()]
     context = {"claims": table, "sections": shown}
     document = ReportDocument("index", "what the paper claims", told, about, context=context)
     write_document(document, REPORTS / "index.html")
-
-
-def _thumbnail(chart: Chart | None, claim: Claim) -> Picture | None:
-    """Draw the first chart of a claim's figure, under a name of its own; None where it has none."""
-    return None if chart is None else picture(replace(chart, name=name_of_file(claim.claim, claim.figure)))

@@ -1,15 +1,17 @@
-"""The pages of runs and sweeps in `reports/`, and the sweeps that are kept there since they take long."""
+"""The pages of runs and sweeps in `reports/`, and what is kept since it takes long: sweeps, and the figures' runs."""
 
 import json
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from fedsim import Scenario, simulate
 from fedsim.experiment.run_directory import Provenance
-from fedsim.report.answer import Sentence
-from fedsim.report.charts.chart import Absent, Chart
 from fedsim.report.document import ReportDocument, scenario_version
 from fedsim.report.page import document_of, write_document
 from fedsim.report.provenance import ReportProvenance
@@ -27,6 +29,29 @@ def write_page(document: ReportDocument) -> ReportDocument:
     return document
 
 
+def run_directory(name: str, separation: int) -> Path:
+    """Return where the run of a figure's scenario at one separation is kept."""
+    return ROOT / "runs" / "reports" / name / f"separation-{separation}"
+
+
+def make_run(name: str, separation: int) -> None:
+    """Run a figure's scenario at one separation, and keep the run."""
+    file, overrides = ROOT / "scenarios" / "paper" / f"{name}.fedsim.yaml", [f"population.*.separation={separation}"]
+    begin = time.perf_counter()
+    result = simulate(Scenario.load(file, overrides))
+    seconds = round(time.perf_counter() - begin, 1)
+    result.save(run_directory(name, separation), Provenance(str(file), overrides, wall_time_s=seconds))
+    sys.stderr.write(f"{name}, R = {separation}: {seconds:.1f} s\n")
+
+
+def read_run(name: str, separation: int) -> tuple[dict[str, float], pl.DataFrame, float]:
+    """Return metrics, learning table and wall time of a kept run."""
+    folder = run_directory(name, separation)
+    metrics, manifest = (json.loads((folder / f"{each}.json").read_text("utf-8")) for each in ("metrics", "manifest"))
+    learned = {key: value for key, value in metrics.items() if key.startswith(("learning.", "participation.l1"))}
+    return learned, pl.read_parquet(folder / "learning.parquet"), round(manifest["wall_time_s"], 1)
+
+
 def run_page(scenario: str) -> ReportDocument:
     """Run a scenario and write its report."""
     file = f"scenarios/{scenario}.fedsim.yaml"
@@ -35,29 +60,31 @@ def run_page(scenario: str) -> ReportDocument:
         return write_page(document_of(result.save(Path(folder) / "run", Provenance(file))))
 
 
+def _sweep(scenario: str, directory: Path) -> None:
+    file = f"scenarios/{scenario}.fedsim.yaml"
+    run_sweep(plan_sweep(Scenario.load(ROOT / file)), directory, backend_of("process", 2), provenance=Provenance(file))
+
+
+def _page_of_sweep(name: str, directory: Path, **values: object) -> ReportDocument:
+    """Write the report of a sweep; what differs from one making to the next has no place in a page that is kept."""
+    same = {"command": f"fedsim sweep scenarios/{name}.fedsim.yaml", "wall_time_s": None}
+    store.write_sweep(directory, {**store.read_sweep(directory), **same, **values})
+    return write_page(document_of(directory))
+
+
 def sweep_page(scenario: str) -> ReportDocument:
     """Run a sweep and write its report."""
-    file = f"scenarios/{scenario}.fedsim.yaml"
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / Path(scenario).name
-        run_sweep(
-            plan_sweep(Scenario.load(ROOT / file)), directory, backend_of("process", 2), provenance=Provenance(file)
-        )
-        # What differs from one making to the next has no place in a page that is kept.
-        _set_meta(directory, command=f"fedsim sweep {file}", wall_time_s=None)
-        return write_page(document_of(directory))
+        _sweep(scenario, directory)
+        return _page_of_sweep(scenario, directory)
 
 
-def _set_meta(directory: Path, **values: object) -> None:
-    store.write_sweep(directory, {**store.read_sweep(directory), **values})
-
-
-def run_kept_sweep(scenario: str) -> Path:
-    """Run what is missing of a sweep that is kept in ``reports/sweeps``, and return its directory."""
-    file, directory = f"scenarios/{scenario}.fedsim.yaml", REPORTS / "sweeps" / Path(scenario).name
-    run_sweep(plan_sweep(Scenario.load(ROOT / file)), directory, backend_of("process", 2), provenance=Provenance(file))
+def run_kept_sweep(scenario: str) -> None:
+    """Run what is missing of a sweep that is kept in ``reports/sweeps``."""
+    directory = REPORTS / "sweeps" / Path(scenario).name
+    _sweep(scenario, directory)
     store.compact(directory)
-    return directory
 
 
 def kept_sweep_page(scenario: str) -> ReportDocument:
@@ -67,20 +94,11 @@ def kept_sweep_page(scenario: str) -> ReportDocument:
     had since, and that this one leaves at its default, makes no difference.
     """
     file, directory = f"scenarios/{scenario}.fedsim.yaml", REPORTS / "sweeps" / Path(scenario).name
-    loaded = Scenario.load(ROOT / file)
-    now, stored = loaded.model_dump(mode="json"), store.read_sweep(directory) if directory.exists() else None
-    if stored is None or not same_runs(stored["scenario"], now):
+    now = Scenario.load(ROOT / file).model_dump(mode="json")
+    if not directory.exists() or not same_runs(store.read_sweep(directory)["scenario"], now):
         run_kept_sweep(scenario)
-    _set_meta(
-        directory,
-        command=f"fedsim sweep {file}",
-        scenario_file=file,
-        overrides=[],
-        wall_time_s=None,
-        scenario=now,
-        description=loaded.description,
-    )
-    return write_page(document_of(directory))
+    about = {"scenario_file": file, "overrides": [], "scenario": now, "description": now["description"]}
+    return _page_of_sweep(scenario, directory, **about)
 
 
 def same_runs(stored: Any, now: Any) -> bool:
@@ -96,39 +114,22 @@ def same_runs(stored: Any, now: Any) -> bool:
 def sweep_document(
     scenario: Scenario,
     *,
-    name: str,
-    finding: str,
-    answer: Sequence[Sentence],
-    charts: Mapping[str, tuple[Chart | Absent, ...]],
     tables: Mapping[str, Table],
     facts: tuple[tuple[str, str], ...],
     command: str,
     source: str | None = None,
+    **shown: Any,
 ) -> ReportDocument:
     """Return a page in the form of a sweep's report, for what is not one sweep.
 
-    Parameters
-    ----------
-    tables
-        By their names in the page's template.
-    facts, command
-        What the page says of its origin, and what makes it again.
-    source
-        The scenario as the page shows it; as it was resolved where this is None.
+    `tables` are called as in the page's template; `source` is the scenario as the page shows it, by default as it was
+    resolved; `shown` is what else a `ReportDocument` has.
     """
     resolved = scenario.model_dump(mode="json")
     version = scenario_version(resolved)
-    shown = json.dumps(resolved, indent=2, ensure_ascii=False) if source is None else source
+    source = source or json.dumps(resolved, indent=2, ensure_ascii=False)
     nothing = dict.fromkeys(("ranked", "groups", "limits", "points", "differences", "failures"))
-    origin = ReportProvenance(facts, (), (), command=command, scenario=shown, omitted="", version=version)
-    return ReportDocument(
-        version=version,
-        kind="sweep",
-        name=name,
-        finding=finding,
-        question=scenario.question or "",
-        description=scenario.description,
-        answer=answer,
-        charts=charts,
-        context={**nothing, **tables, "provenance": origin},
-    )
+    origin = ReportProvenance(facts, (), (), command=command, scenario=source, omitted="", version=version)
+    context = {**nothing, **tables, "provenance": origin}
+    shown |= {"question": scenario.question or "", "description": scenario.description, "version": version}
+    return ReportDocument("sweep", context=context, **shown)
