@@ -153,7 +153,7 @@ class Placeholders:
 
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
-        self._two_speeds, self._draws = kept["two-speeds"], kept["draws"]
+        self.draws, self.measured, self._two_speeds = kept["draws"], kept["measured"], kept["two-speeds"]
 
     def running_frequencies(self, *separations: int) -> str:
         """Write how far running frequencies are from their limit after 100 rounds."""
@@ -169,7 +169,7 @@ class Placeholders:
         )
 
     def _settled(self) -> list[Record]:
-        records: list[Record] = self._draws["synthetic-long-draws"]["records"]
+        records: list[Record] = self.draws["synthetic-long-draws"]["records"]
         unsettled = {each["draw"] for each in records if not each["converged"]}
         return [each for each in records if each["draw"] not in unsettled]
 
@@ -183,26 +183,31 @@ class Placeholders:
 
     def digits(self, name: str, separation: int | None = None) -> str:
         """Write the same of digits."""
-        return _by_separation(self._draws["digits-draws"]["records"], name, separation, with_interval)
+        return _by_separation(self.draws["digits-draws"]["records"], name, separation, with_interval)
+
+    def l1_uniform(self, separation: int) -> str:
+        """Write the L1 distance from uniform of the participations of the synthetic problem."""
+        runs = of(self.draws["synthetic-long-participations"]["records"], "fedavg", separation)
+        return with_interval(np.array([each["l1_uniform"] for each in runs]), 3)
 
     def digits_speed(self, name: str, separation: int) -> str:
         """Write the rounds to within 1 % of uniform's descent."""
-        runs = of(self._draws["digits-participations"]["records"], name, separation)
+        runs = of(self.draws["digits-participations"]["records"], name, separation)
         return rounds_taken([each["rounds_within"]["0.01"] for each in runs])
 
     def falling(self) -> int:
         """Return in how many draws of digits FedAvg's bias falls with the separation."""
-        by_r = list(above_by_separation(self._draws["digits-draws"]["records"], "fedavg").values())
+        by_r = list(above_by_separation(self.draws["digits-draws"]["records"], "fedavg").values())
         return int((np.diff(by_r, axis=0) < 0).all(axis=0).sum())
 
     def unsettled(self) -> str:
         """Say in how many draws of digits FedAvg has not settled at R = 0."""
-        count = sum(not each["converged"] for each in of(self._draws["digits-draws"]["records"], "fedavg", 0))
+        count = sum(not each["converged"] for each in of(self.draws["digits-draws"]["records"], "fedavg", 0))
         return f"At R = 0 FedAvg has not settled in {count} of 10" if count else "All have settled"
 
-    def network(self, study: str, name: str, what: str) -> str:
+    def network(self, study: str, name: str, what: str, digits: int = 4) -> str:
         """Write by how much a loss of the network lies above uniform."""
-        return with_interval(above_uniform(self.networks[study]["records"], name, what=what), 4)
+        return with_interval(above_uniform(self.networks[study]["records"], name, what=what), digits)
 
     def largest_weights(self) -> str:
         """Write how large the first weights of Debiased FedAvg became."""

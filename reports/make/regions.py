@@ -32,14 +32,6 @@ TEMPLATES = {
     )
 }
 
-_WEIGHTS = {
-    "debiased_fedavg": "as in the paper",
-    "clip": "`clip: 10`",
-    "warm_up": "`warm_up: 300`",
-    "prior": "`prior: 5`",
-    "prior_from_theory": "`prior: 5, prior_from: theory`",
-    "oracle": "`oracle_weighted`",
-}
 _PROBLEMS = {
     "digits": "digits",
     "synthetic": "synthetic",
@@ -82,19 +74,6 @@ def verdicts(kept: Kept) -> str:
     return text.replace("(checks/", "(../docs/checks/").replace("](#", "](../docs/paper-results.md#")
 
 
-def readme(kept: Kept) -> str:
-    """Return the README's table: participation and bias by separation on the synthetic problem."""
-    records, names = kept["draws"]["synthetic-long-participations"]["records"], ("fedavg", "debiased_fedavg")
-    rows = []
-    for r in (0, 4, 8, 12):
-        seen = np.array([each["l1_uniform"] for each in of(records, "fedavg", r)])
-        theory = kept["measured"]["debiased-synthetic"]["metrics"][str(r)]["participation.l1_uniform_theory"]
-        above = [with_interval(above_uniform(records, name, r)) for name in names]
-        rows.append([str(r), with_interval(seen, 3), f"{theory:.6f}", *above])
-    head = ["R", "L1 distance from uniform, measured", "theory"]
-    return table(head + [f"loss of {NAMES[name]} above uniform" for name in names], rows)
-
-
 def speed(kept: Kept) -> str:
     """Return the table of rounds until Debiased FedAvg and the others are near the end of uniform's descent."""
     rows = []
@@ -127,47 +106,22 @@ def draws(kept: Kept) -> str:
     return table(head, rows) + f"With random groups FedAvg's bias is larger than with consecutive ones {words}.\n\n"
 
 
-def _both_losses(records: list[dict[str, object]], name: str, digits: int) -> list[str]:
-    """Write by how much mean models and single models lie above uniform."""
-    return [with_interval(above_uniform(records, name, what=what), digits) for what in ("average_loss", "loss")]
-
-
 def network(kept: Kept) -> str:
     """Return the table of the network: without regularisation, and where it comes to rest."""
     rows = []
     for found in (kept["networks"][study] for study in ("methods-r8", "regularised-r8")):
         for name, words in {**NAMES, UNIFORM: "FedAvg, uniform participation"}.items():
             runs = of(found["records"], name)
-            above = _both_losses(found["records"], name, 4) if name in NAMES else ["", ""]
+            above = ["", ""]
+            if name in NAMES:
+                above = [
+                    with_interval(above_uniform(found["records"], name, what=w), 4) for w in ("average_loss", "loss")
+                ]
             settled = f"{sum(each['converged'] for each in runs)} of {len(runs)}"
             drift = f"{100 * np.mean([each['drift'] for each in runs]):.2f} %" if "drift" in runs[0] else ""
             about = [f"{found.get('l2', 0.0):g}", str(found["separation"]), f"{found['rounds']:,}"]
             rows.append([*about, words, *above, settled, drift])
     return table(["l2", "R", "rounds", "optimizer", "mean model", "single models", "settled", "late fall"], rows)
-
-
-def steps(kept: Kept) -> str:
-    """Return the table of biases by step size, at R = 0 on digits."""
-    rows = []
-    for study, size, over in (
-        ("digits-step-0.05", "0.05", "ten participations"),
-        ("digits-draws", "0.02", "ten draws of the data"),
-    ):
-        found = kept["draws"][study]
-        above = above_uniform(found["records"], "debiased_fedavg", 0)
-        rows.append([size, f"{found['rounds']:,}", with_interval(above, 4), over])
-    return table(["step size", "rounds", "mean model of Debiased FedAvg above uniform", "over"], rows)
-
-
-def weights(kept: Kept) -> str:
-    """Return the table of what tames the first weights."""
-    records = kept["networks"]["weights-r0"]["records"]
-    rows = []
-    for name, words in _WEIGHTS.items():
-        worst = max(each["highest_late"] for each in of(records, name))
-        rows.append([words, *_both_losses(records, name, 3), f"{worst:.2f}"])
-    head = ["weights", "mean model above uniform", "single models above uniform"]
-    return table([*head, "highest loss of any run after its first quarter"], rows)
 
 
 def servers(kept: Kept, optimizers: Mapping[str, str], *, participation: bool) -> str:
@@ -231,12 +185,9 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "theory": lambda kept: table(HEAD, claims(kept, "theory")),
     "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
     "verdicts": verdicts,
-    "readme": readme,
     "speed": speed,
     "draws": draws,
     "network": network,
-    "steps": steps,
-    "weights": weights,
     "servers": partial(servers, optimizers={"fedavg": "FedAvg"}, participation=True),
     "buffered-optimizers": partial(
         servers, optimizers={"fedbuff": "FedBuff", "debiased_fedbuff": "Debiased FedBuff"}, participation=False
