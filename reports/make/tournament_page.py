@@ -51,26 +51,35 @@ def page() -> ReportDocument:
     order, first = leaders(values)
     scenario = Scenario.load(tournament.SCENARIO)
     seeds = f"{scenario.seed} to {scenario.seed + SEEDS - 1}; tuned on {tournament.TUNING_SEED}"
-    names = listing([METHODS[row].words for row in first])
+    note = (
+        "Ranks are means over all cases, with 95 % intervals over the seeds; distances are geometric means over worlds "
+        "and seeds. Memory is counted in models; n is the number of participants so far."
+    )
+    ranked = Table("Ranks", STANDINGS, tuple(map(tuple, ranking(values))), words=1, note=note)
     return sweep_document(
         scenario,
-        name="tournament",
-        finding=f"Over {len(CASES)} cases {names} {'has' if len(first) == 1 else 'have'} the least bias.",
-        answer=[Sentence(text, "", warns=False) for text in sentences()],
-        charts={"bias": tuple(_chart(problem, values, order) for problem in PROBLEMS), "trends": ()},
-        tables={"ranked": _standings_table(values), "points": _figures(order), "tuned": _steps()},
+        tables={"ranked": ranked, "points": _figures(order), "tuned": _steps()},
         facts=(("Scenario file", "scenarios/studies/tournament.fedsim.yaml"), ("Seeds", seeds)),
         command="make studies tournament",
         source=tournament.SCENARIO.read_text(encoding="utf-8"),
+        name="tournament",
+        finding=f"Over {len(CASES)} cases {_named(first)} {'has' if len(first) == 1 else 'have'} the least bias.",
+        answer=[Sentence(text, "", warns=False) for text in sentences()],
+        charts={"bias": tuple(_chart(problem, values, order) for problem in PROBLEMS), "trends": ()},
     )
+
+
+def _named(rows: Sequence[int]) -> str:
+    return listing([METHODS[row].words for row in rows])
 
 
 def _chart(problem: str, values: Values, order: Sequence[int]) -> Chart:
     cases = [case for case in CASES if case[1] == problem]
-    mean, half = (np.array(each).T for each in zip(*(interval(values[case]) for case in cases), strict=True))
-    columns = [WORLDS[world] for world, _ in cases]
+    found = {case: interval(values[case]) for case in cases}
+    names = [METHODS[row].words for row in order]
+    rows = tuple((METHODS[row].words, *(_pm(mean[row], half[row]) for mean, half in found.values())) for row in order)
+    shown = np.array([mean[list(order)] for mean, _ in found.values()]).T
     best, _ = leaders(values, cases)
-    rows = tuple((METHODS[row].words, *(_pm(mean[row, k], half[row, k]) for k in range(len(cases)))) for row in order)
     never = percent(tournament.figures("participation.never_share")["continents", "quadratic"])
     return Chart(
         name=f"distance-{problem}",
@@ -82,10 +91,8 @@ def _chart(problem: str, values: Values, order: Sequence[int]) -> Chart:
             "their mean rank over both problems. R = 0 and 8 are the paper's chain; nights are those of three "
             f"continents, where {never} of the phones never take part, so that no method can know what they want.",
         ),
-        table=Table(f"Distance from the optimum, {problem}", ("Method", *columns), rows),
-        draw=partial(
-            _draw, mean[list(order)], [METHODS[row].words for row in order], [SHORT.get(w, w) for w, _ in cases]
-        ),
+        table=Table(f"Distance from the optimum, {problem}", ("Method", *(WORLDS[world] for world, _ in cases)), rows),
+        draw=partial(_draw, shown, names, [SHORT.get(world, world) for world, _ in cases]),
         height=1.7,
     )
 
@@ -128,23 +135,13 @@ def _figures(order: Sequence[int]) -> Table:
     bias, rounds, hours = (measured(what) for what in ("bias", "rounds_to_target", "device_hours_to_target"))
     rows = []
     for case in CASES:
-        by_seed = ranks(bias, [case])
+        distance, place = interval(bias[case]), interval(ranks(bias, [case]))
         for row in order:
-            mean, half = interval(bias[case][row])
-            place, spread = interval(by_seed[row])
+            mean, half, rank, spread = (float(each[row]) for each in (*distance, *place))
             method = METHODS[row]
-            rows.append(
-                (
-                    f"{WORLDS[case[0]]}: {case[1]}",
-                    method.words,
-                    _pm(float(mean), float(half)),
-                    f"{number(float(place), 3)} ± {number(float(spread), 2)}",
-                    _reached(rounds[case][row]),
-                    _reached(hours[case][row]),
-                    method.server,
-                    method.client,
-                )
-            )
+            cells = (f"{WORLDS[case[0]]}: {case[1]}", method.words, _pm(mean, half))
+            cells += (f"{number(rank, 3)} ± {number(spread, 2)}", _reached(rounds[case][row]))
+            rows.append((*cells, _reached(hours[case][row]), method.server, method.client))
     header = (
         *("Case", "Method", "Distance from the optimum", "Rank", "Rounds to the target"),
         *("Device-hours to the target", "Models at the server", "Models at a client"),
@@ -162,23 +159,20 @@ def _figures(order: Sequence[int]) -> Table:
 def sentences() -> list[str]:
     """Say what follows: who has the least bias, who of those that keep nothing, and what the usual ones leave."""
     values, rounds = measured("bias"), measured("rounds_to_target")
-    order, first = leaders(values)
-    by_rounds, soonest = leaders(rounds)
-    named, fastest = (listing([METHODS[row].words for row in rows]) for rows in (first, soonest))
-    stateless, near_stateless = _among(values, order, _stateless)
-    on_server, near_on_server = _among(values, order, lambda method: method.client == "0")
+    first, soonest = leaders(values)[1], leaders(rounds)[1]
+    stateless, on_server = (_among(values, asked) for asked in (_stateless, lambda method: method.client == "0"))
     avg, debiased = ([method.name for method in METHODS].index(name) for name in ("fedavg", "debiased"))
     apart = [interval(values[case][avg] - values[case][debiased]) for case in CASES]
     better, worse = sum(mean > half for mean, half in apart), sum(mean < -half for mean, half in apart)
     return [
-        f"By the mean rank over {len(CASES)} cases and {SEEDS} seeds, {named} "
+        f"By the mean rank over {len(CASES)} cases and {SEEDS} seeds, {_named(first)} "
         f"{'leaves' if len(first) == 1 else 'leave'} the least bias{_not_told(first)}.",
         "Of the methods that need no frequencies beforehand and keep at most a few numbers of each client, it is "
-        f"{stateless}{_not_told(near_stateless)}.",
-        f"Of the methods that keep nothing on the device, it is {on_server}{_not_told(near_on_server)}.",
-        f"By the rounds to a loss {TARGET} above the optimum {fastest} {'is' if len(soonest) == 1 else 'are'} first"
-        f"{_not_told(soonest)}, and of those that keep at most a few numbers of each client "
-        f"{_among(rounds, by_rounds, _stateless)[0]}.",
+        f"{_named(stateless)}{_not_told(stateless)}.",
+        f"Of the methods that keep nothing on the device, it is {_named(on_server)}{_not_told(on_server)}.",
+        f"By the rounds to a loss {TARGET} above the optimum {_named(soonest)} {'is' if len(soonest) == 1 else 'are'} "
+        f"first{_not_told(soonest)}, and of those that keep at most a few numbers of each client "
+        f"{_named(_among(rounds, _stateless))}.",
         f"Debiased FedAvg leaves less bias than FedAvg in {better} of {len(CASES)} cases and more in {worse}, each "
         "told from chance by paired differences.",
     ]
@@ -188,11 +182,10 @@ def _not_told(rows: Sequence[int]) -> str:
     return "" if len(rows) == 1 else ", which these seeds do not tell apart"
 
 
-def _among(values: Values, order: Sequence[int], asked: Callable[[Method], bool]) -> tuple[str, list[int]]:
-    """Name those that lead among the methods that are asked for."""
-    rows = [row for row in order if asked(METHODS[row])]
-    _, near = leaders({case: values[case][rows] for case in CASES})
-    return listing([METHODS[rows[row]].words for row in near]), near
+def _among(values: Values, asked: Callable[[Method], bool]) -> list[int]:
+    """Return those that lead among the methods that are asked for."""
+    rows = [row for row in leaders(values)[0] if asked(METHODS[row])]
+    return [rows[row] for row in leaders({case: values[case][rows] for case in CASES})[1]]
 
 
 def _stateless(method: Method) -> bool:
@@ -226,14 +219,6 @@ def ranking(values: Values) -> list[list[str]]:
 def standings() -> str:
     """Return the table of docs/learning.md."""
     return table(STANDINGS, ranking(measured("bias")))
-
-
-def _standings_table(values: Values) -> Table:
-    note = (
-        "Ranks are means over all cases, with 95 % intervals over the seeds; distances are geometric means over worlds "
-        "and seeds. Memory is counted in models; n is the number of participants so far."
-    )
-    return Table("Ranks", STANDINGS, tuple(map(tuple, ranking(values))), words=1, note=note)
 
 
 def _steps() -> Table:
