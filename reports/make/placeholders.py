@@ -153,7 +153,8 @@ class Placeholders:
 
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
-        self.draws, self.measured, self._two_speeds = kept["draws"], kept["measured"], kept["two-speeds"]
+        self.draws, self.measured, self.validation = kept["draws"], kept["measured"], kept["validation"]
+        self._two_speeds = kept["two-speeds"]
 
     def running_frequencies(self, *separations: int) -> str:
         """Write how far running frequencies are from their limit after 100 rounds."""
@@ -190,10 +191,10 @@ class Placeholders:
         runs = of(self.draws["synthetic-long-participations"]["records"], "fedavg", separation)
         return with_interval(np.array([each["l1_uniform"] for each in runs]), 3)
 
-    def digits_speed(self, name: str, separation: int) -> str:
-        """Write the rounds to within 1 % of uniform's descent."""
-        runs = of(self.draws["digits-participations"]["records"], name, separation)
-        return rounds_taken([each["rounds_within"]["0.01"] for each in runs])
+    def rounds_within(self, share: str, problem: str, name: str, separation: int) -> str:
+        """Write the rounds until an optimizer is within a share of uniform's descent from its end."""
+        runs = of(self.draws[f"{problem}-participations"]["records"], name, separation)
+        return rounds_taken([each["rounds_within"][share] for each in runs])
 
     def falling(self) -> int:
         """Return in how many draws of digits FedAvg's bias falls with the separation."""
@@ -240,3 +241,24 @@ class Placeholders:
         """Say with how many seeds Debiased FedAvg ends nearer to the optimum than FedAvg."""
         debiased, avg = (self.values("time-zones", f"learning.{each}.bias") for each in ("debiased_fedavg", "fedavg"))
         return f"{int((debiased < avg).sum())} of {len(avg)}"
+
+    @property
+    def servers(self) -> list[tuple[str, str, str]]:
+        """The studies of rounds and buffers: their names, what the server does, and the cool-down."""
+        servers = {"rounds-100": "rounds of 100", "rounds-80": "first 80 of 100"}
+        servers |= {"buffer-10": "buffer of 10", "buffer-100": "buffer of 100"}
+        waits = (("0s", "none"), ("30m", "30 min"))
+        return [(f"{name}-{wait}", words, said) for wait, said in waits for name, words in servers.items()]
+
+    def reached(self, study: str, name: str) -> str:
+        """Write time and device-hours to the target, and the distance from the optimum."""
+        metrics, seeds = (self.what_ifs[study][each] for each in ("metrics", "seeds"))
+        runs = [metrics.get(f"learning.{name}.{what}") for what in ("time_to_target", "device_hours_to_target")]
+        times, hours = ([value for value in values or [] if value is not None] for values in runs)
+        distance = f"{self.average(study, f'learning.{name}.bias'):.2f}"
+        if not times:
+            return f"never |  | {distance}"
+        minutes = float(np.mean(times)) / 60.0
+        words = f"{minutes:.0f} min" if minutes < 60 else f"{minutes / 60:.1f} h"
+        some = "" if len(times) == seeds else f" in {len(times)} of {seeds}"
+        return f"{words}{some} | {np.mean(hours):.0f} | {distance}"

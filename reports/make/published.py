@@ -7,8 +7,7 @@ limits.
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,29 +29,9 @@ Figures = Mapping[str, Mapping[str, float]]
 """Metrics by the name of the scenario."""
 
 
-class Agreement(NamedTuple):
-    """How a measured figure is written, and where it agrees with a published one."""
-
-    form: str
-    low: float
-    high: float
-    words: str
-
-
-class Row(NamedTuple):
-    """A published figure, and what is measured beside it."""
-
-    what: str
-    published: str
-    source: str
-    scenarios: tuple[str, ...]  # whose figures it takes
-    measured: Callable[[Figures], float]
-    agreement: Agreement
-
-
-def metric(scenario: str, name: str) -> Callable[[Figures], float]:
-    """Return a function that takes a metric of a scenario."""
-    return lambda figures: figures[scenario][name]
+def compared(value: float, form: str, low: float, high: float, within: str) -> str:
+    """Write a measured figure, and whether it lies where it agrees with the published one."""
+    return f"{form.format(value)} | {'yes' if low <= value <= high else f'**no** ({within} would)'}"
 
 
 def faster(figures: Figures) -> float:
@@ -68,63 +47,6 @@ def fewer(figures: Figures) -> float:
         for own, name in ((figures["papaya-rounds"], "fedavg"), (figures["papaya-buffer"], "fedbuff"))
     ]
     return begun[0] / begun[1]
-
-
-_BONAWITZ, _PAPAYA = "Bonawitz et al. 2019", "Papaya, Huba et al. 2022"
-_SERVERS = ("papaya-rounds", "papaya-buffer")
-_PHONES = (("us-phones", "{}, default habits"), ("us-phones-plugged", "The same, 15 % nearly always on a charger"))
-ROWS = (
-    *(
-        Row(
-            words.format("Fullest to emptiest hour, one country with four time zones"),
-            *("4 : 1", _BONAWITZ, (name,), metric(name, "population.available_share.ratio")),
-            Agreement("{:.1f} : 1", 3.5, 4.5, "3.5 to 4.5"),
-        )
-        for name, words in _PHONES
-    ),
-    *(
-        Row(
-            words.format("Sessions that drop out"),
-            *("6 to 10 %", _BONAWITZ, (name,), metric(name, "sessions.dropped_share")),
-            Agreement("{:.1%}", 0.06, 0.10, "6 to 10 %"),
-        )
-        for name, words in _PHONES
-    ),
-    Row(
-        "Rounds that reach their target when 130 % are selected",
-        *("what 130 % is for", _BONAWITZ, ("us-phones",), metric("us-phones", "rounds.target_share")),
-        Agreement("{:.1%}", 0.99, math.inf, "99 % or more"),
-    ),
-    Row(
-        "Devices that meet strict criteria, on average over the day",
-        *("about 22 %", "FLINT, Wang et al. 2023", ("one-zone",), metric("one-zone", "population.available_share")),
-        Agreement("{:.1%}", 0.19, 0.25, "19 to 25 %"),
-    ),
-    Row(
-        "Buffered server against rounds: time to a loss",
-        *("5 times faster", _PAPAYA, _SERVERS, faster),
-        Agreement("{:.1f} times", 4, 6, "4 to 6"),
-    ),
-    Row(
-        "Buffered server against rounds: sessions begun until then",
-        *("nearly 8 times less communication", _PAPAYA, _SERVERS, fewer),
-        Agreement("{:.1f} times", 6.5, 9.5, "6.5 to 9.5"),
-    ),
-)
-
-
-def validation_table(figures: Figures) -> str:
-    """Return the table of published and simulated figures, and how many rows agree."""
-    rows, agreed = [], 0
-    for row in ROWS:
-        value, (form, low, high, words) = row.measured(figures), row.agreement
-        agrees = low <= value <= high
-        agreed += agrees
-        said = "yes" if agrees else f"**no** ({words} would)"
-        names = ", ".join(f"`{name}`" for name in row.scenarios)
-        rows.append([row.what, row.published, row.source, form.format(value), said, names])
-    head = ["figure", "published", "source", "simulated", "agrees", "scenario"]
-    return table(head, rows) + f"{agreed} of {len(ROWS)} agree.\n\n"
 
 
 def measure_validation() -> None:

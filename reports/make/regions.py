@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from reports.make import placeholders, published, tournament_page, training, which_separation
 from reports.make.kept import ROOT, UNIFORM, Kept, above_by_separation, above_uniform, load, of
-from reports.make.words import NAMES, rounds_taken, table, with_interval, with_range, wrap
+from reports.make.words import NAMES, table, with_interval, with_range, wrap
 
 PAGES = (
     *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
@@ -37,12 +37,6 @@ _PROBLEMS = {
     "synthetic": "synthetic",
     "synthetic-random-groups": "synthetic, random groups",
 }
-_SERVERS = {
-    "rounds-100": "rounds of 100",
-    "rounds-80": "first 80 of 100",
-    "buffer-10": "buffer of 10",
-    "buffer-100": "buffer of 100",
-}
 
 
 def rendered(name: str, kept: Kept) -> str:
@@ -57,7 +51,7 @@ def rendered(name: str, kept: Kept) -> str:
     environment.filters["wrap"] = wrap
     numbers = placeholders.Placeholders(kept)
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
-    known |= {**vars(placeholders), "NAMES": NAMES}
+    known |= {**vars(placeholders), **vars(published), "NAMES": NAMES}
     known |= {"tournament_page": tournament_page, "which_separation": which_separation}
     return environment.from_string(TEMPLATES[name]).render(known)
 
@@ -74,16 +68,11 @@ def verdicts(kept: Kept) -> str:
     return text.replace("(checks/", "(../docs/checks/").replace("](#", "](../docs/paper-results.md#")
 
 
-def speed(kept: Kept) -> str:
-    """Return the table of rounds until Debiased FedAvg and the others are near the end of uniform's descent."""
-    rows = []
-    for problem, words in _PROBLEMS.items():
-        records = kept["draws"][f"{problem}-participations"]["records"]
-        for name, r in ((name, r) for name in NAMES for r in (0, 12)):
-            runs = of(records, name, r)
-            near = [rounds_taken([each["rounds_within"][share] for each in runs]) for share in ("0.02", "0.01")]
-            rows.append([words, NAMES[name], str(r), *near])
-    return table(["problem", "optimizer", "R", "2 %", "1 %"], rows)
+def validation(kept: Kept) -> str:
+    """Return the table of published and simulated figures, and how many rows agree."""
+    text = rendered("validation", kept)
+    agreed, missed = text.count(" | yes | "), text.count(" | **no**")
+    return f"{text}{agreed} of {agreed + missed} agree.\n\n"
 
 
 def draws(kept: Kept) -> str:
@@ -124,36 +113,6 @@ def network(kept: Kept) -> str:
     return table(["l2", "R", "rounds", "optimizer", "mean model", "single models", "settled", "late fall"], rows)
 
 
-def servers(kept: Kept, optimizers: Mapping[str, str], *, participation: bool) -> str:
-    """Return a table of rounds and buffers: what some optimizers reach, and who takes part."""
-    numbers, rows = placeholders.Placeholders(kept), []
-    for wait, words in (("0s", "none"), ("30m", "30 min")):
-        for name, server in _SERVERS.items():
-            study = f"{name}-{wait}"
-            cells = [server, words]
-            if participation:
-                shares = (f"{numbers.average(study, f'group.{group}.ratio'):.2f}" for group in ("slow", "fast"))
-                cells += [f"{numbers.average(study, 'rounds.per_day'):,.0f}", " : ".join(shares)]
-            rows.append(cells + [cell for each in optimizers for cell in _reached(numbers, study, each)])
-    head = ["server", "cool-down", *(["steps a day", "participation, slow : fast"] if participation else [])]
-    distance = "distance from the optimum" if participation else "distance"
-    head += [cell for each in optimizers.values() for cell in (f"{each}: to the target", "device-hours", distance)]
-    return table(head, rows)
-
-
-def _reached(numbers: placeholders.Placeholders, study: str, name: str) -> list[str]:
-    """Write time and device-hours to the target, and the distance from the optimum."""
-    metrics, seeds = (numbers.what_ifs[study][each] for each in ("metrics", "seeds"))
-    runs = [metrics.get(f"learning.{name}.{what}") for what in ("time_to_target", "device_hours_to_target")]
-    times, hours = ([value for value in values or [] if value is not None] for values in runs)
-    distance = f"{numbers.average(study, f'learning.{name}.bias'):.2f}"
-    if not times:
-        return ["never", "", distance]
-    minutes = float(np.mean(times)) / 60.0
-    words = f"{minutes:.0f} min" if minutes < 60 else f"{minutes / 60:.1f} h"
-    return [words if len(times) == seeds else f"{words} in {len(times)} of {seeds}", f"{np.mean(hours):.0f}", distance]
-
-
 def beyond(kept: Kept) -> str:
     """Return the table of biases beyond the paper: time zones, separations of their own, drop-outs."""
     names = {**NAMES, "oracle_weighted": "oracle", "mifa": "MIFA", "fedau": "FedAU"}
@@ -185,16 +144,11 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "theory": lambda kept: table(HEAD, claims(kept, "theory")),
     "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
     "verdicts": verdicts,
-    "speed": speed,
     "draws": draws,
     "network": network,
-    "servers": partial(servers, optimizers={"fedavg": "FedAvg"}, participation=True),
-    "buffered-optimizers": partial(
-        servers, optimizers={"fedbuff": "FedBuff", "debiased_fedbuff": "Debiased FedBuff"}, participation=False
-    ),
     "beyond": beyond,
     "clipping": lambda kept: training.clipping_table(kept["clipping"]),
-    "validation": lambda kept: published.validation_table(kept["validation"]),
+    "validation": validation,
     "scaling": lambda kept: published.scaling_table(kept["scaling"]),
     "which-separation": lambda _: which_separation.separations_table(),
     "which-cooldown": lambda _: which_separation.cooldowns_table(),
