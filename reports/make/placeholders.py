@@ -154,7 +154,7 @@ class Placeholders:
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
         self.draws, self.measured, self.validation = kept["draws"], kept["measured"], kept["validation"]
-        self._two_speeds = kept["two-speeds"]
+        self._two_speeds, self._clipping = kept["two-speeds"], kept["clipping"]
 
     def running_frequencies(self, *separations: int) -> str:
         """Write how far running frequencies are from their limit after 100 rounds."""
@@ -210,6 +210,16 @@ class Placeholders:
         """Write by how much a loss of the network lies above uniform."""
         return with_interval(above_uniform(self.networks[study]["records"], name, what=what), digits)
 
+    def settled(self, study: str, name: str) -> str:
+        """Say how many runs of the network have settled, and by what share of the loss they still fall, if known."""
+        runs = of(self.networks[study]["records"], name)
+        drift = f"{100 * np.mean([each['drift'] for each in runs]):.2f} %" if "drift" in runs[0] else ""
+        return f"{sum(each['converged'] for each in runs)} of {len(runs)} | {drift}"
+
+    def clipped(self, kind: str, training: str, clip: float | None) -> str:
+        """Write the bias that a clip leaves."""
+        return with_interval(np.array([found[f"{kind} {training} {clip}"] for found in self._clipping.values()]), 3)
+
     def largest_weights(self) -> str:
         """Write how large the first weights of Debiased FedAvg became."""
         seen = np.array(self.networks["weights-r0"]["largest_weights"])
@@ -226,6 +236,12 @@ class Placeholders:
     def mean(self, study: str, metric: str, digits: int, scale: float = 1.0) -> str:
         """Write the mean of a metric over the seeds with its interval."""
         return with_interval(scale * self.values(study, metric), digits)
+
+    def known(self, study: str, optimizer: str, what: str) -> str:
+        """Write the mean of an optimizer's figure, where every seed has it."""
+        metric = f"learning.{optimizer}.{what}"
+        missing = None in self.what_ifs[study]["metrics"].get(metric, [None])
+        return "" if missing else self.mean(study, metric, 3)
 
     def available_by_hour(self) -> list[tuple[float, int]]:
         """Return the share of the phones that is available and the hour of the day, by share."""

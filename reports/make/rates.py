@@ -2,18 +2,12 @@
 
 *Theorems.* The objectives are quadratic, so that the floor of FedAvg is known: the gradient of F where sum_i pi_i
 f_i is least. The step size is alpha = 1 / (K sqrt(T)), as the theorems take it up to a constant, so every T is a
-training of its own. The error is E |grad F(x)|^2 of an iterate x drawn uniformly from x_0, ..., x_{T-1}, that is,
-the mean over all of them. Every replica has a draw of the data and a participation of its own.
-
+training of its own. The error is the mean of |grad F(x)|^2 over the iterates x_0, ..., x_{T-1}. Every replica has a
+draw of the data and a participation of its own; all are trained as one array, some by `fedsim.learning` in a test.
 *Where FedAvg ends.* Theory foresees it for steps of any length; the mean of the models over the last half of the
 longest training is compared with that.
-
 *Lemma.* The counted frequencies lambda_i and weights nu_i = 1 / (N lambda_i) after t rounds, against pi_i and 1 / (N
 pi_i).
-
-All replicas, separations and both optimizers are trained as one array; a test trains some of them by
-`fedsim.learning`.
-
 *The two speeds of participation*: how fast one round's cohort forgets the start, and how fast the counts settle, at the
 scenario of the paper's appendix figure.
 
@@ -51,10 +45,8 @@ OPTIMIZERS = ("fedavg", "debiased_fedavg")
 HORIZONS = (500, 1000, 2000, 4000, 8000, 16000, 32000)
 REPLICAS = 40
 LEMMA = (100, 200, 400, 800, 1600, 3200, 6400)
-NONE = 1e-9
-"""A floor below is none, but for rounding."""
-COUNTED = 400
-"""Replicas of the lemma."""
+NONE = 1e-9  # a floor below is none, but for rounding
+COUNTED = 400  # replicas of the lemma
 
 Groups = NDArray[np.intp]
 
@@ -79,18 +71,9 @@ def step_size(rounds: int) -> float:
 def trained(problems: list[Quadratic], chosen: Groups, rounds: int) -> tuple[Floats, Floats, Floats]:
     """Return the mean of |grad F|^2 over the iterates, the last models and the mean models, of both optimizers.
 
-    Parameters
-    ----------
-    problems
-        One for each of S replicas.
-    chosen
-        The groups, shape (rounds or more, R, S), where R counts separations.
-    rounds
-        T.
-
-    Returns
-    -------
-    Shapes (R, 2, S), (R, 2, S, d) and (R, 2, S, d); the mean model is that of the last half of the rounds.
+    `problems` has one for each of S replicas, `chosen` the groups, shape (rounds or more, R, S), where R counts
+    separations. What is returned has the shapes (R, 2, S), (R, 2, S, d) and (R, 2, S, d); the mean model is that of the
+    last half of the rounds.
     """
     alpha = step_size(rounds)
     replicas = np.arange(len(problems))

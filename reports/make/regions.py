@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
-from reports.make import placeholders, published, tournament_page, training, which_separation
-from reports.make.kept import ROOT, UNIFORM, Kept, above_by_separation, above_uniform, load, of
-from reports.make.words import NAMES, table, with_interval, with_range, wrap
+from reports.make import placeholders, published, tournament_page, which_separation
+from reports.make.kept import ROOT, Kept, above_by_separation, load
+from reports.make.words import NAMES, table, with_range, wrap
 
 PAGES = (
     *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
@@ -95,46 +94,6 @@ def draws(kept: Kept) -> str:
     return table(head, rows) + f"With random groups FedAvg's bias is larger than with consecutive ones {words}.\n\n"
 
 
-def network(kept: Kept) -> str:
-    """Return the table of the network: without regularisation, and where it comes to rest."""
-    rows = []
-    for found in (kept["networks"][study] for study in ("methods-r8", "regularised-r8")):
-        for name, words in {**NAMES, UNIFORM: "FedAvg, uniform participation"}.items():
-            runs = of(found["records"], name)
-            above = ["", ""]
-            if name in NAMES:
-                above = [
-                    with_interval(above_uniform(found["records"], name, what=w), 4) for w in ("average_loss", "loss")
-                ]
-            settled = f"{sum(each['converged'] for each in runs)} of {len(runs)}"
-            drift = f"{100 * np.mean([each['drift'] for each in runs]):.2f} %" if "drift" in runs[0] else ""
-            about = [f"{found.get('l2', 0.0):g}", str(found["separation"]), f"{found['rounds']:,}"]
-            rows.append([*about, words, *above, settled, drift])
-    return table(["l2", "R", "rounds", "optimizer", "mean model", "single models", "settled", "late fall"], rows)
-
-
-def beyond(kept: Kept) -> str:
-    """Return the table of biases beyond the paper: time zones, separations of their own, drop-outs."""
-    names = {**NAMES, "oracle_weighted": "oracle", "mifa": "MIFA", "fedau": "FedAU"}
-    studies = {
-        "time-zones": "time zones, step 0.002",
-        "time-zones-small-steps": "time zones, step 0.0005",
-        "per-client-separation": "separations of their own",
-        "drop-outs": "drop-outs",
-    }
-    numbers, rows = placeholders.Placeholders(kept), []
-    for study, words in studies.items():
-        metrics = kept["what-ifs"][study]["metrics"]
-        for name in ("fedavg", "debiased_fedavg", "oracle_weighted", "fedvarp", "mifa", "fedau"):
-            cells = {}
-            for what in ("bias", "bias_predicted", "single_distance"):
-                metric = f"learning.{name}.{what}"
-                cells[what] = "" if None in metrics.get(metric, [None]) else numbers.mean(study, metric, 3)
-            if cells["bias"]:
-                rows.append([words, names[name], *cells.values()])
-    return table(["study", "optimizer", "mean model", "foreseen", "single models"], rows)
-
-
 REGIONS: Mapping[str, Callable[[Kept], str]] = {
     **{
         name: partial(rendered, name)
@@ -145,13 +104,8 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
     "verdicts": verdicts,
     "draws": draws,
-    "network": network,
-    "beyond": beyond,
-    "clipping": lambda kept: training.clipping_table(kept["clipping"]),
     "validation": validation,
     "scaling": lambda kept: published.scaling_table(kept["scaling"]),
-    "which-separation": lambda _: which_separation.separations_table(),
-    "which-cooldown": lambda _: which_separation.cooldowns_table(),
     "tournament": lambda _: tournament_page.standings(),
 }
 

@@ -139,8 +139,8 @@ def _figures(order: Sequence[int]) -> Table:
         for row in order:
             mean, half, rank, spread = (float(each[row]) for each in (*distance, *place))
             method = METHODS[row]
-            cells = (f"{WORLDS[case[0]]}: {case[1]}", method.words, _pm(mean, half))
-            cells += (f"{number(rank, 3)} ± {number(spread, 2)}", _reached(rounds[case][row]))
+            cells = [f"{WORLDS[case[0]]}: {case[1]}", method.words, _pm(mean, half)]
+            cells += [f"{number(rank, 3)} ± {number(spread, 2)}", _reached(rounds[case][row])]
             rows.append((*cells, _reached(hours[case][row]), method.server, method.client))
     header = (
         *("Case", "Method", "Distance from the optimum", "Rank", "Rounds to the target"),

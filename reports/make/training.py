@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 
 from fedsim import Result, Scenario, simulate
-from reports.make.kept import SCENARIOS, UNIFORM, Kept, Record, write_store
-from reports.make.words import NAMES, table, with_interval
+from reports.make.kept import SCENARIOS, UNIFORM, Record, write_store
+from reports.make.words import NAMES
 
 COUNT = 10
 """Participations, or draws of the data."""
@@ -195,17 +195,6 @@ def clipped_biases(seed: int) -> dict[str, float]:
         metrics = simulate(Scenario.load(file, [f"seed={seed}", *asked])).metrics
         found |= {f"{kind} {training} {clip}": metrics[f"learning.{kind}.bias"] for kind in KINDS}
     return found
-
-
-def clipping_table(seeds: Kept) -> str:
-    """Return the table of docs/learning.md: means over the seeds, and half of their 95 % intervals."""
-    rows = []
-    for clip in (None, *CLIPS):
-        names = [f"{k} {t} {clip}" for t in ("none" if clip is None else "clip", "noise") for k in KINDS]
-        values = [[found[name] for found in seeds.values() if name in found] for name in names]
-        rows.append([str(clip or "none"), *(with_interval(np.array(each), 3) if each else "" for each in values)])
-    head = ["clip", "FedAvg", "Debiased FedAvg", "FedAvg, epsilon 8", "Debiased FedAvg, epsilon 8"]
-    return table(head, rows)
 
 
 def measure_clipping() -> None:

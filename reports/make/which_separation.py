@@ -14,10 +14,9 @@ import numpy as np
 
 from fedsim import Scenario, simulate
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.report.finished_sweep import FinishedSweep
 from fedsim.report.formatting import listing
 from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
-from reports.make.words import NAMES, signed, table, with_error
+from reports.make.words import NAMES, signed, with_error
 
 SCENARIO = SCENARIOS / "studies" / "which-separation.fedsim.yaml"
 SEPARATIONS = (0, 100, 250, 450, 700, 900)
@@ -106,43 +105,14 @@ def times_to_target() -> str:
     return "; by ".join(ways)
 
 
-def _column(sweep: FinishedSweep, form: str, *metrics: str) -> list[str]:
-    """Write the means of some metrics at every setting."""
-    means = (sweep.estimates(metric).mean.tolist() for metric in metrics)
-    return [form.format(*each) for each in zip(*means, strict=True)]
+def at(sweep: str, row: int, metric: str, digits: int, scale: float = 1.0) -> str:
+    """Write the mean of a metric at a setting of a kept sweep."""
+    return signed(scale * float(kept_sweep(sweep).estimates(metric).mean[row]), digits)
 
 
-def separations_table() -> str:
-    """Return the table of the loss above the optimum and its parts by separation, with what is promised."""
-    sweep = kept_sweep("which-separation")
-    head = ["R", "rounds a day", "b, k promised", "sensitivity"]
-    columns = [
-        [str(r) for r in SEPARATIONS],
-        _column(sweep, "{:.0f}", "rounds.per_day"),
-        _column(sweep, "{:.0f}, {:.0f}", "privacy.separation", "privacy.most"),
-        _column(sweep, "{:.1f}", "privacy.sensitivity"),
-    ]
-    for kind in KINDS:
-        above = sweep.estimates(f"learning.{kind}.above_optimum")
-        columns.append([with_error(pair, 3) for pair in zip(above.mean, above.half, strict=True)])
-        parts = (f"learning.{kind}.{each}_loss" for each in ("bias", "participation_noise", "privacy_noise"))
-        means = zip(*(sweep.estimates(part).mean.tolist() for part in parts), strict=True)
-        columns.append([", ".join(signed(value, 3) for value in row) for row in means])
-        head += [NAMES[kind], "bias, participation, privacy"]
-    return table(head, list(zip(*columns, strict=True)))
-
-
-def cooldowns_table() -> str:
-    """Return the table of what cool-downs by the clock achieve and promise."""
-    sweep = kept_sweep("which-cooldown")
-    head = ["cool-down", "rounds a day", "b achieved", "k achieved", "b, k promised", "sensitivity", "misplaced turns"]
-    columns = [
-        [f"{length[:-1]} {length[-1]}" for length in sweep.points[sweep.parameters[0]]],
-        _column(sweep, "{:.0f}", "rounds.per_day"),
-        _column(sweep, "{:.0f}", "participation.separation.least"),
-        _column(sweep, "{:.0f}", "participation.most"),
-        _column(sweep, "{:.0f}, {:.0f}", "privacy.separation", "privacy.most"),
-        _column(sweep, "{:.1f}", "privacy.sensitivity"),
-        [f"{50 * l1:.1f} %" for l1 in sweep.estimates("participation.l1_uniform").mean],
-    ]
-    return table(head, list(zip(*columns, strict=True)))
+def above_by_parts(row: int, kind: str) -> str:
+    """Write the loss of an optimizer above the optimum at a setting, and its parts."""
+    above = kept_sweep("which-separation").estimates(f"learning.{kind}.above_optimum")
+    parts = (f"learning.{kind}.{each}_loss" for each in ("bias", "participation_noise", "privacy_noise"))
+    written = ", ".join(at("which-separation", row, part, 3) for part in parts)
+    return f"{with_error((above.mean[row], above.half[row]), 3)} | {written}"
