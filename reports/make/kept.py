@@ -33,11 +33,6 @@ def write_store(name: str, found: Any, *, sort_keys: bool = False) -> None:
     (REPORTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def add_to_store(name: str, found: Kept) -> None:
-    """Add studies to a store, in the place of those of the same names."""
-    write_store(name, read_store(name, {}) | found, sort_keys=True)
-
-
 def load() -> dict[str, Any]:
     """Return the contents of every store, by its name."""
     return {name: read_store(name) for name in STORES}

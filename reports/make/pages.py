@@ -20,7 +20,7 @@ from fedsim.report.render import picture
 from reports.make import tournament_page
 from reports.make.figures import FIGURES, Claim, figure_page
 from reports.make.kept import REPORTS, SCENARIOS, Kept, load, read_store, write_store
-from reports.make.regions import claims, with_regions
+from reports.make.regions import claims, rendered, with_regions
 from reports.make.runs import kept_sweep_page, make_run, read_run, run_directory, run_page, sweep_page, write_page
 
 CHAIN: Mapping[str, Callable[[str], ReportDocument]] = dict.fromkeys(
@@ -32,31 +32,15 @@ STUDIES: Mapping[str, Callable[[str], ReportDocument]] = {
     **dict.fromkeys(("studies/which-separation", "studies/which-cooldown"), kept_sweep_page),
     "studies/tournament": lambda _: write_page(tournament_page.page()),
 }
-README = """\
-# Reports
-
-The learning figures of the paper (Sun et al., arXiv:2410.01209), made by `make reports` from the scenarios
-in `scenarios/paper`; then the chain's figures and studies. [index.html](index.html) lists them all with
-their answers. A page shows one run; the verdicts below are of many. What the numbers mean, and what to make
-of them, is in [docs/paper-results.md](../docs/paper-results.md) and [docs/studies.md](../docs/studies.md).
-
-<!-- measured: verdicts -->
-<!-- end -->
-
-| report | what it is about |
-| --- | --- |
-"""
 
 
 def readme(seconds: Mapping[str, Mapping[str, float]]) -> str:
     """Return the page that lists reports and claims; the verdicts are those of many draws."""
-    lines = []
-    for each in (*CHAIN, *STUDIES):
-        about = " ".join(Scenario.load(SCENARIOS / f"{each}.fedsim.yaml").description.split())
-        lines.append(f"| [{Path(each).name}]({Path(each).name}.html) | {escape(about)} |")
-    lines += ["", "| figure | slowest run, seconds |", "| --- | --- |"]
-    lines += [f"| [{name}]({name}.html) | {max(by_r.values()):.0f} |" for name, by_r in seconds.items()]
-    return with_regions(README + "\n".join(lines) + "\n", load())
+    kept = load()
+    files = {Path(each).name: SCENARIOS / f"{each}.fedsim.yaml" for each in (*CHAIN, *STUDIES)}
+    reports = {name: escape(" ".join(Scenario.load(file).description.split())) for name, file in files.items()}
+    slowest = {name: max(by_r.values()) for name, by_r in seconds.items()}
+    return with_regions(rendered("reports", kept, reports=reports, slowest=slowest), kept)
 
 
 def overall(kept: Kept) -> list[Claim]:

@@ -30,6 +30,7 @@ TEMPLATES = {
         r"(?s)<!-- measured: ([\w-]+) -->\n(.*?)<!-- end -->", Path(__file__).with_name(file).read_text("utf-8")
     )
 }
+TEMPLATES["reports"] = Path(__file__).with_name("reports.md.jinja").read_text("utf-8")
 
 _PROBLEMS = {
     "digits": "digits",
@@ -38,7 +39,7 @@ _PROBLEMS = {
 }
 
 
-def rendered(name: str, kept: Kept) -> str:
+def rendered(name: str, kept: Kept, **more: object) -> str:
     """Return a template with its numbers."""
     environment = Environment(
         autoescape=select_autoescape(default_for_string=False),  # Markdown
@@ -52,7 +53,7 @@ def rendered(name: str, kept: Kept) -> str:
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
     known |= {**vars(placeholders), **vars(published), "NAMES": NAMES}
     known |= {"tournament_page": tournament_page, "which_separation": which_separation}
-    return environment.from_string(TEMPLATES[name]).render(known)
+    return environment.from_string(TEMPLATES[name]).render(known | more)
 
 
 def claims(kept: Kept, *names: str) -> list[list[str]]:
@@ -98,7 +99,7 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     **{
         name: partial(rendered, name)
         for name in TEMPLATES
-        if name not in {"theorems", "experiments", "foreseen", "open"}
+        if name not in {"theorems", "experiments", "foreseen", "open", "reports"}
     },
     "theory": lambda kept: table(HEAD, claims(kept, "theory")),
     "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),

@@ -12,7 +12,7 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from reports.make import published, rates, regions, tournament, tournament_page, training, which_separation
-from reports.make.kept import SCENARIOS, Record, add_to_store
+from reports.make.kept import SCENARIOS, Record, read_store, write_store
 from reports.make.runs import write_page
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
@@ -86,7 +86,7 @@ for _name, _scenario, _server in (
 
 def _keep(store: str, name: str, measure: Callable[[], Record]) -> None:
     begin = time.perf_counter()
-    add_to_store(store, {name: measure()})
+    write_store(store, read_store(store, {}) | {name: measure()}, sort_keys=True)
     sys.stderr.write(f"{name}: {time.perf_counter() - begin:.0f} s\n")
 
 
