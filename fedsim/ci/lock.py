@@ -21,6 +21,7 @@ from fedsim.scenario.permissions import NOTHING, Permissions, locate
 
 _LARGEST_FILE = 16 * 2**20
 _V = TypeVar("_V", float, str)
+_Metrics = Mapping[str, float | None]
 _Status = Literal["keep", "drift", "missing", "unused", "error"]
 """Within tolerance, or not; not locked; locked, but not asked for; the run has no such figure or table."""
 Mode = Literal["check", "locked", "update"]
@@ -175,7 +176,7 @@ class LockedValue:
 
 
 def compare_with_lock(
-    scenario: Scenario, lock: Lock, platform: str, metrics: Mapping[str, float | None], fingerprints: Mapping[str, str]
+    scenario: Scenario, lock: Lock, platform: str, metrics: _Metrics, fingerprints: Mapping[str, str]
 ) -> list[LockedValue]:
     """Compare what the scenario's `drift` names of a run with the lock.
 
@@ -201,12 +202,7 @@ def compare_with_lock(
 
 
 def compare_and_update(
-    scenario: Scenario,
-    path: Path,
-    lock: Lock,
-    metrics: Mapping[str, float | None],
-    fingerprints: Mapping[str, str],
-    mode: Mode,
+    scenario: Scenario, path: Path, lock: Lock, metrics: _Metrics, fingerprints: Mapping[str, str], mode: Mode
 ) -> list[LockedValue]:
     """Compare a run with the lock at `path`, unused values included, and write the lock file if that is asked for."""
     platform = platform_key()

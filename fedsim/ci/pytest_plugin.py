@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from _pytest._code.code import TerminalRepr
-
     from fedsim.ci.lock import Lock, Mode
     from fedsim.ci.replay import FileOutcome
     from fedsim.scenario import Scenario
@@ -192,7 +190,7 @@ class ScenarioItem(pytest.Item):
         if finding.level == "note":
             pytest.skip(finding.line)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> "str | TerminalRepr":
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show ``FILE:LINE:COLUMN: error: ...``, as compilers do."""
         if isinstance(excinfo.value, ExpectationMissedError):
             return str(excinfo.value)

@@ -134,7 +134,12 @@ def replay_files(
 
     `keep` is a folder for the run directories of the first replicates.
     """
-    loaded = {file: _load(file, permissions) for file in files}
+    loaded: dict[Path, Scenario | FileOutcome] = {}
+    for file in files:
+        try:
+            loaded[file] = open_scenario(file, permissions)
+        except ScenarioError as error:
+            loaded[file] = FileOutcome.of_mistakes(file, error)
     opened = {file: scenario for file, scenario in loaded.items() if isinstance(scenario, Scenario)}
     jobs = [job for file, scenario in opened.items() for job in jobs_of(file, scenario, keep)]
     measured: dict[str, dict[int, RunFigures | FileOutcome]] = {str(file): {} for file in files}
@@ -154,7 +159,7 @@ def replay_files(
 
 def run_job(job: Job) -> RunFigures | FileOutcome:
     """Run one replicate; return an outcome instead if anything goes wrong."""
-    from fedsim.experiment.presentation import write_run_report
+    from fedsim.experiment.result import write_run_report
     from fedsim.experiment.run import simulate
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
@@ -176,11 +181,7 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
 
 
 def conclude(
-    file: Path,
-    scenario: Scenario,
-    answers: Sequence[RunFigures | FileOutcome],
-    mode: Mode,
-    lock: Lock | None = None,
+    file: Path, scenario: Scenario, answers: Sequence[RunFigures | FileOutcome], mode: Mode, lock: Lock | None = None
 ) -> FileOutcome:
     """Judge the runs of one file, and write its lock file if that is asked for; `lock` is what it held, if known."""
     failures = [answer for answer in answers if isinstance(answer, FileOutcome)]
@@ -243,13 +244,6 @@ def jobs_of(file: Path, scenario: Scenario, keep: Path | None = None) -> list[Jo
 
 def _crashed(job: Job, why: str) -> FileOutcome:
     return FileOutcome(Path(job.file), "crash", errors=(f"{job.file}: error: {why}",))
-
-
-def _load(file: Path, may: Permissions) -> Scenario | FileOutcome:
-    try:
-        return open_scenario(file, may)
-    except ScenarioError as error:
-        return FileOutcome.of_mistakes(file, error)
 
 
 def _orphaned(path: Path, mode: Mode) -> FileOutcome:

@@ -7,24 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
-import typer
+from typer import Abort, Argument, Exit, Option, Typer
 
 from fedsim._version import __version__
-from fedsim.cli.chain import chain_command
-from fedsim.cli.options import (
-    AllowOutside,
-    AllowPlugins,
-    AsJson,
-    Overrides,
-    Quiet,
-    ScenarioPath,
-    Seed,
-    load_scenario,
-)
+from fedsim.cli import options
 from fedsim.cli.pages import export_app, playground_command, report_command
-from fedsim.cli.privacy import privacy_command
 from fedsim.cli.replay import replay_command, show_verdict
-from fedsim.cli.solve import solve_command
+from fedsim.cli.separations import chain_command, privacy_command, solve_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
 from fedsim.cli.trace import trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
@@ -37,7 +26,7 @@ Template = Literal["phones", "paper", "buffered", "privacy", "trace"]
 
 BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
 
-app = typer.Typer(
+app = Typer(
     help="Simulate who takes part, and when, in cross-device federated learning, and what that does to the model.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -52,13 +41,13 @@ def run_app() -> NoReturn:
     atexit.register(gc.freeze)  # the process ends: what it holds need not be searched for cycles once more
     try:
         code = app(prog_name="fedsim", standalone_mode=False)
-    except typer.Exit as stop:  # what a command asked for
+    except Exit as stop:  # what a command asked for
         code = stop.exit_code
     except FedsimError as error:
         words = str(error) if isinstance(error, ScenarioError) else f"error: {error}"
         complain("\n".join([words, *getattr(error, "__notes__", [])]))
         code = BAD_USAGE if isinstance(error, ScenarioError | ChainError | RunError) else CRASHED
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, Abort):
         complain("interrupted")
         code = INTERRUPTED
     except MemoryError:
@@ -89,25 +78,23 @@ def _came_of_an_interrupt(error: BaseException | None) -> bool:
 
 
 @app.callback(invoke_without_command=True)
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
+def _root(version: Annotated[bool, Option("--version", help="Show the version and exit.")] = False) -> None:
     if version:
         say(f"fedsim {__version__}")
-        raise typer.Exit
+        raise Exit
 
 
 def init_command(
-    path: Annotated[Path, typer.Argument(help="The scenario file to write.")] = Path("first.fedsim.yaml"),
+    path: Annotated[Path, Argument(help="The scenario file to write.")] = Path("first.fedsim.yaml"),
     template: Annotated[
         Template,
-        typer.Option(
+        Option(
             help="phones: devices with habits, in time zones. paper: always available clients with unequal weights. "
             "buffered: a server without rounds. privacy: which separation serves a private federation best. trace: "
             "recorded devices."
         ),
     ] = "phones",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
     from fedsim.common.files import write_text
@@ -131,11 +118,11 @@ def init_command(
 
 
 def validate_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.")],
-    override: Overrides = None,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="Scenario files.")],
+    override: options.Overrides = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing but mistakes.")] = False,
 ) -> None:
     """Check scenario files without running them; every mistake is shown with its line and column."""
     from fedsim.experiment.preflight import made_ready, notes_of
@@ -143,7 +130,7 @@ def validate_command(
     mistakes: list[Mistake] = []
     for file in files:
         try:
-            scenario = load_scenario(file, override, None, allow_plugins, allow_outside)
+            scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside)
             _check_charts(scenario)
             ready = made_ready(scenario)
         except ScenarioError as error:
@@ -158,9 +145,7 @@ def validate_command(
         raise ScenarioError(mistakes)
 
 
-def schema_command(
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to a file.")] = None,
-) -> None:
+def schema_command(out: Annotated[Path | None, Option(metavar="FILE", help="Write it to a file.")] = None) -> None:
     """Print the JSON Schema of the scenario file."""
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json
@@ -174,13 +159,11 @@ def schema_command(
 
 
 def metrics_command(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A scenario file, for metrics of its own.")
-    ] = None,
-    override: Overrides = None,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
-    as_json: AsJson = False,
+    file: Annotated[Path | None, Argument(metavar="FILE", help="A scenario file, for metrics of its own.")] = None,
+    override: options.Overrides = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the names of all metrics, with their units and meanings; those of a scenario's own last."""
     from fedsim.analysis.metrics import listed
@@ -188,7 +171,7 @@ def metrics_command(
 
     known = list(listed())
     if file is not None:
-        scenario = load_scenario(file, override, None, allow_plugins, allow_outside)
+        scenario = options.load_scenario(file, override, None, allow_plugins, allow_outside)
         own, mistakes = made_metrics(scenario)
         if mistakes:
             raise ScenarioError(mistakes)
@@ -200,35 +183,35 @@ def metrics_command(
 
 
 def run_command(
-    file: ScenarioPath,
+    file: options.ScenarioPath,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Run directory to write; by default runs/NAME, and with --set, --seed or --engine runs/NAME-HASH, "
             "a folder for each change.",
         ),
     ] = None,
-    override: Overrides = None,
-    seed: Seed = None,
-    engine: Annotated[str | None, typer.Option(help="Override the engine: auto, process or vectorized.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run of this scenario.")] = False,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    override: options.Overrides = None,
+    seed: options.Seed = None,
+    engine: Annotated[str | None, Option(help="Override the engine: auto, process or vectorized.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Go on with an interrupted run of this scenario.")] = False,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_figures
-    from fedsim.experiment.record import record
     from fedsim.experiment.result import figure_lines
+    from fedsim.experiment.run import record
     from fedsim.experiment.run_directory import Provenance, default_directory
     from fedsim.limits.verdict import judge
 
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
-    scenario = load_scenario(file, overrides, seed, allow_plugins, allow_outside)
+    scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside)
     _check_charts(scenario)
     hear = keep_quiet if quiet else complain
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
@@ -251,7 +234,7 @@ def run_command(
             hear(f"note: {caution}")
         hear(f"Report: {done.page}")
         say(str(directory))
-    raise typer.Exit(show_verdict(verdict, file, quiet=quiet) if verdict else 0)
+    raise Exit(show_verdict(verdict, file, quiet=quiet) if verdict else 0)
 
 
 def _check_charts(scenario: "Scenario") -> None:

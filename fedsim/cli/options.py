@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
+from typer import Argument, BadParameter, Option
 
 if TYPE_CHECKING:
     from fedsim.report import FigureStyle
@@ -13,33 +13,29 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-ScenarioPath = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
+ScenarioPath = Annotated[Path, Argument(metavar="FILE", help="A scenario file (*.fedsim.yaml).")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. population.*.separation=8; repeatable."),
+    Option("--set", metavar="PATH=VALUE", help="Override a key, e.g. population.*.separation=8; repeatable."),
 ]
-Seed = Annotated[int | None, typer.Option(help="Override the seed.")]
+Seed = Annotated[int | None, Option(help="Override the seed.")]
 SeparationOption = Annotated[
     str | None,
-    typer.Option(
-        "--separation", metavar="R", help="8, 0:499 (both ends included) or 0,4,8; by default the scenario's own."
-    ),
+    Option("--separation", metavar="R", help="8, 0:499 (both ends included) or 0,4,8; by default the scenario's own."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Tell nothing on stderr but errors and missed limits.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON alone on stdout.")]
+Quiet = Annotated[bool, Option("-q", "--quiet", help="Tell nothing on stderr but errors and missed limits.")]
 AllowPlugins = Annotated[
-    bool, typer.Option("--allow-plugins", help="Let scenarios run code of your own (kind: module:Name).")
+    bool, Option("--allow-plugins", help="Let scenarios run code of your own (kind: module:Name).")
 ]
-AllowOutside = Annotated[bool, typer.Option("--allow-outside", help="Let scenarios read files outside their folder.")]
+AllowOutside = Annotated[bool, Option("--allow-outside", help="Let scenarios read files outside their folder.")]
 
-Figures = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Write the figures into a folder, and nothing else.")
-]
-FigureFormat = Annotated[str | None, typer.Option("--format", metavar="FORMAT", help="Of figures: png, svg or pdf.")]
+Figures = Annotated[Path | None, Option(metavar="FOLDER", help="Write the figures into a folder, and nothing else.")]
+FigureFormat = Annotated[str | None, Option("--format", metavar="FORMAT", help="Of figures: png, svg or pdf.")]
 Width = Annotated[
-    str | None, typer.Option(metavar="LENGTH", help="Width of figures, e.g. 3.25in, 84mm, 240pt; by default 4.4in.")
+    str | None, Option(metavar="LENGTH", help="Width of figures, e.g. 3.25in, 84mm, 240pt; by default 4.4in.")
 ]
-Dpi = Annotated[int | None, typer.Option(metavar="N", help="Dots an inch of PNG figures; by default 200.")]
+Dpi = Annotated[int | None, Option(metavar="N", help="Dots an inch of PNG figures; by default 200.")]
 
 
 def asked_style(figures: Path | None, form: str | None, width: str | None, dpi: int | None) -> "FigureStyle | None":
@@ -52,7 +48,7 @@ def asked_style(figures: Path | None, form: str | None, width: str | None, dpi: 
     for option, given in asked.items():
         parse_option(lambda each: figure_style(**each), given, option)
         if figures is None and None not in given.values():
-            raise typer.BadParameter("is of figures; name a folder for them with --figures", param_hint=option)
+            raise BadParameter("is of figures; name a folder for them with --figures", param_hint=option)
     return parse_option(lambda each: figure_style(*each), (form, width, dpi), "--dpi")  # whether they go together
 
 
@@ -61,19 +57,20 @@ def parse_option(parse: Callable[[Any], _T], value: Any, option: str) -> _T:
     try:
         return parse(value)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+        raise BadParameter(str(error), param_hint=option) from None
+
+
+def duration_option(text: str | None, option: str) -> float | None:
+    """Return the seconds of an option such as ``90s``, if it is given."""
+    from fedsim.scenario.units import parse_duration
+
+    return None if text is None else parse_option(parse_duration, text, option)
 
 
 def load_scenario(
     file: Path, overrides: list[str] | None, seed: int | None, allow_plugins: bool, allow_outside: bool
 ) -> "Scenario":
-    """Read a scenario with its permissions, which include importing modules from its folder.
-
-    Raises
-    ------
-    ScenarioError
-        With every mistake.
-    """
+    """Read a scenario with its permissions, which include importing modules from its folder."""
     from fedsim.scenario import open_scenario
 
     return open_scenario(file, permitted(allow_plugins, allow_outside), overrides or [], seed)

@@ -3,69 +3,57 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, BadParameter, Option, Typer
 from typer.core import TyperGroup
 
-from fedsim.cli.options import (
-    AllowOutside,
-    AllowPlugins,
-    Dpi,
-    Figures,
-    Overrides,
-    Seed,
-    Width,
-    asked_style,
-    load_scenario,
-)
+from fedsim.cli import options
 from fedsim.common.messages import complain, say
 
 
 def report_command(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run or sweep directories.")],
+    directories: Annotated[list[Path], Argument(metavar="DIR...", help="Run or sweep directories.")],
     form: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", help="html (a page) or md (a summary); of figures png, svg or pdf."),
+        Option("--format", metavar="FORMAT", help="html (a page) or md (a summary); of figures png, svg or pdf."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
+        Option(metavar="PATH", help="A file for one page or summary, else a folder; by default DIR itself."),
     ] = None,
-    figures: Figures = None,
-    width: Width = None,
-    dpi: Dpi = None,
-    allow_plugins: AllowPlugins = False,
+    figures: options.Figures = None,
+    width: options.Width = None,
+    dpi: options.Dpi = None,
+    allow_plugins: options.AllowPlugins = False,
 ) -> None:
     """Report on runs and sweeps: a page that mails well, a summary in Markdown (on stdout), or figures for a paper."""
     page = (form or "html") if figures is None and form in {None, "html", "md"} else None
-    style = asked_style(figures, form if page is None else None, width, dpi)
+    style = options.asked_style(figures, form if page is None else None, width, dpi)
     if figures is not None and out is not None:
-        raise typer.BadParameter("is for pages and summaries; --figures names a folder itself", param_hint="--out")
+        raise BadParameter("is for pages and summaries; --figures names a folder itself", param_hint="--out")
     from fedsim.report import report_directories, report_figures
 
     if figures is not None and style is not None:
-        written = [
-            str(path) for path in report_figures(directories, figures, style, plugins=allow_plugins, tell=complain)
-        ]
+        for path in report_figures(directories, figures, style, plugins=allow_plugins, tell=complain):
+            say(str(path))
     else:
-        written = report_directories(directories, page or "html", out, plugins=allow_plugins, tell=complain)
-    for line in written:
-        say(line)
+        for line in report_directories(directories, page or "html", out, plugins=allow_plugins, tell=complain):
+            say(line)
 
 
 def playground_command(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A scenario file to start with.")] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("playground.html"),
-    override: Overrides = None,
-    seed: Seed = None,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
+    file: Annotated[Path | None, Argument(metavar="FILE", help="A scenario file to start with.")] = None,
+    out: Annotated[Path, Option(metavar="FILE", help="The page to write.")] = Path("playground.html"),
+    override: options.Overrides = None,
+    seed: options.Seed = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
 ) -> None:
     """Write a page that computes who takes part how often, for clients, cohort, R and weights chosen in the page."""
     from fedsim.report.playground import write_playground
 
     if file is None and (override or seed is not None):
-        raise typer.BadParameter("changes a scenario file; name one", param_hint="--set" if override else "--seed")
-    scenario = None if file is None else load_scenario(file, override, seed, allow_plugins, allow_outside)
+        raise BadParameter("changes a scenario file; name one", param_hint="--set" if override else "--seed")
+    scenario = None if file is None else options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     for note in write_playground(out, scenario, file):
         complain(f"note: {note}")
     say(str(out))
@@ -80,14 +68,14 @@ class _ExportGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-export_app = typer.Typer(cls=_ExportGroup, help="Export a run to the format of another tool.", no_args_is_help=True)
-_RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+export_app = Typer(cls=_ExportGroup, help="Export a run to the format of another tool.", no_args_is_help=True)
+_RunDirectory = Annotated[Path, Argument(metavar="RUN", help="A run directory.")]
 
 
 @export_app.command("perfetto")
 def perfetto_command(
     directory: _RunDirectory,
-    out: Annotated[Path, typer.Option("--out", "--perfetto", metavar="FILE", help="The JSON file to write.")],
+    out: Annotated[Path, Option("--out", "--perfetto", metavar="FILE", help="The JSON file to write.")],
 ) -> None:
     """Write a trace for ui.perfetto.dev or chrome://tracing."""
     from fedsim.bridges.exports import export_perfetto
@@ -101,7 +89,7 @@ def perfetto_command(
 @export_app.command("schedule")
 def schedule_command(
     directory: _RunDirectory,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write: .parquet, .json or .csv.")],
+    out: Annotated[Path, Option("--out", metavar="FILE", help="The file to write: .parquet, .json or .csv.")],
 ) -> None:
     """Write the cohort of every round, for a framework that does the training."""
     from fedsim.bridges.exports import export_schedule

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, BadParameter, Exit, Option
 
 from fedsim.cli.options import AllowOutside, AllowPlugins, AsJson, permitted
 from fedsim.common.messages import annotate, complain, say, say_json
@@ -19,28 +19,24 @@ if TYPE_CHECKING:
 
 
 def replay_command(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, and folders to search.")],
-    update: Annotated[bool, typer.Option("--update", help="Bring the lock files up to date.")] = False,
+    paths: Annotated[list[Path], Argument(metavar="PATH...", help="Scenario files, and folders to search.")],
+    update: Annotated[bool, Option("--update", help="Bring the lock files up to date.")] = False,
     locked: Annotated[
-        bool, typer.Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
+        bool, Option("--locked", help="Fail on a missing or unused lock; CI=1 in the environment implies it.")
     ] = False,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
+    junit: Annotated[Path | None, Option(metavar="FILE", help="Also write the results as JUnit XML.")] = None,
     summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append the results as Markdown, e.g. to $GITHUB_STEP_SUMMARY.")
+        Path | None, Option(metavar="FILE", help="Append the results as Markdown, e.g. to $GITHUB_STEP_SUMMARY.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Keep the first run of each file in DIR, with its report; by default none is."
-        ),
+        Option(metavar="DIR", help="Keep the first run of each file in DIR, with its report; by default none is."),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Processes; by default as many as processors.")
-    ] = None,
+    workers: Annotated[int | None, Option(min=1, max=1024, help="Processes; by default as many as processors.")] = None,
     allow_plugins: AllowPlugins = False,
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
+    quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
     from fedsim.ci.findings import append_summary, write_junit
@@ -48,7 +44,7 @@ def replay_command(
     from fedsim.sweeps.executors import default_workers
 
     if update and locked:
-        raise typer.BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
+        raise BadParameter("leaves the lock files as they are; give one or the other", param_hint="--locked")
     permissions = permitted(allow_plugins, allow_outside)
     files, orphans = collect(paths, permissions)
     outcomes = replay_files(
@@ -73,7 +69,7 @@ def replay_command(
     exit_code = EXIT_CODES[gravest({outcome.status for outcome in done})]
     if as_json:
         say_json({"exit_code": exit_code, "results": [outcome.as_dict() for outcome in done]})
-    raise typer.Exit(exit_code)
+    raise Exit(exit_code)
 
 
 def show_verdict(judgements: "Sequence[Judgement]", file: Path, *, quiet: bool) -> int:

@@ -6,44 +6,28 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, BadParameter, Exit, Option
 
-from fedsim.cli.options import (
-    AllowOutside,
-    AllowPlugins,
-    AsJson,
-    Dpi,
-    FigureFormat,
-    Figures,
-    Overrides,
-    Quiet,
-    ScenarioPath,
-    Width,
-    asked_style,
-    load_scenario,
-    parse_option,
-)
+from fedsim.cli import options
 from fedsim.common.messages import complain, keep_quiet, say, say_json, text_table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fedsim.report import FigureStyle
     from fedsim.scenario import Scenario
+    from fedsim.sweeps.compare import Comparison
 
 _CRASHED = 3
 _RETRIES = 2
 _ROWS = 30
 """Settings in the table of a sweep at most."""
 
-_Seed = Annotated[int | None, typer.Option(help="Override the seed; those of the sweep count up from it.")]
-_Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
-_Workers = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")
-]
+_Seed = Annotated[int | None, Option(help="Override the seed; those of the sweep count up from it.")]
+_Out = Annotated[Path | None, Option(metavar="DIR", help="Sweep directory; by default sweeps/NAME.")]
+_Workers = Annotated[int | None, Option(min=1, metavar="N", help="Runs at once; by default one for each processor.")]
 _Scale = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="1/K",
         help="Instead write the scenario with a K-th of the devices and the cohort to --out (a file), and say which "
         "figures that keeps.",
@@ -65,25 +49,27 @@ _SHOWN = (
 
 
 def plan_command(
-    file: ScenarioPath,
-    override: Overrides = None,
+    file: options.ScenarioPath,
+    override: options.Overrides = None,
     seed: _Seed = None,
     out: _Out = None,
     workers: _Workers = None,
     scale: _Scale = None,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
-    as_json: AsJson = False,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the runs of a sweep and how long they are likely to take, without running it; or scale a scenario down."""
     if scale is not None:
-        _write_scaled(load_scenario(file, override, seed, allow_plugins, allow_outside), scale, file, out)
+        _write_scaled(options.load_scenario(file, override, seed, allow_plugins, allow_outside), scale, file, out)
         return
     from fedsim.common.instants import readable_time
     from fedsim.common.progress import on_stderr
     from fedsim.sweeps.plan import plan_data
 
-    planned, directory = _planned(load_scenario(file, override, seed, allow_plugins, allow_outside), override, out)
+    planned, directory = _planned(
+        options.load_scenario(file, override, seed, allow_plugins, allow_outside), override, out
+    )
     with on_stderr() as progress:
         data = plan_data(planned, directory, workers, progress)
     if as_json:
@@ -117,14 +103,14 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
     from fedsim.experiment.scaled import parse_scale, scale_down
 
     if out is None:
-        raise typer.BadParameter("is needed with --scale: the file to write", param_hint="--out")
-    factor = parse_option(parse_scale, scale, "--scale")
+        raise BadParameter("is needed with --scale: the file to write", param_hint="--out")
+    factor = options.parse_option(parse_scale, scale, "--scale")
     elsewhere = out.absolute().parent != scenario.folder.absolute()
     if elsewhere and (named := _file_in(scenario.as_written, scenario.folder)):
         message = f"must be in the folder of {file}, since the scenario names {named}, which is found from there"
-        raise typer.BadParameter(message, param_hint="--out")
+        raise BadParameter(message, param_hint="--out")
     if out.exists():
-        raise typer.BadParameter(f"{out} is there already", param_hint="--out")
+        raise BadParameter(f"{out} is there already", param_hint="--out")
     found = scale_down(scenario, factor)
     preflight(found.scenario)
     write_text(out, as_yaml(found.scenario.as_written) + "\n")
@@ -148,29 +134,27 @@ def _file_in(data: Any, folder: Path) -> str:
 
 
 def sweep_command(
-    file: ScenarioPath,
-    override: Overrides = None,
+    file: options.ScenarioPath,
+    override: options.Overrides = None,
     seed: _Seed = None,
     out: _Out = None,
     executor: Annotated[
-        str, typer.Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
+        str, Option(metavar="WHERE", help="process, dask=ADDRESS, ray=ADDRESS or package.module:function.")
     ] = "process",
     workers: _Workers = None,
-    retries: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Further attempts for a run that is lost.")
-    ] = _RETRIES,
+    retries: Annotated[int, Option(min=0, metavar="N", help="Further attempts for a run that is lost.")] = _RETRIES,
     timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Of a run; by default 20 times what is planned for it, at least 10 min."),
+        Option(metavar="DURATION", help="Of a run; by default 20 times what is planned for it, at least 10 min."),
     ] = None,
-    compact: Annotated[bool, typer.Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
+    compact: Annotated[bool, Option("--compact", help="Merge the runs into results.parquet at the end.")] = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write the page of the sweep, report.html, at the end.")
+        bool, Option("--report/--no-report", help="Write the page of the sweep, report.html, at the end.")
     ] = True,
-    allow_plugins: AllowPlugins = False,
-    allow_outside: AllowOutside = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run the points of a sweep, all with the same seeds; a second call does only what is missing."""
     from fedsim.common.instants import readable_time
@@ -180,9 +164,11 @@ def sweep_command(
     from fedsim.sweeps.executors import backend_of
     from fedsim.sweeps.sweep import run_sweep
 
-    limit_s = _limit(timeout)
+    limit_s = options.duration_option(timeout, "--timeout")
+    if limit_s is not None and limit_s <= 0:
+        raise BadParameter("must be longer than nothing", param_hint="--timeout")
     backend = backend_of(executor, workers)
-    scenario = load_scenario(file, override, seed, allow_plugins, allow_outside)
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
     planned, directory = _planned(scenario, override, out)
     provenance = Provenance(str(file), override or [], seed, permissions=scenario.permissions)
     try:
@@ -221,7 +207,6 @@ def sweep_command(
     else:
         if not quiet:
             _show(directory)
-            _choose(directory)
         hear = keep_quiet if quiet and not swept.crashed else complain
         done = swept.runs - len(swept.crashed)
         hear(
@@ -232,51 +217,64 @@ def sweep_command(
             complain(f"Report: {page}")
         say(str(directory))
     if swept.crashed:
-        raise typer.Exit(_CRASHED)
+        raise Exit(_CRASHED)
 
 
 def compare_command(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A run directory, a sweep directory, or DIR@POINT.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    a: Annotated[Path, Argument(metavar="A", help="A run directory, a sweep directory, or DIR@POINT.")],
+    b: Annotated[Path, Argument(metavar="B", help="Another one.")],
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this metric; * stands for anything; repeatable.")
+        list[str] | None, Option(metavar="NAME", help="Only this metric; * stands for anything; repeatable.")
     ] = None,
-    confidence: Annotated[float, typer.Option(metavar="C", help="Of the intervals.")] = 0.95,
-    as_json: AsJson = False,
-    report: Annotated[bool, typer.Option("--report", help="Also write a report, into comparisons/A-B.")] = False,
+    confidence: Annotated[float, Option(metavar="C", help="Of the intervals.")] = 0.95,
+    as_json: options.AsJson = False,
+    report: Annotated[bool, Option("--report", help="Also write a report, into comparisons/A-B.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
+        Path | None, Option(metavar="PATH", help="Write that report elsewhere: a file *.html, or a folder.")
     ] = None,
-    figures: Figures = None,
-    form: FigureFormat = None,
-    width: Width = None,
-    dpi: Dpi = None,
+    figures: options.Figures = None,
+    form: options.FigureFormat = None,
+    width: options.Width = None,
+    dpi: options.Dpi = None,
 ) -> None:
     """Show what differs between two runs or sweeps: configuration, and metrics paired by seed."""
     import polars as pl
 
-    from fedsim.sweeps.compare import compare, is_standard_error
+    from fedsim.report import comparison_figures, report_comparison
+    from fedsim.sweeps.compare import compare
 
     if not 0 < confidence < 1:
-        raise typer.BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
-    style = asked_style(figures, form, width, dpi)
+        raise BadParameter(f"must lie between 0 and 1, not {confidence}", param_hint="--confidence")
+    style = options.asked_style(figures, form, width, dpi)
     found = compare(a, b, confidence=confidence)
     metrics = found.metrics
     if metric:
         names = _matching(metrics["metric"].unique(), metric)
         if not names:
-            raise typer.BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
+            raise BadParameter(f"no metric that both have is called {metric[0]!r}", param_hint="--metric")
         metrics = metrics.filter(pl.col("metric").is_in(names))
     for note in found.notes:
         complain(f"note: {note}")
-    _write_comparison(a, b, confidence, report, out, figures, style)
+    if report or out is not None:
+        place = out or Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
+        complain(f"Report: {report_comparison(a, b, place, confidence)}")
+    if figures is not None and style is not None:
+        complain(f"Figures: {len(comparison_figures(a, b, figures, style, confidence))} in {figures}")
     if as_json:
         changed = [{"path": path, "a": ours, "b": theirs} for path, ours, theirs in found.configuration]
         missed = {side: list(map(vars, limits)) for side, limits in zip("ab", found.missed, strict=True)}
         say_json({"configuration": changed, "metrics": metrics.to_dicts(), "notes": found.notes, "missed": missed})
-        return
+    else:
+        _show_comparison(found, metrics, errors=bool(metric))
+
+
+def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bool) -> None:
+    """Print what differs; standard errors only if they are asked for."""
+    import polars as pl
+
     from fedsim.report.answer import BIAS, COST, MODEL
     from fedsim.report.comparison_words import comparison_sentences, misses
+    from fedsim.sweeps.compare import is_standard_error
 
     for path, ours, theirs in found.configuration:
         say(f"{path}: {_word(ours)} -> {_word(theirs)}")
@@ -285,54 +283,20 @@ def compare_command(
     differing = [each for each in comparison_sentences(found) if each.about in {BIAS, MODEL, COST}]
     for sentence in [*differing, *misses(found)]:
         say(_plain(sentence.text))
-    if not metric:
-        errors = [name for name in metrics["metric"] if is_standard_error(name)]
-        metrics = metrics.filter(~pl.col("metric").is_in(errors))
+    if not errors:
+        left = [name for name in metrics["metric"] if not is_standard_error(name)]
+        metrics = metrics.filter(pl.col("metric").is_in(left))
     apart = metrics.filter(pl.col("difference") != 0)
     say(f"{len(metrics) - len(apart)} figures are the same, {len(apart)} differ")
     if len(apart):
         say(_differences(apart))
 
 
-def _write_comparison(
-    a: Path,
-    b: Path,
-    confidence: float,
-    report: bool,
-    out: Path | None,
-    figures: Path | None,
-    style: "FigureStyle | None",
-) -> None:
-    """Write the report and the figures of a comparison, if they are asked for."""
-    if report or out is not None:
-        from fedsim.report import report_comparison
-
-        place = out if out is not None else Path("comparisons") / f"{a.resolve().name}-{b.resolve().name}"
-        complain(f"Report: {report_comparison(a, b, place, confidence)}")
-    if figures is not None and style is not None:
-        from fedsim.report import comparison_figures
-
-        complain(f"Figures: {len(comparison_figures(a, b, figures, style, confidence))} in {figures}")
-
-
-def _limit(timeout: str | None) -> float | None:
-    from fedsim.scenario.units import parse_duration
-
-    seconds = None if timeout is None else parse_option(parse_duration, timeout, "--timeout")
-    if seconds is not None and seconds <= 0:
-        raise typer.BadParameter("must be longer than nothing", param_hint="--timeout")
-    return seconds
-
-
 def _how(executor: str, workers: int | None, retries: int, timeout: str | None) -> list[str]:
     """Return the options that say how and where runs are done, but for those that are as they are by default."""
-    given = {
-        "--executor": executor if executor != "process" else None,
-        "--workers": workers,
-        "--retries": retries if retries != _RETRIES else None,
-        "--timeout": timeout,
-    }
-    return [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    given = {"--executor": executor, "--workers": workers, "--retries": retries, "--timeout": timeout}
+    default = {"--executor": "process", "--retries": _RETRIES}
+    return [word for name, value in given.items() if value != default.get(name) for word in (name, str(value))]
 
 
 def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None) -> tuple[Any, Path]:
@@ -348,9 +312,12 @@ def _planned(scenario: "Scenario", override: list[str] | None, out: Path | None)
 
 
 def _show(directory: Path) -> None:
-    """Show how some figures differ from those of the first point."""
+    """Show how figures differ from those of the first point, the settings with bias and pace, and what to choose."""
     import polars as pl
 
+    from fedsim.report.finished_sweep import read_finished_sweep
+    from fedsim.report.sweep_choice import choice_of, choice_words
+    from fedsim.report.sweep_tables import choice_table
     from fedsim.sweeps.results import paired_differences, read_results
 
     frame = read_results(directory)
@@ -361,14 +328,6 @@ def _show(directory: Path) -> None:
         complain("differences from the first point, paired by seed, with 95 % intervals:")
         order = pl.col("metric").cast(pl.Enum(names))
         complain(_differences(apart.sort(order, "point", maintain_order=True)))
-
-
-def _choose(directory: Path) -> None:
-    """Show the settings with their bias and pace, and say what to choose."""
-    from fedsim.report.finished_sweep import read_finished_sweep
-    from fedsim.report.sweep_choice import choice_of, choice_words
-    from fedsim.report.sweep_tables import choice_table
-
     finished = read_finished_sweep(directory)
     found = choice_of(finished)
     table = choice_table(finished, found)

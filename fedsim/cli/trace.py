@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-import typer
+from typer import Argument, BadParameter, Option, Typer
 
-from fedsim.cli.options import AsJson, parse_option
+from fedsim.cli.options import AsJson, duration_option, parse_option
 from fedsim.common.errors import Mistake, ScenarioError
 from fedsim.common.messages import as_yaml, complain, say, say_json
 
@@ -16,52 +16,48 @@ if TYPE_CHECKING:
     from fedsim.availability.trace import CleanTrace, Pattern
     from fedsim.traces.fit import Fit
 
-trace_app = typer.Typer(help="Recorded availability: import it, look at it, fit a model to it.", no_args_is_help=True)
+trace_app = Typer(help="Recorded availability: import it, look at it, fit a model to it.", no_args_is_help=True)
 
-_TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace: CSV or Parquet.")]
-_Base = Annotated[
-    str | None, typer.Option(metavar="INSTANT", help="The instant of second 0, such as 2020-01-31T00:00:00Z.")
-]
-_NeededBase = Annotated[str, typer.Option("--base", metavar="INSTANT", help="The instant of second 0.")]
-_Zone = Annotated[
-    str | None, typer.Option(metavar="ZONE", help="Where it was recorded; by default the offset of the base.")
-]
-_Repeat = Annotated[str, typer.Option(help="week, day or none: which lap the trace is laid on.")]
+_TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace: CSV or Parquet.")]
+_Base = Annotated[str | None, Option(metavar="INSTANT", help="The instant of second 0, such as 2020-01-31T00:00:00Z.")]
+_NeededBase = Annotated[str, Option("--base", metavar="INSTANT", help="The instant of second 0.")]
+_Zone = Annotated[str | None, Option(metavar="ZONE", help="Where it was recorded; by default the offset of the base.")]
+_Repeat = Annotated[str, Option(help="week, day or none: which lap the trace is laid on.")]
 _Require = Annotated[
-    list[str] | None, typer.Option(metavar="CONDITION", help="A condition that must hold; by default all of the file.")
+    list[str] | None, Option(metavar="CONDITION", help="A condition that must hold; by default all of the file.")
 ]
 _Since = Annotated[
-    str | None, typer.Option("--since", metavar="DURATION", help="Use the part from here on, from the base: 2d.")
+    str | None, Option("--since", metavar="DURATION", help="Use the part from here on, from the base: 2d.")
 ]
-_Until = Annotated[str | None, typer.Option("--until", metavar="DURATION", help="Use the part up to here.")]
-_PolicyName = Annotated[str, typer.Option("--policy", help="What to do about faults: repair, strict or lenient.")]
+_Until = Annotated[str | None, Option("--until", metavar="DURATION", help="Use the part up to here.")]
+_PolicyName = Annotated[str, Option("--policy", help="What to do about faults: repair, strict or lenient.")]
 
 
 @trace_app.command("import")
 def import_command(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="IN...", help="CSV, Parquet, JSON or text files, or a folder of text files.")
+        list[Path], Argument(metavar="IN...", help="CSV, Parquet, JSON or text files, or a folder of text files.")
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="OUT",
             help="The trace to write: *.parquet or *.csv. Only a table that needs no import goes without.",
         ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="auto, table, json or tsv.")] = "auto",
+    form: Annotated[str, Option("--format", help="auto, table, json or tsv.")] = "auto",
     base: _Base = None,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="device=NAME,...", help="Which columns of a table are device, start, end and condition."),
+        Option(metavar="device=NAME,...", help="Which columns of a table are device, start, end and condition."),
     ] = None,
     since: _Since = None,
     until: _Until = None,
     join_gaps: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Close gaps that are shorter than this, such as 1s.")
+        str | None, Option(metavar="DURATION", help="Close gaps that are shorter than this, such as 1s.")
     ] = None,
     min_length: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Then drop intervals shorter than this, such as 60s.")
+        str | None, Option(metavar="DURATION", help="Then drop intervals shorter than this, such as 60s.")
     ] = None,
     policy: _PolicyName = "repair",
     as_json: AsJson = False,
@@ -75,17 +71,19 @@ def import_command(
     rule: Policy = _one_of(policy, Policy, "--policy")
     named = _columns(columns)
     cleaning = Cleaning(
-        *_part(since, until), _duration(join_gaps, "--join-gaps") or 0.0, _duration(min_length, "--min-length") or 0.0
+        *_part(since, until),
+        duration_option(join_gaps, "--join-gaps") or 0.0,
+        duration_option(min_length, "--min-length") or 0.0,
     )
     if out is not None and out.suffix.lower() not in {".parquet", ".pq", ".csv"}:
-        raise typer.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
+        raise BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
     with _mistakes():
         instant = None if base is None else parse_option(parse_instant, base, "--base")
         imported = import_trace(sources, chosen, instant, rule, columns=named, cleaning=cleaning)
     as_it_is = imported.plain and cleaning == Cleaning()
     if out is None:
         if not as_it_is:
-            raise typer.BadParameter(f"name the trace to write, such as {sources[0].stem}.parquet", param_hint="--out")
+            raise BadParameter(f"name the trace to write, such as {sources[0].stem}.parquet", param_hint="--out")
         out = sources[0]
     else:
         write_trace(out, imported.trace)
@@ -159,13 +157,13 @@ def show_command(
 def fit_command(
     file: _TraceFile,
     base: _NeededBase,
-    kind: Annotated[str, typer.Option(help="habits, renewal or both.")] = "both",
+    kind: Annotated[str, Option(help="habits, renewal or both.")] = "both",
     time_zone: _Zone = None,
     require: _Require = None,
     since: _Since = None,
     until: _Until = None,
     intervals: Annotated[
-        bool, typer.Option("--intervals", help="State 95 % intervals of a renewal model's parameters; takes a while.")
+        bool, Option("--intervals", help="State 95 % intervals of a renewal model's parameters; takes a while.")
     ] = False,
     policy: _PolicyName = "repair",
     as_json: AsJson = False,
@@ -276,7 +274,7 @@ def _one_of(word: str, choices: Any, option: str) -> Any:
     if word not in known:
         hint = did_you_mean(word, known, or_known=True)
         message = f"must be one of {', '.join(known)}, not {word!r}{hint}"
-        raise typer.BadParameter(message, param_hint=option)
+        raise BadParameter(message, param_hint=option)
     return word
 
 
@@ -286,16 +284,10 @@ def _numbers(values: list[float]) -> list[float | None]:
 
 
 def _part(since: str | None, until: str | None) -> tuple[float | None, float | None]:
-    part = _duration(since, "--since"), _duration(until, "--until")
+    part = duration_option(since, "--since"), duration_option(until, "--until")
     if part[0] is not None and part[1] is not None and part[0] >= part[1]:
-        raise typer.BadParameter("must be before --until", param_hint="--since")
+        raise BadParameter("must be before --until", param_hint="--since")
     return part
-
-
-def _duration(text: str | None, option: str) -> float | None:
-    from fedsim.scenario.units import parse_duration
-
-    return None if text is None else parse_option(parse_duration, text, option)
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
@@ -308,6 +300,6 @@ def _columns(text: str | None) -> dict[str, str] | None:
         role, equals, name = (part.strip() for part in pair.partition("="))
         if not equals or not name or role in named:
             message = f"must be such as device=id,start=from,end=to, each once, not {text!r}"
-            raise typer.BadParameter(message, param_hint="--columns")
+            raise BadParameter(message, param_hint="--columns")
         named[_one_of(role, ROLES, "--columns")] = name
     return named

@@ -39,13 +39,7 @@ def check_budget(scenario: Scenario) -> list[Mistake]:
 
 
 def check_log_size(scenario: Scenario) -> None:
-    """Refuse a run whose log cannot be kept in memory.
-
-    Raises
-    ------
-    ScenarioError
-        With the estimated size.
-    """
+    """Raise a `ScenarioError` with the estimated size for a run whose log cannot be kept in memory."""
     server = scenario.server
     selected = server.wanted if server.selects_once else server.buffer  # in a round or version, on average
     rows = _round_count(scenario) * min(selected, scenario.devices)

@@ -53,14 +53,8 @@ def of_shocks(scenario: Scenario) -> Iterator[str]:
 def of_chance(measured: float, most: int, taken: int, clients: int, together: int = 1) -> Iterator[str]:
     """Warn of a run that is too short to distinguish bias from chance.
 
-    Parameters
-    ----------
-    measured
-        L1 distance of the frequencies from uniform.
-    most, taken, clients
-        Participations of the client that took part most, and of all N clients.
-    together
-        As in `beyond_chance`.
+    `measured` is the L1 distance of the frequencies from uniform; `most` and `taken` are the participations of the
+    client that took part most, and of all N `clients`; `together` is as in `beyond_chance`.
     """
     if not taken or clients < 2 or measured <= _ROUNDING:
         return
@@ -100,14 +94,9 @@ def drawn_together(scenario: Scenario) -> int:
 def beyond_chance(measured: float, taken: int, clients: int, together: int = 1) -> bool:
     """Say whether frequencies lie farther from uniform than equal chances would put them.
 
-    The distance that chance gives has a spread of its own, of which two standard deviations are allowed.
-
-    Parameters
-    ----------
-    measured
-        L1 distance of the frequencies from uniform, of `taken` participations of N `clients`.
-    together
-        Clients that are drawn at once, which divides the number of draws.
+    `measured` is their L1 distance from uniform, of `taken` participations of N `clients`; `together` is how many
+    clients are drawn at once, which divides the number of draws. The distance that chance gives has a spread of its
+    own, of which two standard deviations are allowed.
     """
     drawn, of = taken // together, clients // together
     return measured > by_chance(drawn, of) + 2 * chance_spread(drawn) + _ROUNDING

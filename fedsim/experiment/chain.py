@@ -62,6 +62,8 @@ def chain(
 ) -> Answers:
     """Ask theory what participation separations leave, without simulating; devices are taken to be always available.
 
+    The answers, one for each separation, are a list that a notebook shows as a table.
+
     Parameters
     ----------
     scenario
@@ -80,10 +82,6 @@ def chain(
         Also the law of one round's participants from the start, and the running frequencies, over this many rounds.
     mixing
         Also the mixing time and the spectral gap; small systems.
-
-    Returns
-    -------
-    An answer for each separation, in a list that a notebook shows as a table.
 
     Raises
     ------

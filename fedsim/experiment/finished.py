@@ -1,17 +1,16 @@
-"""Opens finished run directories, and refuses those whose files are not what the run wrote."""
+"""The tables and figures of a run; finished run directories, opened unless a file is not what the run wrote."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from fedsim.common.errors import RunError, ScenarioError
-from fedsim.common.files import UNREADABLE
+from fedsim.common.files import UNREADABLE, hash_of
 from fedsim.common.json_files import checksum, read_figures, read_object
-from fedsim.experiment.outcome import ALWAYS, AT_TIMES
 from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, says
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -35,6 +34,34 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """The figures of one run, and its tables: each ``NAME.parquet`` of ``docs/run-directory.md``."""
+
+    scenario: Scenario
+    replicate: int
+    metrics: dict[str, float]  # `fedsim.analysis.metrics.describe` says what each means
+    simulated_s: float
+    rounds: pl.DataFrame
+    participations: pl.DataFrame | pl.LazyFrame  # a scan of their file if they do not fit into memory
+    clients: pl.DataFrame
+    gauges: pl.DataFrame
+    learning: pl.DataFrame | None = None  # None if nothing is trained
+    transitions: pl.DataFrame | None = None  # None if no devices are chosen
+    convergence: pl.DataFrame | None = None  # None if no study is asked for
+
+    def by_name(self) -> dict[str, pl.DataFrame | pl.LazyFrame]:
+        """Return the tables that there are."""
+        named = {name: getattr(self, name) for name in (*ALWAYS, *AT_TIMES)}
+        return {name: table for name, table in named.items() if table is not None}
+
+
+ALWAYS = ("rounds", "participations", "clients", "gauges")
+"""Names of the tables that every run has."""
+AT_TIMES = tuple(field.name for field in fields(Outcome) if field.default is None)
+"""Names of those that some runs have."""
+
+
 @dataclass(frozen=True)
 class Finished:
     """The content of a run directory, checked."""
@@ -50,13 +77,8 @@ class Finished:
 def open_finished(folder: Path) -> Finished:
     """Open a run directory, after comparing its files with the fingerprints and checksums in the manifest.
 
-    Nothing is run or imported for it, and a table is never wholly in memory.
-
-    Raises
-    ------
-    RunError
-        If it is no run directory, its run has not ended, or a file is missing, damaged, or not the one that the run
-        wrote; the message names it.
+    Nothing is run or imported for it, and a table is never wholly in memory. A `RunError` says if it is no run
+    directory, its run has not ended, or which file is missing, damaged, or not the one that the run wrote.
     """
     if not folder.is_dir():
         raise RunError(f"{folder}: no such run directory")
@@ -80,7 +102,7 @@ def open_finished(folder: Path) -> Finished:
     except ScenarioError as error:
         raise RunError(f"{path} holds a scenario that this version cannot read:\n{error}") from None
     metrics = read_figures(folder / METRICS)
-    if CHECKSUMS in manifest and checksums.get(METRICS) != _of_file(folder / METRICS):
+    if CHECKSUMS in manifest and checksums.get(METRICS) != hash_of(folder / METRICS):
         raise RunError(f"{folder / METRICS} is not the file that the run wrote: its checksum in {MANIFEST} is another")
     names = [*ALWAYS, *(name for name in AT_TIMES if name in prints)]
     for name in (*ALWAYS, *AT_TIMES):
@@ -95,13 +117,6 @@ def open_finished(folder: Path) -> Finished:
 def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:
     """Return the checksums that a manifest holds: its own, and that of the figures as they are written."""
     return {MANIFEST: checksum(manifest, *_NOT_COUNTED), METRICS: hashlib.sha256(metrics.encode()).hexdigest()}
-
-
-def _of_file(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _check_table(path: Path, schema: Mapping[str, Any], known: object) -> None:

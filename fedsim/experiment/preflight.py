@@ -46,10 +46,7 @@ def preflight(scenario: Scenario, replicate: int = 0) -> Population:
 def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
     """Check that everything a scenario names exists and fits together; return what was made of it.
 
-    Raises
-    ------
-    ScenarioError
-        With every mistake, each with its place in the file.
+    A `ScenarioError` has every mistake, each with its place in the file.
     """
     if too_much := check_budget(scenario):
         raise ScenarioError(too_much)
@@ -66,10 +63,7 @@ def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
     if scenario.engine == "process" and len(population) > MOST_PROCESSES:
         message = f"the process engine takes up to {MOST_PROCESSES:,} devices, and these are {len(population):,}"
         mistakes.append(scenario.mistake(("engine",), f"{message}; the vectorized engine takes more"))
-    mistakes = mistakes or [
-        *_check_replays(scenario, population, opened),
-        *_check_frequencies(scenario, population),
-    ]
+    mistakes = mistakes or [*_check_replays(scenario, population, opened), *_check_frequencies(scenario, population)]
     if mistakes:
         raise ScenarioError(mistakes)
     models = [opened.models[index] for index in range(len(scenario.population))]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,18 +137,11 @@ def _row(scenario: Scenario, population: Population, privacy: Privacy) -> Row:
     promised = guarantee(privacy, enforced_bounds(scenario, population))
     clip = privacy.clip
     noise_std = None if clip is None else clip * promised.noise_multiplier * promised.sensitivity
-    return Row(
-        population.common_separation, promised, noise_std, _bias(scenario, population), caveats(scenario, population)
-    )
-
-
-def _bias(scenario: Scenario, population: Population) -> float | None:
-    if cap_binds(scenario, population):
-        return None
-    try:
-        return predicted(scenario, population).l1_uniform
-    except ChainError:
-        return None
+    bias = None
+    if not cap_binds(scenario, population):
+        with suppress(ChainError):
+            bias = predicted(scenario, population).l1_uniform
+    return Row(population.common_separation, promised, noise_std, bias, caveats(scenario, population))
 
 
 @dataclass(frozen=True)
@@ -171,15 +165,8 @@ class PromiseCheck:
 def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> PromiseCheck:
     """Return whether a run kept what its scenario promises, or what is promised instead.
 
-    Parameters
-    ----------
-    promised
-        Parts of a `ParticipationBounds` by name, instead of what the scenario enforces.
-
-    Raises
-    ------
-    ScenarioError
-        If the scenario enforces too little for anything to be promised, and not all is given.
+    `promised` has parts of a `ParticipationBounds` by name, instead of what the scenario enforces. It is a
+    `ScenarioError` if that is too little for anything to be promised, and not all is given.
     """
     given = {name: value for name, value in (promised or {}).items() if value is not None}
     if {"rounds", "min_separation"} <= given.keys():

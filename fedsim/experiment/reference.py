@@ -25,14 +25,9 @@ _ATTEMPTS = 32
 def unbiased_twin(
     scenario: Scenario, population: Population, log: Recorded, replicate: int, sink: TemporaryLog | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame | pl.LazyFrame]:
-    """Return what training reads of the rounds and the participations of a run's unbiased twin.
+    """Return what training reads of the rounds and the participations of the unbiased twin of a run with this log.
 
-    Parameters
-    ----------
-    log
-        That of the run.
-    sink
-        Where the twin's log is kept; in memory by default. With a buffered server it holds the twin's sessions already.
+    The twin's log is kept in `sink`, by default in memory. With a buffered server that holds its sessions already.
     """
     sink = sink or TemporaryLog()
     if not scenario.server.selects_once:
@@ -54,14 +49,9 @@ def unbiased_twin(
 
 
 class UniformClients:
-    """Gives sessions to clients drawn uniformly among those without a session at their begin.
+    """Gives sessions to N clients drawn uniformly among those without a session at their begin.
 
-    Parameters
-    ----------
-    clients
-        N, at least as many as there are sessions at a time.
-    draws
-        Keyed by the row and the attempt.
+    There are at least as many clients as sessions at a time; `draws` are keyed by the row and the attempt.
     """
 
     def __init__(self, clients: int, draws: Stream) -> None:

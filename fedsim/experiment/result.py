@@ -1,24 +1,29 @@
-"""The result of a simulation, and its way back from a run directory."""
+"""The result of a simulation, its way back from a run directory, and its report, made by a later room, `report`."""
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from fedsim.analysis.metrics import describe
+from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import path_of, short_repr
 from fedsim.common.files import read_table, sole_writer
 from fedsim.common.instants import readable_time
-from fedsim.experiment.finished import open_finished
-from fedsim.experiment.outcome import Outcome
-from fedsim.experiment.presentation import run_as_html, write_run_report
+from fedsim.experiment.finished import Outcome, open_finished
 from fedsim.experiment.run_directory import Provenance, open_run_directory, write_run
 from fedsim.limits.verdict import Judgement, judge
+from fedsim.log import Fingerprint, Recorded
+from fedsim.population import Population
+from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import Permissions
+
+if TYPE_CHECKING:
+    from fedsim.report.gathered import Gatherer
 
 _MOST_SHOWN = 15
 _FIRST = (
@@ -30,16 +35,13 @@ _FIRST = (
     ("... that sampling noise alone would give", "participation.l1_noise", "{:.6f}"),
     ("time that rounds waited for clients", "rounds.waiting_share", "{:.1%}"),
 )
-_UNDER = {
-    "participation.l1_chance": "participation.l1_uniform",
-    "participation.l1_noise": "participation.l1_chain",
-}
+_UNDER = {"participation.l1_chance": "participation.l1_uniform", "participation.l1_noise": "participation.l1_chain"}
 """Figures that are shown only if another one is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result(Outcome):
-    """One run of a scenario in memory: its tables and figures, as `fedsim.experiment.outcome.Outcome` names them."""
+    """One run of a scenario in memory: its tables and figures, as `fedsim.experiment.finished.Outcome` names them."""
 
     participations: pl.DataFrame
 
@@ -66,12 +68,8 @@ class Result(Outcome):
     def save(self, directory: str | Path, provenance: Provenance | None = None) -> Path:
         """Write the run directory: tables, metrics, and last the manifest, which says that all is there.
 
-        Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none.
-
-        Raises
-        ------
-        RunError
-            If it cannot be written, or holds files that are not a run's.
+        Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none. A
+        `RunError` says that the directory cannot be written, or holds files that are not a run's.
         """
         folder = path_of("directory", directory, "the folder to write")
         with sole_writer(folder, "run"):
@@ -80,40 +78,33 @@ class Result(Outcome):
         return folder
 
     def report(self, path: str | Path) -> Path:
-        """Write the report of this run as one self-contained HTML file.
-
-        Raises
-        ------
-        RunError
-            If it cannot be written.
-        """
+        """Write the report of this run as one self-contained HTML file; a `RunError` says why it cannot be written."""
         page = path_of("path", path, "the file to write")
         with tempfile.TemporaryDirectory() as folder:
             return write_run_report(self.save(Path(folder) / "run"), page, plugins=self.scenario.permissions.plugins)
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: the answer, key figures, and who took part."""
+        from fedsim.report.page import notebook_fragment
+
         with tempfile.TemporaryDirectory() as folder:
-            return run_as_html(self.save(Path(folder) / "run"))
+            return notebook_fragment(self.save(Path(folder) / "run"))
 
 
 def figure_lines(metrics: Mapping[str, float]) -> list[str]:
-    """Return the figures that a person wants to see first, one per line."""
-    return [f"{words:<42} {figure:>12}" for words, figure in _key_figures(metrics)]
-
-
-def _key_figures(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """Yield the figures to be read first, in words: rounds, distances, waits, losses, the user's own metrics."""
+    """Return the figures to be read first, one per line: rounds, distances, waits, losses, the user's own metrics."""
+    shown = []
     for words, name, form in _FIRST:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
         if name in metrics and _UNDER.get(name, name) in metrics and not idle:
-            yield words, form.format(metrics[name])
+            shown.append((words, form.format(metrics[name])))
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):
             settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
             optimizer = name.removeprefix("learning.").removesuffix(".loss")
-            yield f"loss of {optimizer}{'' if settled else ' (not converged)'}", f"{loss:.6f}"
-    yield from ((name, f"{value:.6g}") for name, value in metrics.items() if describe(name) is None)
+            shown.append((f"loss of {optimizer}{'' if settled else ' (not converged)'}", f"{loss:.6f}"))
+    shown += [(name, f"{value:.6g}") for name, value in metrics.items() if describe(name) is None]
+    return [f"{words:<42} {figure:>12}" for words, figure in shown]
 
 
 def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allow_outside: bool = False) -> Result:
@@ -146,3 +137,44 @@ def load(directory: str | os.PathLike[str], *, allow_plugins: bool = False, allo
         metrics=found.metrics,
         simulated_s=float(found.manifest["simulated_s"]),
     )
+
+
+class PageData:
+    """Gathers what the page shows of the participations of a run, and hashes them, while they are measured."""
+
+    def __init__(self, scenario: Scenario, population: Population, log: Recorded) -> None:
+        self._scenario, self._population, self._log = scenario, population, log
+        self.fingerprint = Fingerprint(log.participations.lazy().collect_schema())
+        self.gatherer: Gatherer | None = None
+
+    def begin(self, transitions: pl.DataFrame | None) -> Watch:
+        """Return what is given the participations; `transitions` are of the clients whose sessions the page shows."""
+        from fedsim.report.gathered import Asked, gatherer_of
+
+        asked = Asked.of(self._scenario, transitions, self._log.rounds, self._log.ended_s)
+        gatherer = self.gatherer = gatherer_of(self._population, asked)
+
+        def watch(part: pl.DataFrame) -> None:
+            gatherer.add(part)
+            self.fingerprint.add(part)
+
+        return watch
+
+
+def write_run_report(
+    directory: Path,
+    page: Path | None = None,
+    *,
+    plugins: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+    data: PageData | None = None,
+) -> Path:
+    """Write the report of a run directory, by default into it, with the errors of `fedsim.report.write_report`.
+
+    Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. With `data`
+    the participations are not read again.
+    """
+    from fedsim import report
+
+    gathered = None if data is None or data.gatherer is None else data.gatherer.gathered()
+    return report.write_report(directory, page, plugins=plugins, tell=tell, gathered=gathered)

@@ -19,8 +19,7 @@ from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
 from fedsim.common.files import hash_of, name_of_file, portable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
-from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, checksums
-from fedsim.experiment.outcome import Outcome
+from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, Outcome, checksums
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
 from fedsim.scenario import Scenario
@@ -67,21 +66,9 @@ def write_run(
 ) -> None:
     """Write tables, metrics, and last the manifest, which says that all is there.
 
-    Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none.
-
-    Parameters
-    ----------
-    folder
-        From `open_run_directory`.
-    there, known
-        Names of the tables that are written already, and fingerprints of tables by name, as far as they are known.
-    own
-        The scenario's own metrics, if they are made already.
-
-    Raises
-    ------
-    RunError
-        If something cannot be written.
+    Every file is written under a temporary name and renamed, so a run that is killed leaves whole files or none. As far
+    as they are known, `there` are the names of the tables that are written already, `known` the fingerprints of tables
+    by name, and `own` the scenario's own metrics.
     """
     scenario, metrics, named = outcome.scenario, outcome.metrics, outcome.by_name()
     for name, table in named.items():
@@ -125,13 +112,7 @@ def identity(scenario: Scenario, replicate: int) -> dict[str, Any]:
 
 
 def check_identity(folder: Path, file: Path, own: Mapping[str, Any]) -> None:
-    """Check that the run whose `identity` is in a file is this one.
-
-    Raises
-    ------
-    RunError
-        If the file cannot be read, or it is another run; the message says what differs.
-    """
+    """Raise a `RunError` that says what differs if the run whose `identity` is in a file is another one."""
     there = read_object(file)
     here = json.loads(as_json(own))
     found = [
@@ -159,10 +140,7 @@ def default_directory(scenario: Scenario, *, changed: bool = False) -> Path:
 def open_run_directory(directory: str | Path) -> Path:
     """Make a run directory ready to be written: new, or emptied of an earlier run's files.
 
-    Raises
-    ------
-    RunError
-        If it is not a folder, or holds files but no manifest, so that it is not a run's to replace.
+    It is a `RunError` if it is not a folder, or holds files but no manifest, so that it is not a run's to replace.
     """
     folder = Path(directory)
     try:

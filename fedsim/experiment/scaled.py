@@ -6,6 +6,7 @@ keep their values except for chance (docs/scaling.md has measurements).
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from fedsim.common.errors import ScenarioError
@@ -25,13 +26,7 @@ class Scaled:
 
 
 def parse_scale(text: str) -> int:
-    """Return K of ``1/K``.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else, or K is not a whole number from 2 to 10^6.
-    """
+    """Return K of ``1/K``, a whole number from 2 to 10^6; a `ValueError` says that it is anything else."""
     numerator, slash, denominator = text.partition("/")
     factor = int(denominator) if slash and denominator.strip().isascii() and denominator.strip().isdigit() else 0
     if numerator.strip() != "1" or not 2 <= factor <= 10**6:
@@ -42,10 +37,7 @@ def parse_scale(text: str) -> int:
 def scale_down(scenario: Scenario, factor: int) -> Scaled:
     """Return the scenario with a `factor`-th of the devices and of the cohort.
 
-    Raises
-    ------
-    ScenarioError
-        If something cannot be made smaller: numbers that are written for each device, or a sweep over the size.
+    A `ScenarioError` says what cannot be made smaller: numbers written for each device, or a sweep over the size.
     """
     mistakes = []
     for index, group in enumerate(scenario.population):
@@ -79,10 +71,7 @@ def _part(size: int, factor: int) -> int:
 
 def _sources(group: Any) -> Any:
     for path in (("weight",), ("separation",), ("cooldown",), ("time_zone",), ("session", "speed")):
-        source = group
-        for key in path:
-            source = getattr(source, key)
-        yield path, source
+        yield path, reduce(getattr, path, group)
     if group.participations is not None:
         yield ("participations", "most"), group.participations.most
 

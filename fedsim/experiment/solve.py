@@ -66,29 +66,12 @@ def solve(
     seeds: Sequence[int] | None = None,
     report: Report = silent,
 ) -> Solution:
-    """Find the smallest value of a key at which a condition holds for every seed.
+    """Find the smallest value of a key, such as ``population.*.separation``, that meets a condition for every seed.
 
-    Parameters
-    ----------
-    scenario
-        Run without its sweep, and without training, unless the condition is about it.
-    path
-        The key, such as ``population.*.separation`` or ``population.*.cooldown``.
-    low, high
-        The ends, both included: whole numbers, or durations such as ``6h``.
-    condition
-        As in ``expect``, such as ``participation.separation.least >= 400``.
-    step
-        Distance of the values that are tried; by default 1, and ten minutes for durations.
-    seeds
-        By default the scenario's own alone.
-
-    Raises
-    ------
-    ChainError
-        If the ends, the step or the condition make no sense.
-    ScenarioError
-        If the scenario is wrong at the smallest value.
+    The scenario is run without its sweep, and without training, unless the condition is about it. The values from `low`
+    to `high`, both included, are whole numbers or durations such as ``6h``; `step` is by default 1 or ten minutes. The
+    condition is as in ``expect``, and the seeds are by default the scenario's own alone. A `ChainError` says that the
+    ends, the step or the condition make no sense.
     """
     try:
         wanted = parse_condition(condition)
@@ -142,10 +125,11 @@ def _values(low: str | int, high: str | int, step: str | int | None) -> Sequence
 
 def _try(base: Scenario, path: str, value: str | int, metric: str, holds: Any, seeds: Sequence[int]) -> Tried:
     changed = base.with_values({path: value})
-    bounds = None
+    promised: tuple[int | None, int | None] = (None, None)
     try:
         if changed.stop.rounds is not None:
             bounds = enforced_bounds(changed, build_population(changed))
+            promised = bounds.min_separation, bounds.participations
         found = [simulate(changed.with_values({"seed": seed})).metrics for seed in seeds]
     except (StalledError, ScenarioError) as error:
         if isinstance(error, ScenarioError) and not any("separation" in str(each) for each in error.mistakes):
@@ -157,14 +141,5 @@ def _try(base: Scenario, path: str, value: str | int, metric: str, holds: Any, s
     }
     kept = [bool(holds(each)) for each in observed[metric]]
     worst = observed[metric][kept.index(False)] if not all(kept) else observed[metric][0]
-    return Tried(
-        value,
-        all(kept),
-        True,
-        float(worst),
-        min(observed[_SEPARATION]),
-        max(observed[_MOST]),
-        float(np.mean(observed[_PACE])),
-        None if bounds is None else bounds.min_separation,
-        None if bounds is None else bounds.participations,
-    )
+    b, k, pace = min(observed[_SEPARATION]), max(observed[_MOST]), float(np.mean(observed[_PACE]))
+    return Tried(value, all(kept), True, float(worst), b, k, pace, *promised)

@@ -1,4 +1,4 @@
-"""Trains the optimizers of a scenario over the log of its run, and over its unbiased twin."""
+"""Trains the optimizers of a scenario over the log of its run, and over its unbiased twin; the cost of a target."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from fedsim.common import files
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Floats, Ints
+from fedsim.common.instants import HOUR_S
 from fedsim.common.keyed import Purpose, stream
 from fedsim.common.progress import Report
 from fedsim.experiment.reference import UniformClients, unbiased_twin
-from fedsim.experiment.targets import SessionTime, to_target
 from fedsim.learning import (
     Course,
     LearningError,
@@ -81,17 +81,8 @@ class Training:
     def train(self, report: Report, frequency: Floats, pi: Floats | None) -> tuple[pl.DataFrame, dict[str, float]]:
         """Return the learning table of the run and its metrics, after all participations were taken.
 
-        Parameters
-        ----------
-        frequency
-            (N,) each client's share of the reports.
-        pi
-            The participation that theory predicts, where it applies.
-
-        Raises
-        ------
-        LearningError
-            If a problem or an optimizer fails.
+        `frequency`, (N,), is each client's share of the reports, and `pi` the participation that theory predicts, if it
+        does. A `LearningError` says which problem or optimizer fails.
         """
         scenario, learning, population = self._scenario, self._learning, self._population
         log, replicate = self._log, self._replicate
@@ -141,8 +132,10 @@ class Training:
         for part in trained:
             metrics |= _of_models(problem, part)
         metrics |= _excess("average_loss", metrics, own, reference)
-        if (target := _target(problem, learning)) is not None:
-            assert self._spent is not None
+        if self._spent is not None:
+            above, absolute = learning.target_above_optimum, learning.target_loss
+            target = absolute if above is None else _least(problem) + above
+            assert target is not None
             metrics |= to_target(trained[0].table, self._spent, target)
         end = max(0, len(log.rounds) - 1)
         last = {name: length(end) for name, length in lengths.items()}
@@ -199,12 +192,6 @@ def _with_privacy(
             private = partial(Private, clip=clip, divisor=divisor, noise=own)
             made[choice.label] = with_privacy(private, plain[choice.label])
     return made
-
-
-def _target(problem: Problem, learning: Learning) -> float | None:
-    if learning.target_above_optimum is None:
-        return learning.target_loss
-    return _least(problem) + learning.target_above_optimum
 
 
 def _least(problem: Problem) -> float:
@@ -287,3 +274,54 @@ def _excess(loss: str, metrics: Mapping[str, float], names: Iterable[str], refer
 def _evaluate(problem: Problem, model: Floats) -> Mapping[str, float]:
     with np.errstate(all="ignore"):
         return problem.evaluate(model)
+
+
+class SessionTime:
+    """Adds up the time that devices spend in sessions by the end of each round, part by part of the participations.
+
+    `closed_s`, (T,), says when each round closed, in ascending order.
+    """
+
+    def __init__(self, closed_s: Floats) -> None:
+        self._edges = np.concatenate([[0.0], closed_s])
+        self._parts: Floats = np.zeros(len(closed_s) + 1)
+        self._whole: Ints = np.zeros(len(closed_s) + 2, dtype=np.int64)
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the next sessions: columns ``selected_s`` and ``ended_s``."""
+        begun_s, ended_s = part["selected_s"].to_numpy(), part["ended_s"].to_numpy()
+        last = len(self._parts) - 1
+        first, end = (np.searchsorted(self._edges[1:], each) for each in (begun_s, ended_s))
+        within, across = ended_s - begun_s, first < end
+        within[across] = self._edges[first[across] + 1] - begun_s[across]
+        self._parts += np.bincount(first, within, last + 1)
+        self._parts += np.bincount(end[across], ended_s[across] - self._edges[end[across]], last + 1)
+        np.add.at(self._whole, first[across] + 1, 1)
+        np.add.at(self._whole, end[across], -1)
+
+    def until(self, closed_s: float) -> float:
+        """Return the seconds that were spent until a round closed, whatever became of the sessions."""
+        whole = np.cumsum(self._whole)[: len(self._edges) - 1] * np.diff(self._edges)
+        row = int(np.searchsorted(self._edges[1:], closed_s)) + 1
+        return float((self._parts[:row] + whole[:row]).sum())
+
+
+def to_target(learning: pl.DataFrame, spent: SessionTime, target: float) -> dict[str, float]:
+    """Return when each optimizer's loss was first seen at or below a target.
+
+    That is ``time_to_target`` (s), ``rounds_to_target`` and ``device_hours_to_target``, what devices had spent in
+    sessions by then, whatever became of them; NaN where the loss was never so low. The initial model does not count.
+    """
+    figures: dict[str, float] = {}
+    for name in learning["optimizer"].unique(maintain_order=True):
+        reached = learning.filter((pl.col("optimizer") == name) & (pl.col("round") >= 0) & (pl.col("loss") <= target))
+        found = dict.fromkeys(("time", "rounds", "device_hours"), float("nan"))
+        if len(reached):
+            closed_s = float(reached["closed_s"][0])
+            found = {
+                "time": closed_s,
+                "rounds": float(reached["round"][0] + 1),
+                "device_hours": spent.until(closed_s) / HOUR_S,
+            }
+        figures |= {f"learning.{name}.{figure}_to_target": value for figure, value in found.items()}
+    return figures

@@ -11,8 +11,7 @@ import polars as pl
 from fedsim.common.arguments import path_of
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import finite
-from fedsim.experiment.finished import MANIFEST, open_finished
-from fedsim.experiment.outcome import Outcome
+from fedsim.experiment.finished import MANIFEST, Outcome, open_finished
 from fedsim.experiment.run_directory import Change, changes
 from fedsim.limits.grammar import ConditionError, parse_condition
 from fedsim.sweeps.results import differences, parameters_of, read_results
@@ -54,10 +53,7 @@ class Comparison:
 def compare(a: str | Path | Outcome, b: str | Path | Outcome, *, confidence: float = 0.95) -> Comparison:
     """Compare two runs or two sweeps: results, run directories, sweep directories, or points of sweeps (``DIR@3``).
 
-    Raises
-    ------
-    RunError
-        If one of them is neither, or the two have nothing in common that could be compared.
+    A `RunError` says that one of them is neither, or that they have nothing in common that could be compared.
     """
     one, other = _read_side(a), _read_side(b)
     configuration = list(changes(one.scenario, other.scenario))
@@ -155,11 +151,8 @@ def _figures(seed: int, metrics: Mapping[str, float | None]) -> pl.DataFrame:
 def _joinable(figures: pl.DataFrame, shared: list[str]) -> pl.DataFrame:
     """Add the parameters as JSON: 4 in one sweep may be 4.0 in the other, whose column has other types of values."""
     there = figures.filter(pl.col("value").is_not_null())
-    keys = [
-        pl.Series(f"key:{name}", [json.dumps(_number(value)) for value in there[name]], dtype=pl.String)
-        for name in shared
-    ]
-    return there.with_columns(*keys)
+    keys = {f"key:{name}": [json.dumps(_number(value)) for value in there[name]] for name in shared}
+    return there.with_columns(pl.Series(name, values, pl.String) for name, values in keys.items())
 
 
 def _number(value: Any) -> Any:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fedsim.common.errors import FedsimError, SweepError
-from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.executors.base import SweepExecutor
+from fedsim.sweeps.executors import Backend, SweepExecutor
 from fedsim.sweeps.executors.local import leaving_no_process
 from fedsim.sweeps.plan import PlannedRun
 from fedsim.sweeps.worker import RunOutcome, Task, work
@@ -34,51 +33,20 @@ class Settled:
     again: bool = False
 
 
-@dataclass(frozen=True)
-class RunMonitor:
-    """How the dispatcher follows runs that are under way."""
+@dataclass(eq=False)
+class Dispatcher:
+    """Does the runs that wait; `task_of` makes what is sent to the worker for a run, and `job` is what it does."""
 
+    waiting: deque[PlannedRun]
+    backend: Backend
+    task_of: Callable[[PlannedRun], Task]
+    retries: int = 2
+    job: Callable[[Task], RunOutcome] = work
     begun: Callable[[PlannedRun], bool] = lambda _: False  # whether a worker has begun a run
     forget: Callable[[PlannedRun], None] = lambda _: None  # takes that note back, which ends a run under way
     limit_s: Callable[[PlannedRun], float | None] = lambda _: None  # seconds that a run may take, if limited
     soonest_s: float = 0.0  # before so many seconds the limit is not asked for
     tell: Callable[[str], None] = lambda _: None  # gets messages for a person
-
-
-def dispatch(
-    runs: Iterable[PlannedRun],
-    backend: Backend,
-    task_of: Callable[[PlannedRun], Task],
-    retries: int = 2,
-    job: Callable[[Task], RunOutcome] = work,
-    monitor: RunMonitor | None = None,
-) -> Generator[Settled, None, None]:
-    """Do all runs, and yield each attempt that is over.
-
-    `task_of` makes what is sent to the worker for a run. Stopping early (an exception, an interrupt, closing the
-    iterator) cancels what has not begun and ends the local processes that were started.
-
-    Raises
-    ------
-    SweepError
-        If the executor cannot be opened, breaks again and again, or has no workers for a minute.
-    """
-    dispatcher = _Dispatcher(deque(runs), backend, task_of, retries, job, monitor or RunMonitor())
-    with leaving_no_process(partial(dispatcher.close, at_once=True)):
-        yield from dispatcher.work()
-        dispatcher.close(at_once=dispatcher.left_behind)
-
-
-@dataclass(eq=False)
-class _Dispatcher:
-    """The runs that wait, are in flight or are suspects; the rest as in `dispatch`."""
-
-    _waiting: deque[PlannedRun]
-    _backend: Backend
-    _task_of: Callable[[PlannedRun], Task]
-    _retries: int
-    _job: Callable[[Task], RunOutcome]
-    _monitor: RunMonitor
     _suspects: deque[PlannedRun] = field(default_factory=deque)
     _in_flight: dict[Future[RunOutcome], PlannedRun] = field(default_factory=dict)
     _failed: Counter[str] = field(default_factory=Counter)
@@ -89,39 +57,46 @@ class _Dispatcher:
     _heard: float = field(default_factory=time.monotonic)
     _looked: float = field(default_factory=time.monotonic)
     _warned: bool = False
-    left_behind: bool = False
-    """Whether a run was given up whose worker may still be busy with it."""
+    _left_behind: bool = False  # whether a run was given up whose worker may still be busy with it
 
-    def work(self) -> Iterator[Settled]:
-        while self._waiting or self._suspects or self._in_flight:
-            self._hand_out()
-            done, _ = wait(self._in_flight, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
-            if done:
-                self._heard, self._warned = time.monotonic(), False
-                yield from self._take_back(done)
-            else:
-                self._look_for_workers()
-            yield from self._end_overdue()
+    def settled(self) -> Generator[Settled, None, None]:
+        """Do all runs, and yield each attempt that is over.
 
-    def close(self, *, at_once: bool = False) -> None:
+        Stopping early (an exception, an interrupt, closing the iterator) cancels what has not begun and ends the local
+        processes that were started. It is a `SweepError` if the executor cannot be opened, breaks again and again, or
+        has no workers for a minute.
+        """
+        with leaving_no_process(partial(self._close, at_once=True)):
+            while self.waiting or self._suspects or self._in_flight:
+                self._hand_out()
+                done, _ = wait(self._in_flight, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
+                if done:
+                    self._heard, self._warned = time.monotonic(), False
+                    yield from self._take_back(done)
+                else:
+                    self._look_for_workers()
+                yield from self._end_overdue()
+            self._close(at_once=self._left_behind)
+
+    def _close(self, *, at_once: bool = False) -> None:
         if at_once:
             for run in self._in_flight.values():
-                self._monitor.forget(run)
+                self.forget(run)
         if self._executor is not None:
             self._executor.shutdown(wait=not at_once, cancel_futures=at_once)
             self._executor = None
 
     def _hand_out(self) -> None:
         if self._executor is None:
-            self._executor = self._backend.open()
+            self._executor = self.backend.open()
             # Twice as many as are done at once, so that no worker has to wait.
-            self._most = 2 * max(1, self._backend.workers(self._executor))
-        source, most = (self._suspects, 1) if self._suspects else (self._waiting, self._most)
+            self._most = 2 * max(1, self.backend.workers(self._executor))
+        source, most = (self._suspects, 1) if self._suspects else (self.waiting, self._most)
         while source and len(self._in_flight) < most:
-            task = self._task_of(source[0])
-            self._monitor.forget(source[0])  # an attempt that was lost may have left its mark
+            task = self.task_of(source[0])
+            self.forget(source[0])  # an attempt that was lost may have left its mark
             try:
-                future = self._executor.submit(self._job, task)
+                future = self._executor.submit(self.job, task)
             except BrokenExecutor:
                 self._broken()
                 return
@@ -144,14 +119,14 @@ class _Dispatcher:
                 self._suspects.append(run)
             else:
                 outcome = future.result() if error is None else RunOutcome(_first_line(error))
-                yield self._settled(run, outcome, self._suspects if breaks else self._waiting)
+                yield self._settled(run, outcome, self._suspects if breaks else self.waiting)
         if broken:
             self._broken()
 
     def _settled(self, run: PlannedRun, outcome: RunOutcome, queue: deque[PlannedRun]) -> Settled:
         """Count the attempt, and put the run back in a queue if it is to be tried again."""
         attempts = self._failed[run.run_id] + 1
-        again = bool(outcome.error) and not outcome.final and attempts <= self._retries
+        again = bool(outcome.error) and not outcome.final and attempts <= self.retries
         if again:
             self._failed[run.run_id] = attempts
             queue.append(run)
@@ -165,29 +140,23 @@ class _Dispatcher:
         self._in_flight.clear()
         self._since.clear()
         self._breaks += 1
-        if self._breaks > max(_MOST_BREAKS, self._retries + 1):
-            raise SweepError(f"the executor {self._backend.name} broke {self._breaks} times in a row")
-        self.close(at_once=True)
-
-    def _end(self, future: Future[RunOutcome]) -> str:
-        """End a task as far as the executor can; return how."""
-        if isinstance(self._executor, SweepExecutor):
-            return self._executor.end_task(future)
-        return "it had not begun" if future.cancel() else "it was asked to end"
+        if self._breaks > max(_MOST_BREAKS, self.retries + 1):
+            raise SweepError(f"the executor {self.backend.name} broke {self._breaks} times in a row")
+        self._close(at_once=True)
 
     def _look_for_workers(self) -> None:
         """Raise if the cluster is gone or has no workers; warn if it does not begin any run."""
         cluster = self._executor if isinstance(self._executor, SweepExecutor) else None
         if cluster is not None and (why := cluster.why_unreachable()):
-            raise SweepError(f"{self._backend.name}: {why}")
+            raise SweepError(f"{self.backend.name}: {why}")
         if self._executor is None or time.monotonic() - self._heard < _PATIENCE_S:
             return
         if cluster is not None and cluster.worker_count() == 0:
-            raise SweepError(f"{self._backend.name} has had no workers for {_PATIENCE_S:.0f} s")
+            raise SweepError(f"{self.backend.name} has had no workers for {_PATIENCE_S:.0f} s")
         if self._in_flight and not self._since and not self._warned:
             self._warned = True
             silence = f"for {_PATIENCE_S:.0f} s no run has begun; are its workers busy with something else?"
-            self._monitor.tell(f"{self._backend.name}: {silence}")
+            self.tell(f"{self.backend.name}: {silence}")
         self._heard = time.monotonic()
 
     def _end_overdue(self) -> Iterator[Settled]:
@@ -198,18 +167,21 @@ class _Dispatcher:
         self._looked = now
         for future, run in list(self._in_flight.items()):
             if future not in self._since:
-                if self._monitor.begun(run):
+                if self.begun(run):
                     self._since[future] = now
                 continue
             took = now - self._since[future]
-            limit = self._monitor.limit_s(run) if took >= self._monitor.soonest_s else None
+            limit = self.limit_s(run) if took >= self.soonest_s else None
             if limit is not None and took > limit and not future.done():
                 del self._in_flight[future], self._since[future]
-                self._monitor.forget(run)
-                how = self._end(future)
-                self.left_behind |= not future.done()
+                self.forget(run)
+                if isinstance(self._executor, SweepExecutor):
+                    how = self._executor.end_task(future)
+                else:
+                    how = "it had not begun" if future.cancel() else "it was asked to end"
+                self._left_behind |= not future.done()
                 why = f"took longer than {limit:g} s, its limit (--timeout), and was given up: {how}"
-                yield self._settled(run, RunOutcome(why, final=True), self._waiting)
+                yield self._settled(run, RunOutcome(why, final=True), self.waiting)
 
 
 def _first_line(error: BaseException) -> str:

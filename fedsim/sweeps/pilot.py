@@ -50,13 +50,9 @@ def total_estimate(estimates: Iterable[Estimate | None]) -> Estimate | None:
 def pilot(scenario: Scenario, budget_s: float) -> Estimate | None:
     """Try the beginning of a run, and extrapolate the processor time of this process to the whole run of a sweep.
 
-    The estimate covers neither the start of the process nor a page. None if the run fails.
-
-    Parameters
-    ----------
-    budget_s
-        Processor seconds for its rounds, in addition to what making the population and evaluating a log takes. Up to
-        three times as many, or as many as it took to begin, in order to see a whole day.
+    The budget is for its rounds, in addition to what making the population and evaluating a log takes; up to three
+    times as much, or as much as it took to begin, is spent in order to see a whole day. The estimate covers neither the
+    start of the process nor a page. None if the run fails.
     """
     if multiprocessing.parent_process() is not None:
         limit_this_process(SHARE)
@@ -75,7 +71,9 @@ def warm_up(scenario: Scenario) -> None:
 
 
 def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
-    began, daily = time.process_time(), _daily(scenario)
+    began = time.process_time()
+    # Whether the hour of the day can make a difference to a round.
+    daily = any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
     ready = made_ready(scenario)
     check_log_size(scenario)
     seen: list[tuple[float, float, float]] = []  # rounds, simulated time, processor time
@@ -109,11 +107,6 @@ def _pilot(scenario: Scenario, budget_s: float) -> Estimate:
         guesses.append(simulated + more_s + fixed + of_a_round * (rounds + more_rounds))
     off = _UNSEEN if daily and not day else _SEEN
     return Estimate(guesses[0], min(guesses) / off, max(guesses) * off)
-
-
-def _daily(scenario: Scenario) -> bool:
-    """Say whether the hour of the day can make a difference to a round."""
-    return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
 
 
 def _window(instants: Floats) -> tuple[int, bool]:

@@ -1,24 +1,36 @@
-"""The runs of a sweep: their names, how long they are likely to take, and how long they may take."""
+"""From a scenario with a sweep to its points and runs: names, every mistake, and how long the runs may take."""
 
+import hashlib
+import itertools
+import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from fedsim.common.errors import FedsimError
+from fedsim._version import __version__
+from fedsim.common.errors import FedsimError, Mistake, ScenarioError
 from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
+from fedsim.experiment.budget import Need, refusals
+from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
+from fedsim.scenario.sweep import Sweep
 from fedsim.sweeps.executors import default_workers
 from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
 from fedsim.sweeps.pilot import Estimate, pilot, total_estimate, warm_up
-from fedsim.sweeps.points import Point, points_of, seeds_of
 from fedsim.sweeps.store import complete_runs
+from fedsim.sweeps.worker import Inputs, inputs_of, origin_of
 
+_MAX_RUNS = 1_000_000
+_MOST_MISTAKES = 100
+_POINT_BYTES, _VALUE_BYTES = 20_000, 1_000  # of a point, and for each key or value that is written
+# Keys of a scenario that change no figure of a run.
+_WITHOUT_EFFECT = ("name", "description", "question", "seed", "sweep", "decide", "expect", "drift", "replicates")
 _MOST_PILOTS = 40
 _MOST_S, _ALL_S = 3.0, 15.0
 """Processor seconds for the rounds of a pilot, and of all of them together, before they are stretched to a day."""
@@ -28,6 +40,102 @@ _QUICK = 100_000
 """Most devices of a scenario with which the process is warmed up."""
 LEAST_S, TIMES, OTHERWISE_S = 600.0, 20.0, DAY_S
 """Limits of a run: at least the first, else so many times its estimate; the last if there is no estimate."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of a sweep."""
+
+    index: int  # from 0, in the order of the grid, whose last path varies fastest
+    values: dict[str, Any]  # of the swept paths
+    scenario: Scenario
+    digest: str  # of everything that its runs depend on, except the seed
+    inputs: Inputs = field(default_factory=Inputs)
+
+    def run_id(self, seed: int) -> str:
+        """Return the name of the run with this seed: a hash of configuration, seed and the version of fedsim."""
+        return hashlib.sha256(f"{self.digest}:{seed}:{__version__}".encode()).hexdigest()[:20]
+
+    def with_seed(self, seed: int) -> Scenario:
+        """Return the scenario of the run with this seed."""
+        return self.scenario.model_copy(update={"seed": seed})
+
+
+def seeds_of(scenario: Scenario) -> list[int]:
+    """Return the seeds that every point is run with."""
+    seeds = 1 if scenario.sweep is None else scenario.sweep.seeds
+    return list(range(scenario.seed, scenario.seed + seeds)) if isinstance(seeds, int) else list(seeds)
+
+
+def points_of(scenario: Scenario) -> list[Point]:
+    """Return the points of a scenario's sweep, each checked before it is run; one point without a sweep.
+
+    A `ScenarioError` has every mistake in any point, at the place of the value in the sweep that makes it; it also says
+    that all points are excluded, or that there are too many runs.
+    """
+    sweep = scenario.sweep or Sweep()
+    size = sweep.count * (_POINT_BYTES + _VALUE_BYTES * scenario.written)
+    if too_much := refusals(scenario, [Need(("sweep",), f"a sweep of {sweep.count:,} points", size)]):
+        raise ScenarioError(too_much)
+    points: list[Point] = []
+    mistakes: dict[Mistake, None] = {}
+    for values, places in _combinations(scenario, sweep):
+        if sweep.excludes(values):
+            continue
+        try:
+            there = scenario.with_values({"sweep": None, **values}, places)
+            preflight(there)
+        except ScenarioError as error:
+            mistakes |= dict.fromkeys(_at(mistake, values, places) for mistake in error.mistakes)
+            if len(mistakes) >= _MOST_MISTAKES:
+                break
+        else:
+            points.append(Point(len(points), values, there, *_digest(there)))
+    if not mistakes and not points:
+        mistakes[scenario.mistake(("sweep", "exclude"), "leaves no point to run")] = None
+    runs = len(points) * len(seeds_of(scenario))
+    if runs > _MAX_RUNS:
+        message = f"makes {runs:,} runs with {len(points):,} points; at most {_MAX_RUNS:,} are possible"
+        mistakes[scenario.mistake(("sweep", "seeds"), message)] = None
+    if mistakes:
+        raise ScenarioError(list(mistakes))
+    return points
+
+
+def _combinations(scenario: Scenario, sweep: Sweep) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Yield the values of each combination by path, and the places where they are written."""
+
+    def place(kind: str, path: str, index: int) -> str:
+        return scenario.mistake(("sweep", kind, path, index), "").place
+
+    together = range(max((len(values) for values in sweep.zip.values()), default=1))
+    for *choice, row in itertools.product(*(range(len(values)) for values in sweep.grid.values()), together):
+        at = dict(zip(sweep.grid, choice, strict=True))
+        values = {path: sweep.grid[path][index] for path, index in at.items()}
+        places = {path: place("grid", path, index) for path, index in at.items()}
+        for path, listed in sweep.zip.items():
+            values[path], places[path] = listed[row], place("zip", path, row)
+        yield values, places
+
+
+def _at(mistake: Mistake, values: Mapping[str, Any], places: Mapping[str, str]) -> Mistake:
+    """Add the values of the point to a mistake whose place does not show them."""
+    if mistake.place in places.values() or not values:
+        return mistake
+    where = ", ".join(f"{path}: {json.dumps(value, ensure_ascii=False)}" for path, value in values.items())
+    return replace(mistake, message=f"{mistake.message} (at {where})")
+
+
+def _digest(scenario: Scenario) -> tuple[str, Inputs]:
+    """Hash the resolved configuration and the contents of what it names: files, and modules of the user's own."""
+    resolved = {key: value for key, value in scenario.model_dump(mode="json").items() if key not in _WITHOUT_EFFECT}
+    digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
+    inputs = inputs_of(resolved, scenario.folder)
+    named = {Path(path): known for path, known in inputs.files.items()}
+    named |= {origin: known for name, known in inputs.modules.items() if (origin := origin_of(name)) is not None}
+    for file in sorted(named):
+        digest.update(bytes.fromhex(named[file]))
+    return digest.hexdigest(), inputs
 
 
 @dataclass(frozen=True)
@@ -54,13 +162,7 @@ class Plan:
 
 
 def plan_sweep(scenario: Scenario) -> Plan:
-    """Return the runs of a scenario's sweep, after checking every point.
-
-    Raises
-    ------
-    ScenarioError
-        With every mistake in any point.
-    """
+    """Return the runs of a scenario's sweep; a `ScenarioError` has every mistake in any point."""
     points, seeds = points_of(scenario), seeds_of(scenario)
     runs = [PlannedRun(point.run_id(seed), point.index, seed) for point in points for seed in seeds]
     return Plan(scenario, points, seeds, runs)
@@ -73,16 +175,13 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
     within 100 s; every other point is taken to be like the nearest of these. None where a pilot fails, or does not end
     within two minutes. `report` is called with the share of pilots that were tried.
     """
-    waiting = deque(_outside_in(_spread(len(plan.points), _MOST_PILOTS)))
+    waiting = deque(_tried_first(len(plan.points)))
     among, budget_s = len(waiting), min(_MOST_S, _ALL_S / max(1, len(waiting)))
     found: dict[int, Estimate | None] = {}
     began, longest_s = time.monotonic(), 0.0
     while waiting and (not found or time.monotonic() - began + longest_s < _PATIENCE_S):
         pilots = LocalProcesses(1)
-        with (
-            suppress(TimeoutError),
-            leaving_no_process(partial(pilots.shutdown, wait=False, cancel_futures=True)),
-        ):
+        with suppress(TimeoutError), leaving_no_process(partial(pilots.shutdown, wait=False, cancel_futures=True)):
             first = plan.points[waiting[0]].with_seed(plan.seeds[0])
             if first.devices <= _QUICK:
                 with suppress(WorkerLostError):
@@ -101,15 +200,11 @@ def estimated_times(plan: Plan, report: Report = silent) -> list[Estimate | None
     return [found[min(found, key=lambda known: abs(known - point.index))] for point in plan.points]
 
 
-def _outside_in(indices: list[int]) -> list[int]:
-    """Order indices so that the first few of them are spread over all."""
-    digits = len(indices).bit_length()
-    return [indices[at] for at in sorted(range(len(indices)), key=lambda at: int(f"{at:0{digits}b}"[::-1], 2))]
-
-
-def _spread(size: int, most: int) -> list[int]:
-    """Return at most `most` of the numbers below `size`, evenly spread, both ends among them."""
-    return [round(index * (size - 1) / max(1, min(size, most) - 1)) for index in range(min(size, most))]
+def _tried_first(size: int) -> list[int]:
+    """Return some of the numbers below `size`, evenly spread, in an order whose first few are spread over all."""
+    most = min(size, _MOST_PILOTS)
+    order = sorted(range(most), key=lambda at: int(f"{at:0{most.bit_length()}b}"[::-1], 2))
+    return [round(at * (size - 1) / max(1, most - 1)) for at in order]
 
 
 def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report = silent) -> dict[str, Any]:
@@ -144,14 +239,12 @@ def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report =
 
 def default_limit(plan: Plan) -> Callable[[PlannedRun], float]:
     """Return a function from a run to the seconds that it may take, by an estimate made when it is first needed."""
-    known: dict[int, float] = {}
 
-    def limit_s(run: PlannedRun) -> float:
-        if run.point not in known:
-            estimate = None
-            with suppress(FedsimError, OSError, RuntimeError):
-                (estimate,) = estimated_times(replace(plan, points=[plan.points[run.point]]))
-            known[run.point] = OTHERWISE_S if estimate is None else max(LEAST_S, TIMES * estimate.high)
-        return known[run.point]
+    @cache
+    def of_point(index: int) -> float:
+        estimate = None
+        with suppress(FedsimError, OSError, RuntimeError):
+            (estimate,) = estimated_times(replace(plan, points=[plan.points[index]]))
+        return OTHERWISE_S if estimate is None else max(LEAST_S, TIMES * estimate.high)
 
-    return limit_s
+    return lambda run: of_point(run.point)

@@ -19,7 +19,7 @@ import polars as pl
 
 from fedsim.common.errors import RunError
 from fedsim.common.intervals import student_quantile
-from fedsim.log import fingerprint, says
+from fedsim.log import says
 from fedsim.sweeps import store
 
 FIXED = ("run_id", "point", "seed", "status", "metric", "value")
@@ -31,12 +31,8 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     Columns: ``run_id``, ``point``, ``seed``, ``status`` (``complete`` or ``crashed``), one for each swept parameter by
     its path, ``metric``, ``value`` (null where it is not finite). A run that crashed has one row, without a metric; one
     that has not been done yet has none. A parameter whose values are not all numbers, all words or all true or false is
-    given as JSON.
-
-    Raises
-    ------
-    RunError
-        If the directory is not a sweep's, or one of its files cannot be read or is not what the sweep wrote.
+    given as JSON. A `RunError` says that the directory is not a sweep's, or which of its files cannot be read or is not
+    what the sweep wrote.
     """
     folder = Path(directory)
     sweep = store.read_sweep(folder)
@@ -44,14 +40,8 @@ def read_results(directory: str | Path) -> pl.DataFrame:
     plan = planned_runs(sweep)
     done = plan.join(store.read_runs(folder).drop("seed"), on="run_id", how="inner")
     crashes = plan.filter(pl.col("run_id").is_in(sorted(store.crashed_runs(folder) - set(done["run_id"].unique()))))
-    empty = (pl.lit(None, pl.String).alias("metric"), pl.lit(None, pl.Float64).alias("value"))
-    rows = pl.concat(
-        [
-            done.with_columns(pl.lit("complete").alias("status")),
-            crashes.with_columns(*empty, pl.lit("crashed").alias("status")),
-        ],
-        how="diagonal",
-    )
+    parts = [done.with_columns(status=pl.lit("complete")), crashes.with_columns(status=pl.lit("crashed"))]
+    rows = pl.concat(parts, how="diagonal")
     columns = ["run_id", "point", "seed", "status", *parameters, "metric", "value"]
     # A stable sort: metrics stay in the order in which they were measured.
     found = rows.sort("point", "order", maintain_order=True).select(columns)
@@ -62,11 +52,6 @@ def read_results(directory: str | Path) -> pl.DataFrame:
             f"results in {store.SWEEP_FILE} is another; remove {folder}, and run the sweep again"
         )
     return found
-
-
-def fingerprint_of(results: pl.DataFrame) -> str:
-    """Return the fingerprint of the results that `read_results` gives, without the parameters."""
-    return fingerprint(results.select(FIXED))
 
 
 def parameters_of(frame: pl.DataFrame) -> list[str]:
@@ -85,23 +70,14 @@ def estimates(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def paired_differences(
-    frame: pl.DataFrame,
-    *,
-    baseline: int | None = None,
-    metrics: Sequence[str] | None = None,
-    confidence: float = 0.95,
+    frame: pl.DataFrame, *, baseline: int | None = None, metrics: Sequence[str] | None = None, confidence: float = 0.95
 ) -> pl.DataFrame:
     """Return how each metric differs from that at a baseline point, seed by seed.
 
     By default the first point is the baseline, and all metrics are compared. Columns: ``point``, the parameters,
     ``metric``, ``seeds`` (pairs in which both have a value), ``baseline_mean`` and ``mean`` over these, ``difference``
     (the latter less the former), ``standard_error``, ``low``, ``high`` (null with fewer than two pairs). The baseline
-    itself has no rows.
-
-    Raises
-    ------
-    ValueError
-        If there is no such point, or the confidence is not between 0 and 1.
+    itself has no rows. A `ValueError` says that there is no such point, or no such confidence.
     """
     values = frame.filter(pl.col("value").is_not_null())
     if metrics is not None:
@@ -140,14 +116,9 @@ def _means(
 
 
 def planned_runs(sweep: Mapping[str, Any]) -> pl.DataFrame:
-    """Return what ``sweep.json`` plans: one row for each run, with its parameters.
+    """Return what ``sweep.json`` plans, one row for each run; a `RunError` says that it is not that of a sweep.
 
     Columns: ``run_id``, ``point``, ``seed``, one for each swept parameter, and ``order``, that of the seeds.
-
-    Raises
-    ------
-    RunError
-        If it is not that of a sweep.
     """
     try:
         parameters = list(sweep["parameters"])

@@ -24,10 +24,7 @@ RUN_COLUMNS = {"run_id": pl.String, "seed": pl.Int64, "metric": pl.String, "valu
 def open_sweep_directory(directory: str | Path) -> Path:
     """Make a sweep directory ready to be written; what an earlier call has written stays.
 
-    Raises
-    ------
-    RunError
-        If it is not a folder, or holds files but no sweep.
+    It is a `RunError` if it is not a folder, or holds files but no sweep.
     """
     folder = Path(directory)
     try:
@@ -43,13 +40,7 @@ def open_sweep_directory(directory: str | Path) -> Path:
 
 @contextmanager
 def sole_sweep_writer(folder: Path) -> Iterator[None]:
-    """Refuse a second sweep in the same directory while the block runs; files left half-written are removed.
-
-    Raises
-    ------
-    RunError
-        If another process is at it.
-    """
+    """Refuse a second sweep in a directory while the block runs, with a `RunError`; half-written files are removed."""
     try:
         import fcntl
     except ImportError:  # not on Windows, where two sweeps would do some runs twice, with the same results
@@ -121,13 +112,7 @@ def crashed_runs(folder: Path) -> set[str]:
 
 
 def compact(folder: Path) -> Path:
-    """Merge the files of all runs into one, ``results.parquet``, and remove them; resuming takes notice of it.
-
-    Raises
-    ------
-    RunError
-        If a file cannot be read or written.
-    """
+    """Merge the files of all runs into one, ``results.parquet``, and remove them; resuming takes notice of it."""
     files = sorted((folder / RUNS).glob("[!.]*.parquet"))
     merged = folder / MERGED_FILE
     write_table(merged, read_runs(folder))
@@ -168,13 +153,7 @@ def write_sweep(folder: Path, sweep: Mapping[str, Any]) -> None:
 
 
 def read_sweep(directory: str | Path) -> dict[str, Any]:
-    """Read ``sweep.json``.
-
-    Raises
-    ------
-    RunError
-        If the directory is not a sweep's, or its file is damaged.
-    """
+    """Read ``sweep.json``; a `RunError` says that the directory is not a sweep's, or the file is damaged."""
     path = Path(directory) / SWEEP_FILE
     sweep = read_object(path, f"{directory} is not a sweep directory: it has no {SWEEP_FILE}")
     wanted = {"name", "scenario", "parameters", "points", "runs"}

@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,12 +18,13 @@ from fedsim.common.errors import SweepError
 from fedsim.common.files import name_of_file, portable
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.run_directory import Provenance
+from fedsim.log import fingerprint
 from fedsim.scenario import Scenario, as_scenario, import_folders
 from fedsim.sweeps import store
-from fedsim.sweeps.dispatch import RunMonitor, Settled, dispatch
+from fedsim.sweeps.dispatch import Dispatcher, Settled
 from fedsim.sweeps.executors import Backend, backend_of
 from fedsim.sweeps.plan import LEAST_S, Plan, PlannedRun, default_limit, plan_sweep
-from fedsim.sweeps.results import fingerprint_of, paired_differences, read_results
+from fedsim.sweeps.results import FIXED, paired_differences, read_results
 from fedsim.sweeps.worker import RunOutcome, Task, work
 
 _Tell = Callable[[str], None]
@@ -112,16 +114,10 @@ def run_sweep(
     tell: _Tell = lambda _: None,
     job: Callable[[Task], RunOutcome] = work,
 ) -> Swept:
-    """Do the runs of a plan that are missing in a directory.
+    """Do the runs of a plan that are missing in a directory; everything else, errors included, is as in `sweep`.
 
-    Parameters
-    ----------
-    directory
-        New, or that of an earlier call, whose runs are kept; on a file system that all workers share.
-    options
-        Options of the command line, for the command that the directory states.
-    job
-        What a worker does with a task; everything else, errors included, is as in `sweep`.
+    The directory is new, or that of an earlier call, whose runs are kept, on a file system that all workers share. It
+    states the command with these `options`. `job` is what a worker does with a task.
     """
     provenance = provenance or Provenance(permissions=plan.scenario.permissions)
     folder = store.open_sweep_directory(directory).absolute()
@@ -139,7 +135,12 @@ def run_sweep(
         def task_of(run: PlannedRun) -> Task:
             return Task(run.run_id, plan.scenario_of(run), str(folder), places, plan.points[run.point].inputs)
 
-        monitor = RunMonitor(
+        dispatcher = Dispatcher(
+            deque(missing),
+            backend,
+            task_of,
+            retries,
+            job,
             begun=lambda run: store.mark_of(folder, run.run_id).exists(),
             forget=lambda run: store.remove_mark(folder, run.run_id),
             limit_s=default_limit(plan) if timeout is None else lambda _: timeout,
@@ -147,10 +148,10 @@ def run_sweep(
             tell=tell,
         )
         try:
-            with closing(dispatch(missing, backend, task_of, retries, job, monitor)) as attempts:
+            with closing(dispatcher.settled()) as attempts:
                 crashed = _follow(attempts, len(missing), plan, folder, report, tell)
             status = "crashed" if crashed else "complete"
-            about["fingerprint"] = fingerprint_of(read_results(folder))
+            about["fingerprint"] = fingerprint(read_results(folder).select(FIXED))
         except SweepError:
             status = "incomplete"
             raise

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
-from fedsim.sweeps.points import points_of
+from fedsim.sweeps.plan import points_of
 from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.runs import run_kept_sweep
 

@@ -12,7 +12,7 @@ from fedsim import load, simulate
 from fedsim.common.errors import RunError
 from fedsim.common.files import sole_writer
 from fedsim.experiment.finished import UNFINISHED
-from fedsim.experiment.record import Recording, record
+from fedsim.experiment.run import Recording, record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import journal
 from fedsim.log.columns import Arrays
@@ -150,7 +150,7 @@ def test_the_tables_of_a_simulation_that_is_over_are_checked(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedsim.experiment.record.evaluate", fail)
+        patch.setattr("fedsim.experiment.run.evaluate", fail)
         with pytest.raises(Killed):
             run(small(), tmp_path / "run")
     table = tmp_path / "run" / "participations.parquet"
@@ -171,13 +171,13 @@ def test_what_fails_after_the_simulation_leaves_it_and_says_how_to_go_on(
         raise ZeroDivisionError("in a chart")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedsim.experiment.record.write_run_report", fail)
+        patch.setattr("fedsim.experiment.run.write_run_report", fail)
         done = fedsim("run", file, "--out", out)
     assert done.returncode == 3
     assert "error: ZeroDivisionError: in a chart (" in done.stderr
     command = f"fedsim run {file} --out '{out}' --resume"
     assert f"the simulation is over and its tables are kept; to go on from there: {command}\n" in done.stderr
     assert load(out).metrics
-    monkeypatch.setattr("fedsim.experiment.record.simulate_into", fail)  # it is not simulated again
+    monkeypatch.setattr("fedsim.experiment.run.simulate_into", fail)  # it is not simulated again
     assert fedsim(*shlex.split(command)[1:]).returncode == 0
     assert (out / "report.html").exists()

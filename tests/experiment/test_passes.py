@@ -11,7 +11,7 @@ import pytest
 from fedsim.analysis.metrics import own
 from fedsim.availability import models
 from fedsim.common import files
-from fedsim.experiment.record import record
+from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
 from tests.conftest import Load
 

@@ -16,7 +16,7 @@ from fedsim import simulate
 from fedsim.common.errors import RunError, StalledError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.finished import UNFINISHED
-from fedsim.experiment.record import Recording, record
+from fedsim.experiment.run import Recording, record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import journal
 from fedsim.scenario import Scenario
@@ -106,7 +106,7 @@ def interrupted(scenario: Scenario, directory: Path, monkeypatch: pytest.MonkeyP
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedsim.experiment.record.evaluate", kill)
+        patch.setattr("fedsim.experiment.run.evaluate", kill)
         with pytest.raises(Killed):
             run(scenario, directory)
 
@@ -247,11 +247,11 @@ def test_ctrl_c_says_how_to_go_on(write: Write, tmp_path: Path) -> None:
 MEASURED = """
 import sys
 from pathlib import Path
-import fedsim.experiment.record
-from fedsim.experiment.record import record
+import fedsim.experiment.run
+from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.scenario import Scenario
-fedsim.experiment.record.write_run_report = lambda directory, **_: directory / "report.html"
+fedsim.experiment.run.write_run_report = lambda directory, **_: directory / "report.html"
 server = {"cohort": 500, "pause": "5m"}
 data = {"stop": {"rounds": int(sys.argv[1])}, "population": [{"devices": 20_000, "separation": 1}], "server": server}
 record(Scenario.model_validate(data), Path(sys.argv[2]), Provenance())

@@ -16,7 +16,7 @@ from fedsim import Result, RunError, Scenario, ScenarioError
 from fedsim.bridges.exports import export_perfetto, schedule_of
 from fedsim.common.json_files import checksum
 from fedsim.experiment.privacy import check_log
-from fedsim.experiment.record import record
+from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import _of_0_2 as of_0_2
 from fedsim.report.page import checked_document_of
@@ -47,7 +47,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path, scenario: Scenario, replicate:
 
 
 def test_what_was_recorded_is_loaded(small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
     study = "theory.convergence={rounds: 20, separations: [0, 1]}"
     scenario = small(LEARNING, "records.transitions=[1]", study)
     record(scenario, tmp_path / "run", Provenance())
@@ -126,7 +126,7 @@ def test_nothing_of_ones_own_is_imported_unless_it_is_allowed(
     code = "from fedsim.learning import FedAvg\nclass Own(FedAvg):\n    pass\n"
     (tmp_path / "an_own_optimizer.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
+    monkeypatch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
     small(LEARNING)
     own = LEARNING.replace("fedavg", "'an_own_optimizer:Own'")
     scenario = Scenario.load(tmp_path / "case.fedsim.yaml", [own], allow_plugins=True)

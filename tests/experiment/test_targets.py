@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.experiment.targets import SessionTime, to_target
+from fedsim.experiment.training import SessionTime, to_target
 
 LEARNING = pl.DataFrame(
     {

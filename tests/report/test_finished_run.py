@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.common.errors import RunError
-from fedsim.experiment.record import record
+from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
 from fedsim.report import write_report
 from fedsim.report.finished_run import read_run

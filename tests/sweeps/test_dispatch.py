@@ -1,6 +1,6 @@
 """Every run exactly once, whatever happens to workers: against executors that fail on purpose."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.dispatch import Settled, dispatch
+from fedsim.sweeps.dispatch import Dispatcher, Settled
 from fedsim.sweeps.executors import Backend
 from fedsim.sweeps.plan import PlannedRun
 from fedsim.sweeps.worker import RunOutcome, Task
@@ -67,7 +67,7 @@ def ok(_task: Task) -> RunOutcome:
 
 
 def settle(backend: Backend, retries: int = 2, job: Callable[[Task], RunOutcome] = ok) -> list[Settled]:
-    return list(dispatch(RUNS, backend, task_of, retries, job))
+    return list(Dispatcher(deque(RUNS), backend, task_of, retries, job).settled())
 
 
 def final(settled: list[Settled]) -> dict[str, Settled]:
@@ -142,7 +142,8 @@ def test_closing_early_cancels_what_has_not_begun() -> None:
         calls[task.run_id] += 1
         return RunOutcome()
 
-    attempts = dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), task_of, 0, job)
+    one_thread = Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1)
+    attempts = Dispatcher(deque(RUNS), one_thread, task_of, 0, job).settled()
     next(iter(attempts))
     attempts.close()
     assert sum(calls.values()) < len(RUNS)
@@ -156,7 +157,8 @@ def test_tasks_are_made_when_they_are_needed() -> None:
         made.append(run.run_id)
         return task_of(run)
 
-    attempts = iter(dispatch(RUNS, Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1), task, 0, ok))
+    one_thread = Backend("thread", lambda: ThreadPoolExecutor(1), lambda _: 1)
+    attempts = Dispatcher(deque(RUNS), one_thread, task, 0, ok).settled()
     next(attempts)
     assert len(made) <= 3
     assert len(list(attempts)) == len(RUNS) - 1

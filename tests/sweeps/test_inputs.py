@@ -11,12 +11,10 @@ import pytest
 from fedsim import sweep
 from fedsim.common.errors import RunError
 from fedsim.scenario import Scenario
-from fedsim.sweeps import inputs as of_workers
 from fedsim.sweeps.executors import Backend
-from fedsim.sweeps.inputs import Inputs, check_inputs
 from fedsim.sweeps.plan import plan_sweep
 from fedsim.sweeps.sweep import Swept, run_sweep
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.sweeps.worker import Inputs, RunOutcome, Task, check_inputs, inputs_of, work
 from tests.conftest import Write
 
 MODULE = "own_of_sweeps"
@@ -125,7 +123,7 @@ def test_a_folder_of_files_counts(tmp_path: Path) -> None:
     found = []
     for content in ("a", "b"):
         (tmp_path / "idx" / "train").write_text(content)
-        found.append(of_workers.inputs_of(data, tmp_path).files)
+        found.append(inputs_of(data, tmp_path).files)
     assert list(found[0]) == list(found[1]) == [str(tmp_path / "idx")]
     assert found[0] != found[1]
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any
@@ -15,6 +15,22 @@ _CLUSTERS = {"dask": ("dask_cluster:connect_to_dask", "distributed"), "ray": ("r
 """The function that connects to a cluster, and the package that it needs."""
 
 
+class SweepExecutor(Executor):
+    """An executor that knows its workers, and can end a task that has begun."""
+
+    def worker_count(self) -> int | None:
+        """Return how many tasks it does at once now; None where that is unknown."""
+        return None
+
+    def why_unreachable(self) -> str:
+        """Return why it can no longer be reached; empty while it can."""
+        return ""
+
+    def end_task(self, future: "Future[Any]") -> str:
+        """End a task wherever it is done, and say in a few words how."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Backend:
     """An executor to be opened, and opened again should it break; `workers` returns how many runs it does at once."""
@@ -25,20 +41,11 @@ class Backend:
 
 
 def backend_of(name: str, workers: int | None = None) -> Backend:
-    """Return the backend that a name stands for.
+    """Return the backend that a name stands for, by default with as many workers as there are processors.
 
-    Parameters
-    ----------
-    name
-        ``process``; ``dask=ADDRESS`` of a scheduler; ``ray=ADDRESS`` of a cluster (``ray=local`` starts one);
-        ``package.module:function``, called with the number of workers, which returns an executor.
-    workers
-        Runs at once; by default as many as there are processors (here, or in the cluster).
-
-    Raises
-    ------
-    RunError
-        If the name is unknown, or what it needs is not installed.
+    It is ``process``; ``dask=ADDRESS`` of a scheduler; ``ray=ADDRESS`` of a cluster (``ray=local`` starts one); or
+    ``package.module:function``, called with the number of workers, which returns an executor. A `RunError` says that
+    the name is unknown, or what it needs is not installed.
     """
     if not isinstance(name, str):
         raise TypeError(f"executor must be one of {_KNOWN}; not {short_repr(name)}")

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from distributed import Client
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.executors.base import SweepExecutor
+from fedsim.sweeps.executors import SweepExecutor
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -62,14 +62,9 @@ def _end_this_process() -> None:
 
 
 def connect_to_dask(address: str, _workers: int | None) -> DaskExecutor:
-    """Connect to a scheduler and wait until it has a worker.
+    """Connect to a scheduler and wait until it has a worker; it is a `SweepError` if it has none within 30 s.
 
-    Raises
-    ------
-    SweepError
-        If there is no scheduler, or no worker within 30 s.
-    OSError, TimeoutError, ValueError
-        If the address is wrong or cannot be reached.
+    A wrong address raises an `OSError`, `TimeoutError` or `ValueError`.
     """
     # Sweeps report what happens to the connection; Dask and its event loop would show a traceback each time.
     for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):

@@ -20,23 +20,16 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.executors.base import SweepExecutor
+from fedsim.sweeps.executors import SweepExecutor
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _MOST_FAILED_STARTS = 3
 # One run, one processor: threads of numerical libraries would only get in each other's way.
-ONE_THREAD = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-        "POLARS_MAX_THREADS",
-    ),
-    "1",
-)
+ONE_THREAD = {
+    f"{library}_THREADS": "1"
+    for library in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_NUM", "VECLIB_MAXIMUM", "POLARS_MAX")
+}
 
 _SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 """Workers, and Python's own helper process, start as `python -c`, which would put the working folder first on the path:
@@ -64,10 +57,7 @@ def leaving_no_process(stop: Callable[[], None]) -> Iterator[None]:
 class LocalProcesses(SweepExecutor):
     """An executor over processes started afresh (``spawn``), one task at a time each.
 
-    Raises
-    ------
-    SweepError
-        If Python was started so that workers would import modules from the working folder.
+    It is a `SweepError` if Python was started so that workers would import modules from the working folder.
     """
 
     def __init__(self, workers: int) -> None:
@@ -208,15 +198,12 @@ def _serve(pipe: Connection) -> None:
             payload = pipe.recv_bytes()
         except (EOFError, OSError):
             return
-        pipe.send_bytes(_answer(payload))
-
-
-def _answer(payload: bytes) -> bytes:
-    try:
-        fn, args, kwargs = pickle.loads(payload)
-        return pickle.dumps((True, fn(*args, **kwargs)))
-    except Exception as error:  # noqa: BLE001  it is raised again in the driver
-        return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+        try:
+            fn, args, kwargs = pickle.loads(payload)
+            answer = pickle.dumps((True, fn(*args, **kwargs)))
+        except Exception as error:  # noqa: BLE001  it is raised again in the driver
+            answer = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+        pipe.send_bytes(answer)
 
 
 def _die_with_parent() -> None:

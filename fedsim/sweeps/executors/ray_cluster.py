@@ -14,7 +14,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise ev
 
 import ray
 
-from fedsim.sweeps.executors.base import SweepExecutor
+from fedsim.sweeps.executors import SweepExecutor
 from fedsim.sweeps.executors.local import ONE_THREAD, WorkerLostError
 
 _P = ParamSpec("_P")
@@ -108,10 +108,7 @@ def _exit_without_ray() -> None:
 def connect_to_ray(address: str, workers: int | None) -> RayExecutor:
     """Connect to a cluster; ``local`` starts one of this machine's own, for as long as it is used.
 
-    Raises
-    ------
-    OSError, ValueError, RuntimeError
-        If there is none at the address.
+    It is an `OSError`, `ValueError` or `RuntimeError` if there is none at the address.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():

@@ -1,0 +1,347 @@
+"""The commands ``fedsim chain | privacy | solve``: what a separation leaves and promises, and which one to take."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, BadParameter, Exit, Option
+
+from fedsim.cli import options
+from fedsim.common.messages import complain, say, say_json, text_table
+
+if TYPE_CHECKING:
+    from fedsim.experiment.privacy import PromiseCheck, Promises
+    from fedsim.scenario import Scenario
+
+_COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_ANSWER_BYTES = 50  # memory of one client's number in an answer
+_BROKEN = 1
+_FIGURES = {
+    "noise_multiplier": "noise",
+    "epsilon": "epsilon",
+    "epsilon_zcdp": "by zCDP",
+    "error_rms": "error rms",
+    "error_max": "error max",
+}
+_PROMISED = ("separation", "b", "k", "sensitivity", *_FIGURES.values(), "L1 uniform")
+_NOT_MET = 1
+_TRIED = ("value", "holds", "b promised", "b seen", "k promised", "k seen", "rounds/day")
+
+
+def chain_command(
+    file: options.ScenarioPath,
+    separation: options.SeparationOption = None,
+    method: Annotated[str, Option(help="auto, closed-form, exact, mean-field or monte-carlo.")] = "auto",
+    law: Annotated[str | None, Option(help="Instead of the scenario's selection law; any that theory knows.")] = None,
+    target_l1: Annotated[
+        float | None, Option(metavar="X", help="Find the smallest R with an L1 distance from uniform <= X.")
+    ] = None,
+    target_tv: Annotated[float | None, Option(metavar="X", help="The same for the TV distance.")] = None,
+    target_ratio: Annotated[
+        float | None, Option(metavar="X", help="The same for largest pi_i / smallest pi_i.")
+    ] = None,
+    precision: Annotated[
+        float | None,
+        Option(metavar="X", help="Rounds until every debiasing weight is within X of its limit, e.g. 0.05."),
+    ] = None,
+    convergence: Annotated[
+        int | None,
+        Option(max=100_000, metavar="T", help="Follow one round's law and the running frequencies for T rounds."),
+    ] = None,
+    mixing: Annotated[bool, Option("--mixing", help="Exact mixing time and spectral gap; small systems.")] = False,
+    override: options.Overrides = None,
+    seed: options.Seed = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Ask theory what participation a separation leaves, without simulating."""
+    from fedsim.experiment.chain import chain
+
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    if not scenario.always_available:
+        are = "are" if "shocks" in scenario.absences else "is"
+        left = f"the scenario's {scenario.absences} {are} left out"
+        complain(f"note: theory takes every device to be always available; {left}")
+    if any(group.participations is not None for group in scenario.population):
+        complain("note: theory knows no cap on participations; the scenario's is left out")
+    separations = None if separation is None else _separations_of(separation, scenario.devices)
+    if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
+        raise BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
+    results = chain(
+        scenario,
+        separation=separations,
+        method=method,
+        law=law,
+        target_l1=target_l1,
+        target_tv=target_tv,
+        target_ratio=target_ratio,
+        precision=precision,
+        convergence=convergence,
+        mixing=mixing,
+    )
+    if as_json:
+        say(json.dumps({"results": [found.as_json for found in results]}, allow_nan=False))
+        return
+    rows = [
+        (
+            each.separation if isinstance(each.separation, int) else "per client",
+            each.method,
+            f"{each.l1_uniform:.6f}",
+            f"{each.tv_uniform:.6f}",
+            f"{each.ratio:.6g}",
+        )
+        for each in results
+    ]
+    head, *lines = text_table("><>>>", [_COLUMNS, *rows]).splitlines()
+    say(head)
+    for line, result in zip(lines, results, strict=True):
+        say(line)
+        for extra in _extra_lines(result.as_json):
+            say(f"{'':>10}  {extra}")
+
+
+def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield sentences about what was asked in addition to the stationary law, and about what it leaves out."""
+    yield from found["caveats"]
+    if "buffered" in found:
+        flow = found["buffered"]
+        pace = f"{flow['versions_per_hour']:.4g} versions an hour"
+        yield f"buffered server: {pace}, {100 * flow['utilisation']:.3g} % of its {flow['concurrency']:,} places taken"
+        if len(flow["groups"]) > 1:
+            for name, group in flow["groups"].items():
+                each = f"{group['participations_per_day']:.4g} a day each"
+                yield f"{name}: {100 * group['share']:.4g} % of the participations, {each}"
+    if "fluctuation" in found:
+        rounds = found["fluctuation"]["rounds_needed"]
+        slowest = "no number of" if None in rounds else f"{max(rounds):,}"
+        words = f"{slowest} rounds until every debiasing weight is within {found['fluctuation']['precision']:.3g}"
+        quickest = min((each for each in rounds if each is not None), default=None)
+        best = "" if quickest is None else f", {quickest:,} for the quickest"
+        yield f"{words}{best} ({found['fluctuation']['method']})"
+    if "convergence" in found:
+        tv, floor = found["convergence"]["tv"], found["convergence"]["noise_floor"]
+        shown = sorted({0, len(tv) // 4, len(tv) // 2, 3 * len(tv) // 4, len(tv) - 1})
+        words = ", ".join(f"t={t}: {tv[t]:.4g}" for t in shown)
+        noise = "" if floor is None else f", noise {floor[-1]:.2g}"
+        yield f"one round's cohort, TV from pi by round: {words} ({found['convergence']['method']}{noise})"
+        l1 = found["running_frequencies"]["l1"]
+        words = ", ".join(f"{t + 1}: {l1[t]:.4g}" for t in shown)
+        error = max(found["running_frequencies"]["standard_error"])
+        yield f"running frequencies, L1 from pi after rounds: {words} (monte-carlo, standard error at most {error:.2g})"
+    if "mixing" in found:
+        speed = found["mixing"]
+        gap = speed["spectral_gap"]
+        yield f"mixing time {speed['mixing_time']}, spectral gap {gap:.4g}, {speed['states']:,} states"
+
+
+def _separations_of(text: str, clients: int) -> list[int]:
+    """Read ``8``, ``0:499`` or ``0,4,8``; refuse more than there is memory for, with one number per client each."""
+    from fedsim.common.memory import SHARE, free_bytes, readable_bytes
+
+    ranges = []
+    for part in text.split(","):
+        first, colon, last = part.strip().partition(":")
+        if not (_NUMBER.fullmatch(first) and (_NUMBER.fullmatch(last) or not colon)):
+            message = f"{part[:40]!r} is not a number of rounds such as 8, 0:499 or 0,4,8"
+            raise BadParameter(message, param_hint="--separation")
+        ranges.append(range(int(first), int(last if colon else first) + 1))
+    size, free = sum(map(len, ranges)) * _ANSWER_BYTES * (clients + 100), free_bytes()
+    if free is not None and size > SHARE * free:
+        budget = readable_bytes(int(SHARE * free))
+        message = f"{text} would take {readable_bytes(size)} of memory, and {budget} may be used"
+        raise BadParameter(f"{message}; ask for fewer separations", param_hint="--separation")
+    return [rounds for each in ranges for rounds in each]
+
+
+def privacy_command(
+    file: Annotated[
+        Path | None, Argument(metavar="[FILE]", help="A scenario file with privacy (*.fedsim.yaml).")
+    ] = None,
+    separation: options.SeparationOption = None,
+    noise: Annotated[float | None, Option(metavar="S", help="Instead of the scenario's noise multiplier.")] = None,
+    epsilon: Annotated[
+        float | None, Option(metavar="E", help="Find the noise multiplier that gives this epsilon.")
+    ] = None,
+    from_log: Annotated[
+        Path | None, Option(metavar="RUN", help="Check that a run directory kept its scenario's promise.")
+    ] = None,
+    rounds: Annotated[int | None, Option(min=1, metavar="N", help="With --from-log: n that was promised.")] = None,
+    min_separation: Annotated[
+        int | None, Option(min=1, metavar="B", help="With --from-log: b that was promised.")
+    ] = None,
+    most: Annotated[int | None, Option(min=1, metavar="K", help="With --from-log: k that was promised.")] = None,
+    export: Annotated[
+        Path | None, Option(metavar="FILE", help="Write n, b, k and the mechanism for another library (JSON).")
+    ] = None,
+    override: options.Overrides = None,
+    seed: options.Seed = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what separations promise to differential privacy, without simulating; or check a run against a promise."""
+    if (file is None) == (from_log is None):
+        raise BadParameter("give a scenario file, or --from-log and a run directory")
+    if noise is not None and epsilon is not None:
+        raise BadParameter("noise gives epsilon, and epsilon noise; give one or the other", param_hint="--noise")
+    if from_log is not None:
+        if override or any(each is not None for each in (separation, noise, epsilon, seed, export)):
+            raise BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
+        from fedsim.experiment.privacy import check_log
+        from fedsim.experiment.result import load
+
+        run = load(from_log, allow_plugins=allow_plugins, allow_outside=allow_outside)
+        _show_check(check_log(run, {"rounds": rounds, "min_separation": min_separation, "most": most}), as_json)
+        return
+    if any(each is not None for each in (rounds, min_separation, most)):
+        raise BadParameter("--rounds, --min-separation and --most go with --from-log; the scenario enforces its own")
+    assert file is not None
+    from fedsim.experiment.privacy import promises
+
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    asked = None if separation is None else _separations_of(separation, scenario.devices)
+    _show_promises(scenario, promises(scenario, separation=asked, noise=noise, epsilon=epsilon), as_json, export)
+
+
+def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, export: Path | None) -> None:
+    from fedsim.common.files import write_text
+    from fedsim.common.json_files import as_json as json_text
+    from fedsim.experiment.privacy import UNIT, mechanism_data
+
+    if export is not None:
+        if len(found) > 1:
+            raise BadParameter("one mechanism is exported; give one separation", param_hint="--export")
+        write_text(export, json_text(mechanism_data(scenario, found[0])))
+    notes = dict.fromkeys(note for row in found for note in row.caveats)
+    if as_json:
+        say_json({"results": [row.as_dict() for row in found]})
+    else:
+        rows = [
+            (
+                "per client" if row.separation is None else row.separation,
+                row.guarantee.bounds.min_separation,
+                row.guarantee.bounds.participations,
+                f"{row.guarantee.sensitivity:.6g}",
+                *(f"{getattr(row.guarantee, name):.5g}" for name in _FIGURES),
+                "-" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
+            )
+            for row in found
+        ]
+        say(text_table(">" * len(_PROMISED), [_PROMISED, *rows]))
+        first = found[0].guarantee
+        say(f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}; {UNIT}")
+        if found[0].noise_std is not None:
+            say("standard deviation of the rows of Z: " + ", ".join(f"{row.noise_std:.5g}" for row in found))
+        if any(row.l1_uniform is None for row in found):
+            complain("note: L1 uniform is not known where no theory covers the law, or a client can reach its cap")
+        if not scenario.always_available:
+            complain("note: L1 uniform takes every device to be always available; the rest does not depend on that")
+    for note in notes:
+        complain(f"note: {note}")
+
+
+def _show_check(found: "PromiseCheck", as_json: bool) -> None:
+    if as_json:
+        say_json(found.as_dict())
+    else:
+        seen = found.seen.least_separation
+        apart = "nobody contributed twice" if seen is None else f"b = {seen:,}"
+        bounds = found.promised
+        say(f"promised: n = {bounds.rounds:,}, b = {bounds.min_separation:,}, k = {bounds.participations:,}")
+        say(f"observed: n = {found.rounds:,}, {apart}, k = {found.seen.most:,}")
+        say("the log keeps the promise" if not found.broken else "the log breaks the promise")
+    for sentence in found.broken:
+        complain(f"broken: {sentence}")
+    if found.broken:
+        raise Exit(_BROKEN)
+
+
+def solve_command(
+    file: options.ScenarioPath,
+    until: Annotated[str, Option(metavar="CONDITION", help="As in expect: 'participation.separation.least >= 400'.")],
+    high: Annotated[str, Option("--to", metavar="VALUE", help="The largest value: 900, or 3d.")],
+    low: Annotated[
+        str | None, Option("--from", metavar="VALUE", help="The smallest value; by default 0, or 0s.")
+    ] = None,
+    vary: Annotated[
+        str, Option(metavar="PATH", help="The key to find a value for: rounds, or a duration.")
+    ] = "population.*.separation",
+    pace: Annotated[
+        float | None,
+        Option(min=0, max=1, metavar="SHARE", help="Of the rounds per day at the smallest value, at least: 0.95."),
+    ] = None,
+    step: Annotated[str | None, Option(metavar="VALUE", help="Between values; by default 1, or 10m.")] = None,
+    seeds: Annotated[int, Option(min=1, max=1000, metavar="N", help="The condition holds for all of them.")] = 1,
+    override: options.Overrides = None,
+    seed: options.Seed = None,
+    allow_plugins: options.AllowPlugins = False,
+    allow_outside: options.AllowOutside = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find the smallest separation or cool-down that meets a condition, by simulating; and what it costs in pace."""
+    from fedsim.common.progress import on_stderr
+    from fedsim.experiment.solve import Tried, solve
+
+    scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    least = low if low is not None else "0" if high.isdecimal() else "0s"
+    with on_stderr() as report:
+        found = solve(
+            scenario,
+            vary,
+            _number_or_length(least),
+            _number_or_length(high),
+            until,
+            step=None if step is None else _number_or_length(step),
+            seeds=range(scenario.seed, scenario.seed + seeds),
+            report=report,
+        )
+    answer, share = found.answer, found.share_of_pace
+    kept = answer is not None and answer.works and (pace is None or share >= pace)
+
+    def known(value: object) -> object:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    def row(tried: Tried) -> dict[str, object]:
+        return {name: known(value) for name, value in asdict(tried).items()}
+
+    if as_json:
+        best, tried = None if answer is None else row(answer), list(map(row, found.tried))
+        say_json({"answer": best, "share_of_pace": known(share), "kept": kept, "tried": tried})
+    else:
+
+        def number(value: float | None, form: str = ",.0f") -> str:
+            return "-" if value is None or not math.isfinite(value) else f"{value:{form}}"
+
+        rows = [
+            (
+                each.value,
+                ("yes" if each.holds else "no") if each.works else "stalls",
+                *(number(each.promised_b), number(each.b), number(each.promised_k), number(each.k)),
+                number(each.pace, ".4g"),
+            )
+            for each in found.tried
+        ]
+        say(text_table(">" * len(_TRIED), [_TRIED, *rows]))
+        if answer is None:
+            say(f"no value up to {high} gives {until}")
+        elif not answer.works:
+            say(f"no value gives {until}: the federation stalls from {vary} = {answer.value} on, before it does")
+        else:
+            at = f"{vary} = {answer.value} is the smallest that gives {until}"
+            say(f"{at}, at {100 * share:.3g} % of the pace at {found.tried[0].value}")
+            if pace is not None and not kept:
+                say(f"that is less than {100 * pace:.3g} %: no value does both")
+    if any(each.works and each.promised_b is not None and each.b > each.promised_b for each in found.tried):
+        complain("note: b and k that were seen are luck where they are better than what is promised")
+    if not kept:
+        raise Exit(_NOT_MET)
+
+
+def _number_or_length(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
