@@ -10,9 +10,15 @@ JavaScript, and is made of the same bytes every time::
                                                                                         `-> figure files
 """
 
-from fedsim.report.command import report_comparison, report_directories
-from fedsim.report.figure_files import FigureStyle, comparison_figures, figure_style, report_figures
-from fedsim.report.page import write_report
+from fedsim.report.page import (
+    FigureStyle,
+    comparison_figures,
+    figure_style,
+    report_comparison,
+    report_directories,
+    report_figures,
+    write_report,
+)
 
 __all__ = [
     "FigureStyle",

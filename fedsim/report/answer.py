@@ -1,4 +1,4 @@
-"""The answer in words, computed from tables and metrics: what a reader sees first, under its title."""
+"""The answer in words, computed from tables and metrics: the title of a page, and the sentences under it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,20 +6,32 @@ from itertools import chain
 
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import drawn_together, of_chance, of_separation, of_shocks
-from fedsim.report.bias import ROUNDING, Bias, Seen, bias_of, turn_share
+from fedsim.report.bias import (
+    ROUNDING,
+    Bias,
+    GroupRate,
+    Seen,
+    bias_of,
+    group_rates,
+    largest_contrast,
+    never_by_chance,
+    tenth_shares,
+    turn_share,
+)
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import (
     capitalized,
     count,
     duration,
+    equation,
     give_or_take,
     listing,
     number,
     percent,
     percent_within,
+    roughly,
 )
 from fedsim.report.methods import learning_sentences, optimizer_figures, optimizers, slow_descents
-from fedsim.report.parts import GroupRate, group_rates, largest_contrast, never_by_chance, tenth_shares
 
 # What the sentences of an answer are about, in their order
 WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
@@ -77,11 +89,10 @@ def _separation(run: FinishedRun) -> str:
     """Say what keeps clients from coming back at once: with one separation R, and with cool-downs."""
     separation, cooldown_s = run.clients["separation"], run.clients["cooldown_s"]
     least, most = int(separation.min() or 0), int(separation.max() or 0)  # type: ignore[arg-type]
-    r = "R\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
-    said = [f"separations from {r}{least} to {most}" if least != most else f"separation {r}{most}"]
+    from_to = f"separations from {equation('R', least)} to {most}"
+    said = [from_to if least != most else f"separation {equation('R', most)}"]
     if most:
-        rest = f"{count(most)} {run.noun}{'s' if most != 1 else ''}"
-        said[0] += f" (who takes part rests for {'up to ' if least != most else ''}{rest})"
+        said[0] += f" (who takes part rests for {'up to ' if least != most else ''}{count(most, run.noun)})"
     shortest, longest = float(cooldown_s.min() or 0.0), float(cooldown_s.max() or 0.0)  # type: ignore[arg-type]
     if longest:
         same = duration(longest) if shortest == longest else f"{duration(shortest)} to {duration(longest)}"
@@ -93,8 +104,8 @@ def _wanted(run: FinishedRun) -> str:
     """Say how many clients a round selects, and why these are more than it wants reports from."""
     server = run.scenario.server
     if not server.selects_once:
-        places = f"keeps {count(server.concurrency, 'client')} at work at a time"
-        return f"The server {places} and makes a version of every {count(server.buffer, 'report')}."
+        places, buffer = count(server.concurrency, "client"), count(server.buffer, "report")
+        return f"The server keeps {places} at work at a time and makes a version of every {buffer}."
     if server.wanted == server.cohort:
         return f"Each round selects {count(server.cohort, 'client')}, its cohort."
     return (
@@ -122,11 +133,11 @@ def _per_client(run: FinishedRun) -> str:
 
 
 def _bias(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
-    if bias.seen in {Seen.NOBODY, Seen.ALONE}:
-        return
-    if bias.seen in {Seen.UNMEASURED, Seen.EVEN}:
-        unmeasured, even = "How far frequencies lie from uniform was not measured.", "Everyone took part equally often."
-        yield Sentence(even if bias.seen is Seen.EVEN else unmeasured, BIAS)
+    if bias.seen is Seen.UNMEASURED:
+        yield Sentence("How far frequencies lie from uniform was not measured.", BIAS)
+    elif bias.seen is Seen.EVEN:
+        yield Sentence("Everyone took part equally often.", BIAS)
+    if bias.seen in {Seen.NOBODY, Seen.ALONE, Seen.UNMEASURED, Seen.EVEN}:
         return
     share = percent_within(bias.misplaced, bias.margin)
     fair, interval = percent(bias.misplaced_by_chance), "; ± is a 95 % interval" if bias.margin else ""
@@ -137,7 +148,7 @@ def _bias(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     )
     if (theory := run.metrics.get("participation.l1_uniform_theory")) is not None:
         says = percent(theory / 2) if theory > ROUNDING else "none"
-        reason = "the buffer's flow" if run.buffered is not None else "weights, cohort and separation alone"
+        reason = "the buffer's flow" if run.gathered.buffered is not None else "weights, cohort and separation alone"
         yield Sentence(f"Theory, which computes what {reason} do in the long run, says {says}.", BIAS)
     if bias.seen is not Seen.ONCE:
         yield from _who(run, bias)
@@ -164,10 +175,9 @@ def _who(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
 
 def _groups(groups: Sequence[GroupRate]) -> str:
     """Compare groups with their size, and with how far from it equal chances would put them."""
-    shown = sorted(groups, key=lambda group: -group.times)
-    if several := len(shown) > _NAMED:
-        shown = [shown[0], min(groups, key=lambda group: group.times)]
-    first, *rest = shown
+    first, *rest = sorted(groups, key=lambda group: -group.times)
+    if several := len(groups) > _NAMED:
+        rest = [min(groups, key=lambda group: group.times)]
     rates = [f"{first.name} takes part {number(first.times, 3)} times as often as its size says"]
     rates += [f"{group.name} {number(group.times, 3)}" for group in rest]
     begin = f"Of {count(len(groups), 'group')}, " if several else ""
@@ -178,9 +188,8 @@ def _groups(groups: Sequence[GroupRate]) -> str:
 
 
 def _learning(run: FinishedRun) -> Iterator[Sentence]:
-    known = optimizer_figures(run, "loss")
     yield from (Sentence(text, MODEL) for text in learning_sentences(run))
-    if unknown := [name for name in optimizers(run) if name not in known]:
+    if unknown := [name for name in optimizers(run) if name not in optimizer_figures(run, "loss")]:
         yield Sentence(f"No finite loss at the end: {listing(unknown)}.", MODEL, warns=True)
 
 
@@ -261,3 +270,46 @@ def _convergence(run: FinishedRun) -> Iterator[Sentence]:
     else:
         return
     yield Sentence(text, TRUST, warns=bool(moving or unknown or late))
+
+
+_MENTIONED = 0.01  # a smaller share of devices that never train is not worth a title
+_TITLES = {
+    Seen.NO_ROUNDS: "Nothing was simulated: the run has no rounds",
+    Seen.NOBODY: "Nobody took part",
+    Seen.ALONE: "The one device takes every turn",
+    Seen.UNMEASURED: "How evenly devices take part was not measured",
+    Seen.EVEN: "Every device takes part equally often",
+    Seen.ONCE: "Nobody took part twice: the run cannot show a bias",
+    Seen.TOO_SHORT: "The run is too short to tell bias from chance",
+}
+
+
+def run_finding(run: FinishedRun) -> str:
+    """Say what a run found: how many turns go to the wrong devices, and who gets too many or none."""
+    bias = bias_of(run)
+    if bias.seen in _TITLES:
+        return f"{_TITLES[bias.seen]}."
+    if bias.seen is Seen.NONE:
+        how = "Turns are spread more evenly than" if bias.more_even else "No bias to be seen: turns are spread as"
+        return f"{how} equal chances would spread them."
+    if bias.seen is Seen.BIAS:
+        share = capitalized(roughly(bias.misplaced, bias.margin or 0.0))
+        return f"{share} of all turns go to the wrong devices{_favoured(run)}."
+    begin = "Too short to tell how biased" if bias.seen is Seen.UNCLEAR else "Hardly biased"
+    misplaced, fair = percent(bias.misplaced), percent(bias.misplaced_by_chance)
+    return f"{begin}: {misplaced} of all turns go to the wrong devices, and equal chances would misplace {fair}."
+
+
+def _favoured(run: FinishedRun) -> str:
+    """Say who gets too many turns, or none; empty where neither can be named."""
+    if (ends := largest_contrast(run)) is not None:
+        return f"; {ends.words}"
+    taken, clients = int(run.clients["participations"].sum()), len(run.clients)
+    never = int((run.clients["participations"] == 0).sum()) / clients
+    if never > max(_MENTIONED, 2 * never_by_chance(taken, clients)):
+        return f"; {percent(never)} of the devices never get one"
+    tenths = tenth_shares(run)
+    if tenths is None or tenths.most <= tenths.most_by_chance:
+        return ""
+    by_chance = percent(tenths.most_by_chance)
+    return f"; the busiest tenth takes {percent(tenths.most)} of them, where chance would give it {by_chance}"

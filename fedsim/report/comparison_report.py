@@ -9,7 +9,7 @@ import polars as pl
 from fedsim.analysis.metrics import describe, listed
 from fedsim.experiment.run_directory import Change
 from fedsim.report.answer import TRUST, Sentence, Tile
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.comparison_words import comparison_sentences, of_the_world, setting_text, title
 from fedsim.report.document import ReportDocument

@@ -1,20 +1,23 @@
-"""A report before it is written: its charts, what else the template shows, what its summary in Markdown has."""
+"""A report before it is written: its charts and what else it shows, rendered as a page or a summary in Markdown."""
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
+from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fedsim.common.printable import visible
+from fedsim.common.markup import block, code, escape, table
+from fedsim.common.printable import printable, visible
 from fedsim.report.answer import Sentence, Tile
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts import Absent, Chart
 from fedsim.report.finished_run import Json
-from fedsim.report.policy import restricted
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
 from fedsim.report.verdict import Verdict
@@ -47,15 +50,13 @@ class ReportDocument:
 
 
 _SHOWN = ("name", "finding", "question", "description", "status", "verdict", "answer", "tiles", "version")
-
-
 _DIGITS = 16  # of the hashes that tell a page that is out of date
 
 
 @cache
 def page_version() -> str:
     """Return a hash of the templates, the style and the scripts that pages are made with."""
-    digest = hashlib.sha256()
+    digest = sha256()
     for file in sorted((files("fedsim.report") / "templates").iterdir(), key=lambda file: file.name):
         if file.is_file():
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -64,7 +65,7 @@ def page_version() -> str:
 
 def scenario_version(resolved: Json) -> str:
     """Return a hash of a resolved scenario, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    return sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
 def charts_of(document: ReportDocument) -> list[Chart]:
@@ -80,17 +81,14 @@ def pictures_of(document: ReportDocument) -> Mapping[str, Picture]:
 def render(document: ReportDocument, pictures: Mapping[str, Picture]) -> str:
     """Fill the template; everything that a person named is text in it, never markup."""
     styles = files("fedsim.report") / "templates" / "report.css"
-    figures, absent = {}, {}
-    for section, charts in document.charts.items():
-        figures[section] = [(chart, pictures[chart.name]) for chart in charts if chart.name in pictures]
-        absent[section] = [chart for chart in charts if isinstance(chart, Absent)]
+    sections = document.charts.items()
     page = render_part(
         f"{document.kind}.html.jinja",
         **{part: getattr(document, part) for part in _SHOWN},
         page_version=page_version(),
         style=Markup(styles.read_text(encoding="utf-8")),
-        figures=figures,
-        absent=absent,
+        figures={key: [(each, pictures[each.name]) for each in own if each.name in pictures] for key, own in sections},
+        absent={key: [each for each in own if isinstance(each, Absent)] for key, own in sections},
         **document.context,
     )
     return restricted(page)
@@ -119,3 +117,106 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
+
+
+_CHARSET = '<meta charset="utf-8">'
+_STYLED = re.compile(r'(<[a-zA-Z][^<>]*?) style="([^"<>{}]*)"([^<>]*>)')
+_CLASS = re.compile(r' class="([^"]*)"')
+_STYLE, _SCRIPT = (re.compile(rf"<{tag}>(.*?)</{tag}>", re.DOTALL) for tag in ("style", "script"))
+
+
+def restricted(page: str) -> str:
+    """Put a Content-Security-Policy into a page that allows its own styles and scripts, by their hashes, alone.
+
+    A policy of hashes knows no `style` attributes, which figures are full of: they become classes. Data in a
+    ``<script type="application/json">`` are no script. Nothing may be requested; pictures may be in the page itself.
+    """
+    page, rules = _classed(page)
+    page = page.replace("</style>", f"{rules}</style>", 1)
+    directives = [
+        "default-src 'none'",
+        *_sources("style-src", _STYLE.findall(page)),
+        *_sources("script-src", _SCRIPT.findall(page)),
+        *(["img-src data:"] if '"data:image/' in page else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(directives)}">'
+    return page.replace(_CHARSET, f"{_CHARSET}\n{policy}", 1)
+
+
+def _classed(page: str) -> tuple[str, str]:
+    """Give what has a style attribute a class instead, and return the rules of these classes too."""
+    names: dict[str, str] = {}
+
+    def classed(match: re.Match[str]) -> str:
+        name = names.setdefault(match[2], f"s{len(names) + 1}")
+        before, after = match[1], match[3]
+        for part in (before, after):
+            if own := _CLASS.search(part):
+                joined = f"{part[: own.start()]} class={chr(34)}{own[1]} {name}{chr(34)}{part[own.end() :]}"
+                return joined + after if part is before else before + joined
+        return f'{before} class="{name}"{after}'
+
+    page = _STYLED.sub(classed, page)
+    return page, "".join(f".{name} {{ {_plain(style)} }}\n" for style, name in names.items())
+
+
+def _plain(style: str) -> str:
+    return style.replace("&quot;", '"').replace("&#34;", '"').replace("&#39;", "'").replace("&amp;", "&")
+
+
+def _sources(directive: str, contents: Iterable[str]) -> list[str]:
+    hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in contents]
+    return [f"{directive} {' '.join(dict.fromkeys(hashes))}"] if hashes else []
+
+
+_ROWS = 20  # rows of a table shown at most
+_MARKS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "unjudged": "❔"}
+
+
+def _plain_table(shown: Table) -> str:
+    """Write a table of the report, at most `ROWS` rows of it."""
+    text = table(list(map(escape, shown.header)), [list(map(escape, row)) for row in shown.rows[:_ROWS]])
+    left = len(shown.rows) - _ROWS
+    return f"**{escape(shown.caption)}**\n\n{text}" + (f"\n\n{left} more rows in the report." if left > 0 else "")
+
+
+def markdown_summary(document: ReportDocument) -> str:
+    """Put a summary together: verdict, answer, key figures, tables, and the command that reruns it."""
+    parts = [f"### {escape(document.name)} ({document.kind})"]
+    if document.question:
+        parts.append(f"*{escape(document.question)}*")
+    if document.finding:
+        parts.append(f"**{escape(document.finding)}**")
+    if (verdict := document.verdict) is not None:
+        parts += [f"{_MARKS[verdict.status]} **{escape(verdict.headline)}**", _conditions(verdict)]
+    parts += [_about(about, list(sentences)) for about, sentences in groupby(document.answer, lambda each: each.about)]
+    if document.tiles:
+        rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in document.tiles]
+        parts.append(table(("figure", "value", ""), rows))
+    parts += [_plain_table(each) for each in document.tables if each is not None]
+    if document.command:
+        again = block(printable(document.command, None))
+        parts.append(f"<details><summary>Run it again</summary>\n\n{again}\n\n</details>")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _about(about: str, sentences: Sequence[Sentence]) -> str:
+    text = " ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in sentences)
+    return f"*{escape(about)}:* {text}" if about else text
+
+
+def _conditions(verdict: Verdict) -> str:
+    rows = [
+        (
+            f"{_MARKS[condition.status]} {condition.outcome}",
+            code(condition.check),
+            *(escape(dict(condition.figures).get(what, "")) for what in ("Observed", "Limit", "Margin")),
+            code(condition.place) if condition.place else "",
+            "; ".join(escape(text) for text in (condition.why, condition.note) if text),
+        )
+        for condition in (*verdict.attention, *verdict.met)
+    ]
+    text = table(("", "expectation", "observed", "limit", "margin", "place", "why"), rows)
+    return f"{text}\n\n{escape(verdict.omitted)}" if verdict.omitted else text

@@ -14,7 +14,7 @@ from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import UNREADABLE
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
-from fedsim.report.gathered import Asked, BufferedSessions, Gathered, gather
+from fedsim.report.gathered import Asked, Gathered, gather
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate
@@ -53,11 +53,6 @@ class FinishedRun:
     learning: pl.DataFrame | None  # the learning table; None where the scenario has no learning
     convergence: pl.DataFrame | None  # the table of a convergence study; None where the scenario asks for none
     metrics: Mapping[str, float]  # the named metrics that have a finite value
-
-    @property
-    def buffered(self) -> BufferedSessions | None:
-        """The sessions of a buffered server; None where it runs rounds."""
-        return self.gathered.buffered
 
     @property
     def simulated_s(self) -> float:

@@ -12,7 +12,6 @@ from fedsim.common.files import slices
 from fedsim.experiment.cautions import drawn_together
 from fedsim.log import BUFFERED
 from fedsim.population import Population, residence
-from fedsim.report.binning import POINTS
 from fedsim.scenario import Scenario
 
 SLOT_S = 900.0
@@ -23,6 +22,7 @@ _REPORTS = {"taken": "reported", "discarded": "stale"}
 _BITS = 40  # of the number of a pair; the others are of its kind
 _DENSE = 1 << 20  # pairs that are counted in an array with an element for each, and that are held at most
 _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome", "gap")
+POINTS = 160  # at most so many points of one line: about three pixels each in the page
 SPANS = 20  # equal spans of the rounds in which turns are counted
 TENTH = 10
 """The heaviest and the lightest of so many equal parts are compared; of fewer than twice as many clients, one each."""

@@ -67,11 +67,6 @@ class Method:
         """By how much its loss lies above, with its interval."""
         return give_or_take(self.excess, self.margin, sign=True)
 
-    @property
-    def words(self) -> str:
-        """Its name, and the difference."""
-        return f"{self.name} {self.difference}"
-
 
 def learning_sentences(run: FinishedRun) -> Iterator[str]:
     """Say which optimizer ends nearest to unbiased training, by how much, and how sure that is."""
@@ -117,17 +112,13 @@ def compare_losses(run: FinishedRun, name: str, reference: str) -> Method:
     return Method(name, known[name] - known[reference], margin)
 
 
-def _by_difference(methods: Sequence[Method]) -> tuple[list[Method], list[Method]]:
-    """Return those that chance may have set apart, and those that differ by more."""
-    return [each for each in methods if not each.apart], [each for each in methods if each.apart]
-
-
 def _words(methods: Sequence[Method]) -> str:
-    return listing([each.words for each in methods])
+    return listing([f"{each.name} {each.difference}" for each in methods])
 
 
 def _beside_unbiased(methods: Sequence[Method], unbiased: str) -> Iterator[str]:
-    near, far = _by_difference(methods)
+    # What chance may have set apart, and what differs by more
+    near, far = ([each for each in methods if each.apart == apart] for apart in (False, True))
     if any(each.margin is None for each in methods):
         few = "There are too few evaluations to say how sure that is."
         yield f"Loss above that of {unbiased}: {_words(methods)}. {few}"
@@ -158,7 +149,7 @@ def _initial(run: FinishedRun, name: str) -> float | None:
 
 
 def _beside_best(others: Sequence[Method], best: str, loss: float) -> Iterator[str]:
-    near, far = _by_difference(others)
+    near, far = ([each for each in others if each.apart == apart] for apart in (False, True))
     yield f"The lowest loss is that of {best}, {number(loss, 3)}."
     if far:
         yield f"Above it by more than chance: {_words(sorted(far, key=lambda each: each.excess))}."

@@ -1,25 +1,29 @@
-"""Reports written as pages, each file whole or not there; and the part of one that a notebook shows."""
+"""Reports written as files: pages, summaries, figures; and the part of a page that a notebook shows."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from markupsafe import Markup
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import write_text
+from fedsim.common.files import write_bytes, write_text
 from fedsim.experiment.finished import open_finished
-from fedsim.report.charts.chart import Chart
-from fedsim.report.document import ReportDocument, pictures_of, render, render_part
-from fedsim.report.render import picture
+from fedsim.report.charts import Chart
+from fedsim.report.document import ReportDocument, charts_of, markdown_summary, pictures_of, render, render_part
+from fedsim.report.formatting import distinct
+from fedsim.report.render import figure_file, picture
 from fedsim.sweeps.store import SWEEP_FILE
 
 if TYPE_CHECKING:
     from fedsim.report.gathered import Gathered
 
-PAGE = "report.html"
+PAGE, SUMMARY, INDEX = "report.html", "report.md", "index.html"
 
 _COLORS = re.compile(r"(--[a-z0-9-]+: #[0-9a-f]{6};)")
 
@@ -45,17 +49,19 @@ def document_of(directory: Path, plugins: bool = False, gathered: "Gathered | No
     return run_document(read_run(directory, gathered), plugins)
 
 
-def checked_document_of(directory: Path, plugins: bool = False) -> ReportDocument:
-    """Compute the report of a directory whose files are those that were written there, as their fingerprints say.
-
-    Raises
-    ------
-    RunError
-        As of `document_of`; or a file is not the one that the run wrote.
-    """
+def checked_document_of(
+    directory: Path, plugins: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> ReportDocument:
+    """Compute the report of a directory, unless a file there is not the one that the run wrote; tell what failed."""
     if not (directory / SWEEP_FILE).exists():
         open_finished(directory)
-    return document_of(directory, plugins)
+    return _told(document_of(directory, plugins), tell)
+
+
+def _told(document: ReportDocument, tell: Callable[[str], None]) -> ReportDocument:
+    for failure in document.failures:
+        tell(failure)
+    return document
 
 
 def write_report(
@@ -84,28 +90,23 @@ def write_report(
     RunError
         The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
     """
-    document = document_of(directory, plugins, gathered)
-    for failure in document.failures:
-        tell(failure)
-    return write_document(document, directory / PAGE if page is None else page)
+    document = _told(document_of(directory, plugins, gathered), tell)
+    return write_document(document, page or directory / PAGE)
 
 
 def write_document(document: ReportDocument, page: Path) -> Path:
     """Write the page of a document, and make the folder for it."""
-    text = render(document, pictures_of(document))
-    make_folder(page.parent)
-    write_text(page, text)
-    return page
+    return _write(page, render(document, pictures_of(document)))
+
+
+def _write(path: Path, text: str) -> Path:
+    make_folder(path.parent)
+    write_text(path, text)
+    return path
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, with those above it, unless it is there.
-
-    Raises
-    ------
-    RunError
-        It cannot be made.
-    """
+    """Make a folder, with those above it, unless it is there; a `RunError` says why it cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -115,12 +116,7 @@ def make_folder(folder: Path) -> None:
 def notebook_fragment(directory: Path) -> str:
     """Return what a notebook shows of a run directory: verdict, answer, key figures and the first chart, as HTML.
 
-    Its style reaches nothing outside it.
-
-    Raises
-    ------
-    RunError
-        The directory lacks a file or has an unreadable one; the message names it.
+    Its style reaches nothing outside it. Errors are those of `document_of`.
     """
     document = document_of(directory)
     shown = next((chart for chart in document.charts["bias"] if isinstance(chart, Chart)), None)
@@ -134,3 +130,154 @@ def notebook_fragment(directory: Path) -> str:
         chart=shown,
         picture=None if shown is None else picture(shown),
     )
+
+
+_SUFFIXES = {"html": {".html", ".htm"}, "md": {".md", ".markdown"}}
+
+
+def report_directories(
+    directories: Sequence[Path],
+    form: str,
+    out: Path | None,
+    *,
+    plugins: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[str]:
+    """Report on run or sweep directories, and return what to print: the files written, or the summaries.
+
+    Parameters
+    ----------
+    form
+        ``html`` for pages, ``md`` for summaries.
+    out
+        A file for the page or the summary of one directory; else a folder, which gets a folder for each of several
+        directories, and a page that lists theirs. By default pages go into the directories themselves, and
+        summaries are returned.
+    plugins, tell
+        As of `write_report`.
+
+    Raises
+    ------
+    RunError
+        A directory is not that of a run or a sweep, or something cannot be read or written.
+    """
+    if out is not None and len(directories) > 1 and out.suffix in _SUFFIXES.get(form, ()):
+        raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
+    printed, reports = list[str](), list[tuple[str, ReportDocument]]()
+    for directory, place in zip(directories, _places(directories, out), strict=True):
+        document = checked_document_of(directory, plugins, tell)
+        if form != "md":
+            printed.append(str(write_document(document, _page(place or directory))))
+        elif place is None:
+            printed.append(markdown_summary(document).rstrip("\n"))
+        else:
+            path = place if place.suffix in _SUFFIXES["md"] else place / SUMMARY
+            printed.append(str(_write(path, markdown_summary(document))))
+        reports += [] if place is None else [(f"{quote(place.name)}/{PAGE}", document)]
+    if form == "html" and out is not None and len(directories) > 1:
+        listed, context = f"{len(directories)} reports, made by fedsim report.", {"sections": [("Reports", reports)]}
+        index = ReportDocument("index", out.resolve().name, description=listed, context=context)
+        printed.append(str(write_document(index, out / INDEX)))
+    return printed
+
+
+def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:
+    """Write the report of a comparison: `out` is the page, or a folder for it."""
+    from fedsim.report.comparison_report import comparison_document
+
+    document = comparison_document(a, b, confidence)
+    return write_document(document, _page(out))
+
+
+def _page(place: Path) -> Path:
+    return place if place.suffix in _SUFFIXES["html"] else place / PAGE
+
+
+def _places(directories: Sequence[Path], out: Path | None) -> list[Path | None]:
+    """Give every directory its place: a folder of its own where there are several, named after it."""
+    if out is None or len(directories) == 1:
+        return [out] * len(directories)
+    return [out / name for name in distinct(directory.resolve().name for directory in directories)]
+
+
+_FORMS: Final = ("png", "svg", "pdf")  # formats of figures
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72}
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?(in|cm|mm|pt)")
+_WIDTHS = (2.5, 30.0)
+_DPI = (50, 2400)
+_DOTS = 15_000
+
+
+@dataclass(frozen=True)
+class FigureStyle:
+    """How figures are written."""
+
+    form: str = "png"  # ``png``, ``svg`` or ``pdf``
+    width: float = 4.4  # inches, from 2.5 to 30
+    dpi: int = 200  # dots an inch of PNG files, from 50 to 2,400
+
+
+def figure_style(form: str | None = None, width: str | None = None, dpi: int | None = None) -> FigureStyle:
+    """Read what a person asked for; a width has its unit: ``3.25in``, ``84mm``, ``8.4cm``, ``240pt``.
+
+    Raises
+    ------
+    ValueError
+        One of them is not possible; the message says what would be right.
+    """
+    usual = FigureStyle()
+    if form is not None and form not in _FORMS:
+        raise ValueError(f"{form!r} is not a format of figures, which are png, svg and pdf")
+    if dpi is not None and not _DPI[0] <= dpi <= _DPI[1]:
+        raise ValueError(f"{dpi} dots an inch are out of range: a resolution is from {_DPI[0]} to {_DPI[1]:,}")
+    inches = usual.width
+    if width is not None:
+        match = _LENGTH.fullmatch(width.strip())
+        if match is None:
+            raise ValueError(f"{width!r} is not a width: a number and its unit, such as 3.25in, 84mm, 8.4cm or 240pt")
+        inches = float(match[1]) * _INCHES[match[2]]
+        if not _WIDTHS[0] <= inches <= _WIDTHS[1]:
+            least, most = (f"{each / _INCHES[match[2]]:.4g}{match[2]}" for each in _WIDTHS)
+            raise ValueError(f"{width} is out of range: a figure is from {least} to {most} wide")
+    style = FigureStyle(form or usual.form, inches, dpi or usual.dpi)
+    if style.form == "png" and inches * style.dpi > _DOTS:
+        raise ValueError(f"{inches:g}in at {style.dpi} dots an inch are more than {_DOTS:,} dots: a figure has fewer")
+    return style
+
+
+def report_figures(
+    directories: Sequence[Path],
+    folder: Path,
+    style: FigureStyle,
+    *,
+    plugins: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
+    """Write the figures of run or sweep directories into a folder, those of several into a folder of its own each.
+
+    `plugins`, `tell` and errors are those of `fedsim.report.write_report`.
+    """
+    written: list[Path] = []
+    for directory, place in zip(directories, _places(directories, folder), strict=True):
+        written += _write_figures(checked_document_of(directory, plugins, tell), place or folder, style)
+    return written
+
+
+def comparison_figures(a: Path, b: Path, folder: Path, style: FigureStyle, confidence: float = 0.95) -> list[Path]:
+    """Write the figures of a comparison into a folder."""
+    from fedsim.report.comparison_report import comparison_document
+
+    return _write_figures(comparison_document(a, b, confidence), folder, style)
+
+
+def _write_figures(document: ReportDocument, folder: Path, style: FigureStyle) -> list[Path]:
+    """Write the figures of a document; those of an earlier one that it lacks are removed, in the same format."""
+    make_folder(folder)
+    written = {folder / f"{chart.name}.{style.form}": chart for chart in charts_of(document)}
+    for path, chart in written.items():
+        write_bytes(path, figure_file(chart, style.form, style.width, style.dpi))
+    for path in folder.glob(f"*.{style.form}"):
+        # Left by an earlier report of other tables, it would pass for a figure of these.
+        if path not in written and any(fnmatchcase(path.stem, name) for name in document.names):
+            path.unlink()
+    return list(written)

@@ -1,7 +1,7 @@
 """The playground: a page that computes theory for a population, a cohort, a separation and weights of one's choice."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -22,7 +22,6 @@ from fedsim.scenario.component import Choice
 from fedsim.scenario.server import SyncServer
 from fedsim.theory import distances
 
-_TITLE = "Which separation R should I choose?"
 _ABOUT = (
     "Whoever has taken part waits at least R rounds before it may take part again. The longer all wait, the more "
     "evenly they take part, whatever their weights; and the fewer are ready in a round. This page computes how evenly, "
@@ -80,15 +79,24 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
     start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
     separations = choose_separations(start.most + 1, start.separation, _ROWS)
     misplaced = distances(_weights(start), separations.tolist(), start.cohort, start.selection) / 2
+    privacy = {
+        "rounds": start.rounds,
+        "most_rounds": _MOST_ROUNDS,
+        "epsilons": EPSILONS,
+        "deltas": DELTAS,
+        "epsilon": EPSILONS.index(8.0),
+        "delta": DELTAS.index("1e-8"),
+        "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
+    }
     rows = tuple((count(each), percent(share)) for each, share in zip(separations, misplaced.tolist(), strict=True))
     own = dict(rows)[count(start.separation)]
     return ReportDocument(
         kind="playground",
-        name=_TITLE,
+        name="Which separation R should I choose?",
         description=_ABOUT,
         context={
             "playground": vars(start)
-            | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": _ledger(start)},
+            | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy},
             "start": {
                 "title": _described(start),
                 "answer": f"At R = {count(start.separation)}, {own} of turns are misplaced. Theory; not run.",
@@ -155,19 +163,6 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
         yield "reports that come late, or that are not needed, count too: in the page every turn does"
 
 
-def _ledger(start: _Start) -> Mapping[str, object]:
-    """Return what the page needs to say what a separation is worth to privacy."""
-    return {
-        "rounds": start.rounds,
-        "most_rounds": _MOST_ROUNDS,
-        "epsilons": EPSILONS,
-        "deltas": DELTAS,
-        "epsilon": EPSILONS.index(8.0),
-        "delta": DELTAS.index("1e-8"),
-        "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
-    }
-
-
 def _weights(start: _Start) -> Sequence[float]:
     if start.law == "zipf":
         ranks = np.arange(start.clients) // (start.cohort if start.selection == "groups" else 1) + 1
@@ -176,7 +171,6 @@ def _weights(start: _Start) -> Sequence[float]:
 
 
 def _described(start: _Start) -> str:
-    """Head what the page says without scripts."""
     by_rank = f"weights rank to the power \N{MINUS SIGN}{number(start.exponent)}"
     weights = {"equal": "equal weights", "zipf": by_rank, "file": "the weights of the scenario"}
     how = f"{'fixed groups' if start.selection == 'groups' else 'cohorts'} of {count(start.cohort)}"

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from fedsim.common.printable import visible
-from fedsim.report.charts.chart import Chart
+from fedsim.report.charts import Chart
 from fedsim.report.charts.marks import INK, MUTED, PAPER, RULE, SERIES, characters
 
 _PAGE_WIDTH = 3.5  # inches: on a phone, 343 CSS pixels wide, the smallest text of so narrow a drawing has 11 pixels

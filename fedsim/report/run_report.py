@@ -1,28 +1,31 @@
 """The report of one run."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.common.errors import FedsimError
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.report import tables
-from fedsim.report.answer import Tile, run_answer
+from fedsim.report.answer import Tile, run_answer, run_finding
 from fedsim.report.bias import Seen, bias_of
-from fedsim.report.charts import RUN_CHARTS, run_charts
-from fedsim.report.charts.chart import Chart
+from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts, section_of
 from fedsim.report.document import ReportDocument
-from fedsim.report.finding import run_finding
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NO_VALUE, capitalized, count, duration, number, percent, percent_within
+from fedsim.report.formatting import NO_VALUE, capitalized, count, distinct, duration, number, percent, percent_within
 from fedsim.report.methods import compare_losses, optimizer_figures, references
-from fedsim.report.own_charts import own_charts
 from fedsim.report.provenance import provenance
+from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
 from fedsim.report.verdict import verdict
 from fedsim.report.what_if import what_if
+from fedsim.scenario import import_folders, let_import_from
+from fedsim.scenario.component import Component
+from fedsim.scenario.permissions import Permissions
 
 
 def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
@@ -110,7 +113,6 @@ def tiles(run: FinishedRun) -> Iterator[Tile]:
             yield Tile(compare_losses(run, name, paired[0]).difference, f"loss against unbiased, {name}")
 
 
-_HEADER = ("Bound", "Promised", "Observed")
 _FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")
 
 
@@ -140,6 +142,7 @@ def privacy_section(run: FinishedRun) -> PrivacySection | None:
         (f"b: {run.noun}s from one contribution to the next, at least", count(bounds.min_separation), apart),
         ("k: contributions of a client, at most", count(bounds.participations), count(seen.most)),
     )
+    header = ("Bound", "Promised", "Observed")
     std = None if privacy.clip is None else privacy.clip * figures["noise_multiplier"] * figures["sensitivity"]
     zcdp = epsilon_of_rho(figures["rho"], privacy.delta)
     noise = (
@@ -158,7 +161,56 @@ def privacy_section(run: FinishedRun) -> PrivacySection | None:
         ),
         kept=tuple(f"The log breaks the promise: {each}." for each in faults) or ("The log keeps the promise.",),
         breaks=bool(faults),
-        table=Table("What is promised, because the server enforces it, and what the log shows", _HEADER, rows),
+        table=Table("What is promised, because the server enforces it, and what the log shows", header, rows),
         noise=Table("The noise", ("Figure", "Value"), noise),
         caveats=tuple(f"{capitalized(each)}." for each in caveats_of(run.scenario, bounds, clocked=clocked)),
     )
+
+
+_LEFT_OUT = "Left out, since it runs code of your own: `fedsim report DIR --allow-plugins` draws it."
+_PARTS = {"title": str, "description": str, "table": Table | None, "height": int | float}
+
+
+@dataclass(frozen=True)
+class OwnChart:
+    """The result of drawing a chart of the scenario's own."""
+
+    chart: Chart | Absent  # what it shows, or why it is not there
+    section: str = OWN  # where it stands in the page
+    picture: Picture | None = None  # the chart, drawn; None where it is not there
+    failure: str = ""  # why it failed; empty where it did not
+
+
+def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
+    """Draw the charts of a scenario's own.
+
+    With `plugins`, code may be imported for them: from where Python finds modules, the working folder, and the folder
+    of the scenario file. Without, such charts are left out, which the page says.
+    """
+    if plugins and run.scenario.charts:
+        let_import_from(import_folders(str(run.manifest.get("scenario_file") or ""), Permissions(plugins=True)))
+    kinds = [choice.kind.rpartition(":")[2].lower() for choice in run.scenario.charts]
+    names = distinct("own-" + re.sub(r"[^a-z0-9]+", "-", kind).strip("-") for kind in kinds)
+    for name, choice in zip(names, run.scenario.charts, strict=True):
+        if ":" in choice.kind and not plugins:
+            yield OwnChart(Absent(name, choice.kind, _LEFT_OUT))
+        else:
+            yield _draw(name, choice, run)
+
+
+def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
+    try:
+        kind = CHARTS.build(choice.kind, choice.options)
+        section = section_of(kind)
+        chart = chart_of(name, kind, run)
+        if chart is None:
+            chart = Absent(name, choice.kind, "It has nothing to show of this run.")
+        if isinstance(chart, Chart):
+            for part, wanted in _PARTS.items():
+                if not isinstance(getattr(chart, part), wanted):
+                    raise TypeError(f"its {part} is {getattr(chart, part)!r}")  # noqa: TRY301
+        drawing = picture(chart) if isinstance(chart, Chart) else None
+        return OwnChart(chart, section if section in SECTIONS else OWN, drawing)
+    except Exception as error:  # noqa: BLE001  whatever it is, the page must not be lost
+        why = str(error) if isinstance(error, FedsimError) else f"{type(error).__name__}: {error}"
+        return OwnChart(Absent(name, choice.kind, f"It failed: {why}"), failure=f"chart {choice.kind!r} failed: {why}")

@@ -8,10 +8,9 @@ import numpy as np
 from fedsim.analysis.metrics import describe
 from fedsim.report import sweep_tables as tables
 from fedsim.report.answer import BIAS, WHAT, Sentence, Tile
-from fedsim.report.charts import effects, trade_off
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts import Absent, Chart, trade_off
 from fedsim.report.charts.sweep_lines import line_chart, line_data, parts_chart
-from fedsim.report.charts.sweep_maps import map_chart
+from fedsim.report.charts.sweep_maps import EFFECTS, effects_chart, map_chart
 from fedsim.report.charts.trade_off import paces_differ
 from fedsim.report.document import ReportDocument
 from fedsim.report.finished_run import Json
@@ -38,7 +37,7 @@ _TRENDS = 10  # metrics with charts of their own at most
 _ENDS = ("loss", "excess_loss")
 _LOSSES = 3  # optimizers described at most
 
-_NAMES = ("distance", trade_off.NAME, effects.NAME, "parts-*", "trend-*", "map-*")
+_NAMES = ("distance", trade_off.NAME, EFFECTS, "parts-*", "trend-*", "map-*")
 """Every chart that the report of a sweep can have; a star stands for the name of a metric."""
 
 
@@ -102,7 +101,7 @@ def sweep_charts(
     else:
         bias, shown = _metric_chart(sweep, L1, "distance", "Misplaced turns", L1_THEORY), {L1}
     made = [parts_chart(sweep, each) for each in loss_parts(sweep)]
-    tornado = effects.effects_chart(sweep, found.wording, found.values)
+    tornado = effects_chart(sweep, found.wording, found.values)
     return {
         "bias": (bias, *((tornado,) if tornado is not None else ())),
         "parts": tuple(each for each in made if each is not None),

@@ -12,10 +12,9 @@ from matplotlib.axes import Axes
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
 from fedsim.report.answer import Sentence
-from fedsim.report.binning import binned, edges
-from fedsim.report.charts.chart import Chart
-from fedsim.report.charts.learning import Curve, Curves, Loss
-from fedsim.report.charts.marks import set_scale
+from fedsim.report.charts import Chart
+from fedsim.report.charts.learning import Curve, Curves, LearningChart
+from fedsim.report.charts.marks import binned, edges, set_scale
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import ReportDocument
 from fedsim.report.finished_sweep import Axis
@@ -210,7 +209,7 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
 
 def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[Chart, ...]:
     """Draw the losses by rounds, a chart for each optimizer and all over the same span, with a line for each R."""
-    kind, shown = Loss(), {name: _curves(name, tables) for name in names}
+    kind, shown = LearningChart(), {name: _curves(name, tables) for name in names}
     ends = np.concatenate([curve.points.mean for curves in shown.values() for curve in curves.shown])
     return tuple(
         Chart(
@@ -238,7 +237,7 @@ def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> Curves:
 
 
 def _draw_losses(curves: Curves, low: float, high: float, axes: Axes) -> None:
-    Loss().draw(curves, axes)
+    LearningChart().draw(curves, axes)
     margin = 0.04 * (high - low)
     far = low > 0 and high > 4 * low
     set_scale(axes, "y", far)

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
 from fedsim.report.answer import Sentence
-from fedsim.report.charts.chart import Chart
+from fedsim.report.charts import Chart
 from fedsim.report.document import ReportDocument
 from fedsim.report.formatting import listing, number, percent
 from fedsim.report.tables import Table

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
-from fedsim.report.charts import run_charts
-from fedsim.report.charts.buffered import ConcurrencyChart, StalenessByGroup, StalenessChart
-from fedsim.report.charts.chart import Chart, chart_of
+from fedsim.report.charts import Chart, chart_of, run_charts
 from fedsim.report.charts.gaps import GapChart
-from fedsim.report.charts.rounds import DurationChart, Durations
+from fedsim.report.charts.rounds import ConcurrencyChart, DurationChart, Durations, StalenessByGroup, StalenessChart
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.gathered import Asked, gather
 
@@ -61,8 +59,8 @@ def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
 
 
 def test_places_are_all_taken_where_clients_abound(run: FinishedRun) -> None:
-    assert run.buffered is not None
-    np.testing.assert_allclose(run.buffered.running, 8.0, rtol=1e-9)
+    assert run.gathered.buffered is not None
+    np.testing.assert_allclose(run.gathered.buffered.running, 8.0, rtol=1e-9)
     chart = chart_of("places", ConcurrencyChart(), run)
     assert isinstance(chart, Chart)
     assert chart.description.startswith("100\N{NARROW NO-BREAK SPACE}% of the 8 places")

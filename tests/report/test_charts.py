@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.report.charts import run_charts
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import LARGEST_CURVE, DistanceChart, Distances, choose_separations
-from fedsim.report.charts.learning import GradientLastHalf, Loss, LossLastHalf, curves
+from fedsim.report.charts.learning import GradientLastHalf, LearningChart, LossLastHalf, curves
 from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
 from fedsim.report.charts.rounds import DurationChart, Durations
@@ -143,7 +142,7 @@ def test_distance_is_left_out_for_different_separations_and_for_too_many_clients
 
 
 def test_curves_count_rounds_done_and_pair_references_by_colour(run: FinishedRun) -> None:
-    loss = curves(run, Loss())
+    loss = curves(run, LearningChart())
     assert [curve.optimizer for curve in loss] == ["fedavg", "debiased_fedavg", "fedavg_uniform"]
     assert [curve.reference for curve in loss] == [False, False, True]
     assert [curve.color for curve in loss] == [0, 1, 0]
@@ -170,7 +169,7 @@ def test_long_curves_are_averaged_between_their_least_and_greatest(run: Finished
             "grad_norm": np.ones(1600),
         }
     )
-    (curve,) = curves(replace(run, learning=frame), Loss())
+    (curve,) = curves(replace(run, learning=frame), LearningChart())
     assert curve.points.size == 10
     np.testing.assert_array_equal(curve.points.mean, np.full(160, 1.5))
     assert (curve.points.low.max(), curve.points.high.min()) == (1, 2)
@@ -179,7 +178,7 @@ def test_long_curves_are_averaged_between_their_least_and_greatest(run: Finished
 def test_a_diverged_optimizer_is_drawn_as_far_as_it_is_finite(run_directory: Path) -> None:
     diverged(run_directory)
     run = read_run(run_directory)
-    whole, half = curves(run, Loss())[0], curves(run, LossLastHalf())[0]
+    whole, half = curves(run, LearningChart())[0], curves(run, LossLastHalf())[0]
     np.testing.assert_array_equal(whole.points.x, [0, 10, 20])
     assert (whole.lost, whole.first_lost) == (1, 30)
     assert len(half.points.x) == 0

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from PIL import Image
 
 from fedsim.report import comparison_figures, report_figures, write_report
-from fedsim.report.charts.chart import Chart
+from fedsim.report.charts import Chart
 from fedsim.report.charts.marks import legend
-from fedsim.report.figure_files import FigureStyle, figure_style
+from fedsim.report.page import FigureStyle, figure_style
 from fedsim.report.render import LEAST_TEXT, figure_file, picture
 from tests.command import fedsim
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fedsim.report.answer import run_finding
 from fedsim.report.bias import Seen, bias_of
 from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
-from fedsim.report.finding import run_finding
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario.component import Choice
 

@@ -11,10 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.common.arrays import Ints
-from fedsim.report.charts import run_charts
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts import Absent, Chart, run_charts
+from fedsim.report.charts.availability import EligibleChart
 from fedsim.report.charts.distance import DistanceChart
-from fedsim.report.charts.eligible import EligibleChart
 from fedsim.report.charts.learning import LossOverTime, in_step
 from fedsim.report.charts.marks import clock_axis, tick_duration
 from fedsim.report.charts.participation import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.common.markup import block, code, escape, table
-from fedsim.report.command import markdown_summary
+from fedsim.report.document import markdown_summary
 from fedsim.report.page import document_of
 
 from .runs import DEGENERATE, write_manifest

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario, simulate
-from fedsim.report.charts.chart import Chart, chart_of
+from fedsim.report.charts import Chart, chart_of
 from fedsim.report.charts.learning import OptimumChart
 from fedsim.report.finished_run import read_run
 from fedsim.report.tables import learning_table

@@ -11,7 +11,7 @@ from fedsim.cli.main import app
 from fedsim.common.errors import ScenarioError
 from fedsim.report.charts import CHARTS, RUN_CHARTS, SECTIONS, section_of
 from fedsim.report.finished_run import read_run
-from fedsim.report.own_charts import own_charts
+from fedsim.report.run_report import own_charts
 from tests.conftest import SMALL, Write
 
 OWN = """\

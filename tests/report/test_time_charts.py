@@ -10,13 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.report.charts.availability import ZONES, AvailabilityChart, HourlyAvailability, availability_data
-from fedsim.report.charts.chart import Absent, Chart, chart_of
-from fedsim.report.charts.coverage import Coverage, CoverageChart
-from fedsim.report.charts.eligible import Eligible, EligibleChart, sampled, shortages
-from fedsim.report.charts.gaps import GapChart, Gaps
+from fedsim.report.charts import Absent, Chart, chart_of
+from fedsim.report.charts.availability import (
+    ZONES,
+    AvailabilityChart,
+    Eligible,
+    EligibleChart,
+    HourlyAvailability,
+    availability_data,
+    sampled,
+    shortages,
+)
+from fedsim.report.charts.gaps import Coverage, CoverageChart, GapChart, Gaps
 from fedsim.report.charts.groups import GroupChart
-from fedsim.report.charts.learning import Loss, LossOverTime, curves, unit_of
+from fedsim.report.charts.learning import LearningChart, LossOverTime, curves, unit_of
 from fedsim.report.charts.timeline import Timeline, TimelineChart
 from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.report.formatting import count
@@ -282,7 +289,7 @@ def test_wall_clock_cool_downs_count_too(run: FinishedRun) -> None:
 
 def test_losses_over_simulated_time_are_those_over_rounds(run: FinishedRun) -> None:
     view = LossOverTime()
-    over_time, over_rounds = curves(run, view)[0], curves(run, Loss())[0]
+    over_time, over_rounds = curves(run, view)[0], curves(run, LearningChart())[0]
     assert unit_of(run, view) == (3600.0, "hours")
     np.testing.assert_allclose(over_time.points.x, 90 / 3600 * over_rounds.points.x)
     np.testing.assert_array_equal(over_time.points.mean, over_rounds.points.mean)

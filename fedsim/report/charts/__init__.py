@@ -4,11 +4,83 @@ To add one, write a class with a method `draw` in a module of its own and name i
 scenario names under ``charts`` are built by the same registry.
 """
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
 
+from matplotlib.axes import Axes
+
+from fedsim.common.errors import KeyPath, Mistake
 from fedsim.common.registry import Registry
-from fedsim.report.charts.chart import Absent, Chart, RunChart, chart_of
 from fedsim.report.finished_run import FinishedRun
+from fedsim.report.tables import Table
+from fedsim.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart that is ready to be drawn."""
+
+    name: str  # its anchor in the page and its file under `figures/`
+    title: str  # its finding, or what it shows
+    description: str  # its finding for readers who cannot see it
+    notes: tuple[str, ...]  # how to read it: what a mark stands for, what was averaged or left out
+    table: Table | None  # its data; None where it has none to show
+    draw: Callable[[Axes], None]  # draws it on empty axes
+    height: float = 1.0  # how tall it is, relative to the usual height
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A chart that this run has no data for, and why."""
+
+    name: str
+    title: str
+    reason: str
+
+
+class RunChart(Protocol):
+    """Draws a chart of a run.
+
+    It may have a method ``prepare(run)``, which returns the data to draw; or a text that says why there are none; or
+    None where the page without this chart lacks nothing. Without it, the data are the `FinishedRun` itself. It may have
+    ``title``, a text or a method of the run, and ``finding``, a method of the data: what is to be seen, in about 80
+    characters, which becomes the title. It may have ``description``, ``notes`` (texts), ``table`` and ``height``, each
+    a value or a method of the data; and ``section``: bias, devices, rounds or learning.
+    """
+
+    def draw(self, data: Any, axes: Axes) -> None:
+        """Draw the data on empty axes, on which the style of the page is set."""
+        ...
+
+
+def chart_of(name: str, kind: RunChart, run: FinishedRun) -> Chart | Absent | None:
+    """Compute what a chart shows of a run; None where a page without it lacks nothing."""
+    prepare = getattr(kind, "prepare", None)
+    data = run if prepare is None else prepare(run)
+    title = _part_of(kind, "title", type(kind).__name__, run)
+    if data is None:
+        return None
+    if isinstance(data, str):
+        return Absent(name, title, data)
+    notes = _part_of(kind, "notes", (), data)
+    return Chart(
+        name=name,
+        title=_part_of(kind, "finding", title, data),
+        description=_part_of(kind, "description", title, data),
+        notes=(notes,) if isinstance(notes, str) else tuple(notes),
+        table=_part_of(kind, "table", None, data),
+        draw=partial(kind.draw, data),
+        height=_part_of(kind, "height", 1.0, data),
+    )
+
+
+def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
+    """Return an attribute of a chart: a value, or what its method returns for the data."""
+    found = getattr(kind, what, otherwise)
+    return found(data) if callable(found) else found
+
 
 _ROOM = "fedsim.report.charts"
 RUN_CHARTS: Final = {
@@ -18,15 +90,15 @@ RUN_CHARTS: Final = {
     "tenths": f"{_ROOM}.groups:TenthsChart",
     "zone-frequency": f"{_ROOM}.groups:ZoneChart",
     "gaps": f"{_ROOM}.gaps:GapChart",
-    "coverage": f"{_ROOM}.coverage:CoverageChart",
-    "convergence": f"{_ROOM}.convergence:ConvergenceChart",
+    "coverage": f"{_ROOM}.gaps:CoverageChart",
+    "convergence": f"{_ROOM}.distance:ConvergenceChart",
     "availability": f"{_ROOM}.availability:AvailabilityChart",
-    "eligible": f"{_ROOM}.eligible:EligibleChart",
+    "eligible": f"{_ROOM}.availability:EligibleChart",
     "timeline": f"{_ROOM}.timeline:TimelineChart",
     "durations": f"{_ROOM}.rounds:DurationChart",
-    "staleness": f"{_ROOM}.buffered:StalenessChart",
-    "places": f"{_ROOM}.buffered:ConcurrencyChart",
-    "loss": f"{_ROOM}.learning:Loss",
+    "staleness": f"{_ROOM}.rounds:StalenessChart",
+    "places": f"{_ROOM}.rounds:ConcurrencyChart",
+    "loss": f"{_ROOM}.learning:LearningChart",
     "loss-last-half": f"{_ROOM}.learning:LossLastHalf",
     "gradient": f"{_ROOM}.learning:Gradient",
     "gradient-last-half": f"{_ROOM}.learning:GradientLastHalf",
@@ -54,3 +126,15 @@ def run_charts(run: FinishedRun) -> dict[str, tuple[Chart | Absent, ...]]:
         made = chart_of(name, kind, run)
         sections[section_of(kind)] += () if made is None else (made,)
     return sections
+
+
+def check_charts(scenario: Scenario) -> list[Mistake]:
+    """Return what is wrong with a scenario's choice of charts, as far as it can be known before there is a run."""
+    found: list[tuple[KeyPath, str]] = []
+    for index, choice in enumerate(scenario.charts):
+        if choice.kind in RUN_CHARTS:
+            found.append((("charts", index, "kind"), f"{choice.kind!r} is a chart of every report already"))
+        else:
+            findings = CHARTS.check(choice.kind, choice.options)
+            found += [(("charts", index, *path), message) for path, message in findings]
+    return [scenario.mistake(path, message) for path, message in found]

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
-from fedsim.report.charts.marks import SERIES, finish, linear, rule
+from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, series_color
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed
+from fedsim.report.formatting import count, fixed, number
 from fedsim.report.tables import Table, thinned
 from fedsim.theory import distances
 
 _POINTS = 60  # values of R at most, for large populations
 _ALL_UP_TO = 1_000  # with so few clients every R is evaluated
 _FLAT = 1e-9  # distances below are 0 but for rounding
-_EVEN = "All clients weigh the same"
-
 LARGEST_CURVE = 100_000
 """Most clients for which theory is computed at many R: more would take longer than the rest of the report."""
 
@@ -68,7 +68,8 @@ class DistanceChart:
         except ChainError as error:
             return f"The theory has no answer here: {error}."
         if float(l1.max()) < _FLAT:
-            return f"{_EVEN}: the closed form, which takes them to be always available, is 0 at every R."
+            always = "the closed form, which takes them to be always available"
+            return f"All clients weigh the same: {always}, is 0 at every R."
         return Distances(
             always=not table["pi"].null_count(),
             separations=separations,
@@ -111,7 +112,6 @@ class DistanceChart:
         return thinned("L1 distance from uniform by separation", ("R", "Theory", "Measured"), rows)
 
     def draw(self, data: Distances, axes: Axes) -> None:
-        """Draw the curve over R, and the run's point on it."""
         marker = "o" if len(data.separations) <= 30 else ""
         (curve,) = axes.plot(data.separations, data.l1, color=SERIES[1], marker=marker, markersize=2.8)
         entries = [(curve, "theory" if data.always else "theory, if always available")]
@@ -129,3 +129,66 @@ class DistanceChart:
         linear(axes, "x", whole=True)
         linear(axes, "y")
         finish(axes, "separation R (rounds)", "L1 distance from uniform", entries)
+
+
+LEAST = 1e-4  # smaller distances are drawn at this one: they cannot be measured, and would press the others together
+
+_NEAR = 0.01  # the start is forgotten from where on the distance is no longer than this
+
+
+class ConvergenceChart:
+    """How fast the law of the participants approaches its limit, for several separations."""
+
+    title, section = "Forgetting the start", "bias"
+
+    def prepare(self, run: FinishedRun) -> dict[str, pl.DataFrame] | None:
+        """Part the table of a convergence study by separation, in its order: ``R = ...`` -> its rows, by round."""
+        if run.convergence is None:
+            return None
+        parts = run.convergence.partition_by("separation", as_dict=True, maintain_order=True)
+        return {f"R = {separation}": part.sort("round") for (separation,), part in parts.items()}
+
+    def finding(self, data: dict[str, pl.DataFrame]) -> str:
+        words = []
+        for name, each in data.items():
+            far = np.flatnonzero(each["tv"].to_numpy() > _NEAR)
+            settled = int(far[-1]) + 1 if len(far) else 0
+            words.append(f"{name}: {count(each['round'][settled]) if settled < len(each) else 'not yet'}")
+        return f"Rounds until the start is forgotten (TV below 0.01). {', '.join(words[:4])}"
+
+    def notes(self, data: dict[str, pl.DataFrame]) -> Iterator[str]:
+        yield (
+            "TV distance between the law of who takes part in a round, all clients being ready at round 0, and the law "
+            "in the long run. It is the law of one round's participant, not of the chain's state: it can fall faster "
+            "than the chain mixes, and it can swing. Distances below 0.0001 are drawn at 0.0001."
+        )
+        if any(not each["noise_floor"].null_count() for each in data.values()):
+            yield "Dotted: what sampling noise alone would give where the law was estimated by simulated replicas."
+
+    def description(self, data: dict[str, pl.DataFrame]) -> str:
+        parts = [f"{name} from {number(each['tv'][0])} to {number(each['tv'][-1])}" for name, each in data.items()]
+        rounds = len(next(iter(data.values())))
+        return f"TV distance from the long-run law over {count(rounds, 'round')}: at {'; at '.join(parts)}."
+
+    def table(self, data: dict[str, pl.DataFrame]) -> Table:
+        columns = [list(map(number, each["tv"])) for each in data.values()]
+        rows = list(zip(map(count, next(iter(data.values()))["round"]), *columns, strict=True))
+        return thinned("TV distance from the long-run law", ("Round", *data), rows)
+
+    def draw(self, data: dict[str, pl.DataFrame], axes: Axes) -> None:
+        """Draw one curve for each separation, with its noise floor dotted."""
+        entries: list[tuple[Line2D, str]] = []
+        for index, (name, each) in enumerate(data.items()):
+            color = series_color(index)
+            (curve,) = axes.plot(each["round"], np.maximum(each["tv"].to_numpy(), LEAST), color=color)
+            entries.append((curve, name))
+            if not each["noise_floor"].null_count():
+                noise = each["noise_floor"].to_numpy()
+                floor = np.where(noise < LEAST, np.nan, noise)
+                axes.plot(each["round"], floor, color=color, linestyle=DOTTED, linewidth=1)
+        if any((each["tv"] > LEAST).any() for each in data.values()):
+            logarithmic(axes, "y")
+        else:
+            axes.axhline(0, color=INK, linewidth=1)
+        linear(axes, "x", whole=True)
+        finish(axes, "round", "TV distance from the long-run law", entries)

@@ -5,13 +5,12 @@ Where the problem knows its optimum, also where each optimizer ends, predicted a
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import Binned, binned, edges
 from fedsim.report.charts import marks
 from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
 from fedsim.report.formatting import aligned_numbers, count, listing, number
@@ -26,7 +25,7 @@ class Curve:
     optimizer: str
     reference: bool  # whether it was trained under uniform participation, to compare with
     color: int  # which colour of the palette: a reference shares that of its optimizer
-    points: Binned  # its finite values
+    points: marks.Binned  # its finite values
     lost: int  # values that are not finite and therefore not drawn
     first_lost: float | None  # x of the first of them; None without any
 
@@ -66,7 +65,7 @@ def unit_of(run: FinishedRun, view: "LearningChart") -> tuple[float, str]:
 def _curve(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
     finite = pl.col("value").is_finite().fill_null(value=False)
     kept, lost = frame.filter(finite), frame.filter(~finite)
-    points = binned(kept["x"].to_numpy().astype(np.float64), kept["value"].to_numpy(), edges(len(kept)))
+    points = marks.binned(kept["x"].to_numpy().astype(np.float64), kept["value"].to_numpy(), marks.edges(len(kept)))
     return Curve(name, reference, color, points, len(lost), float(lost["x"][0]) if len(lost) else None)
 
 
@@ -84,15 +83,25 @@ class Curves:
         return [curve for curve in self.all if len(curve.points.x)]
 
 
+@dataclass(frozen=True)
 class LearningChart:
     """A column of the learning table over rounds or time, over the whole run or its last half."""
 
-    title: Any = ""
+    column: str = "loss"
+    axis: str = "loss"
+    last_half: bool = False
+    over_time: bool = False
     section = "learning"
-    column = axis = "loss"
-    last_half = over_time = False
+
+    def title(self, run: FinishedRun) -> str:
+        if run.learning is None:
+            return "Loss and gradient norm"
+        where = " over simulated time" if self.over_time else ", last half" if self.last_half else ", whole run"
+        return f"{self.axis.capitalize()}{where}"
 
     def prepare(self, run: FinishedRun) -> Curves | str | None:
+        if run.learning is None and self == LearningChart():
+            return "This scenario has no learning: it asks only who takes part."
         if run.learning is None or (self.over_time and in_step(run)):
             return None
         data = Curves(curves(run, self), unit_of(run, self)[1])
@@ -101,16 +110,15 @@ class LearningChart:
     def finding(self, data: Curves) -> str:
         means = {curve.optimizer: curve.points.mean for curve in data.shown}
         level = {name: float(mean.mean() if self.last_half else mean[-1]) for name, mean in means.items()}
-        names = sorted(level, key=lambda name: level[name])
-        if len(names) > 2:
-            names = [names[0], names[-1]]
+        ranked = sorted(level, key=lambda name: level[name])
+        names = list(dict.fromkeys((ranked[0], ranked[-1])))
         texts = aligned_numbers([level[name] for name in names], 3)
         levels = [f"{marks.shortened(name, 24)} {text}" for name, text in zip(names, texts, strict=True)]
         return f"{self.axis.capitalize()}, {'last half' if self.last_half else 'at the end'}: {', '.join(levels)}"
 
     def description(self, data: Curves) -> str:
-        ends = [(curve.optimizer, number(curve.points.mean[0]), number(curve.points.mean[-1])) for curve in data.shown]
-        ways = [f"{name} from {first} to {last}" for name, first, last in ends]
+        means = [(curve.optimizer, curve.points.mean) for curve in data.shown]
+        ways = [f"{name} from {number(mean[0])} to {number(mean[-1])}" for name, mean in means]
         over = "simulated time" if self.over_time else "rounds"
         return f"{self.axis.capitalize()} over {over}: {listing(ways)}."
 
@@ -141,19 +149,14 @@ class LearningChart:
         """Draw one line for each optimizer, references dashed, and the levels dotted."""
         colors = {curve.optimizer: marks.series_color(curve.color) for curve in data.all}
         # A level far below what noise leaves would only stretch the axis.
-        least = min(float(curve.points.mean.min()) for curve in data.shown) / 10
-        levels = [
-            axes.axhline(level, color=colors[name], linewidth=1.2, linestyle=":")
-            for name, level in data.levels.items()
-            if level >= least
-        ]
+        means = np.concatenate([curve.points.mean for curve in data.shown])
+        known = [(colors[name], level) for name, level in data.levels.items() if level >= means.min() / 10]
+        levels = [axes.axhline(level, color=color, linewidth=1.2, linestyle=":") for color, level in known]
         entries = [
             (marks.line(axes, curve.points, colors[curve.optimizer], dashed=curve.reference), curve.optimizer)
             for curve in data.shown
         ]
-        marks.set_scale(
-            axes, "y", marks.spans_decades(np.concatenate([curve.points.mean for curve in data.shown]), ratio=4)
-        )
+        marks.set_scale(axes, "y", marks.spans_decades(means, ratio=4))
         if self.over_time:
             title = marks.time_axis(axes, data.unit, max(float(curve.points.last[-1]) for curve in data.shown))
         else:
@@ -162,51 +165,23 @@ class LearningChart:
         marks.finish(axes, title, self.axis, [*entries, *((each, "predicted") for each in levels[:1])])
 
 
-class Loss(LearningChart):
-    """Loss, whole run; without learning, this one says so."""
-
-    def title(self, run: FinishedRun) -> str:
-        return "Loss and gradient norm" if run.learning is None else "Loss, whole run"
-
-    def prepare(self, run: FinishedRun) -> Curves | str | None:
-        return super().prepare(run) or "This scenario has no learning: it asks only who takes part."
+LossLastHalf = partial(LearningChart, last_half=True)
+LossOverTime = partial(LearningChart, over_time=True)
+Gradient = partial(LearningChart, "grad_norm", "gradient norm")
+GradientLastHalf = partial(Gradient, last_half=True)
+GradientOverTime = partial(Gradient, over_time=True)
 
 
-class LossLastHalf(LearningChart):
-    """Loss, last half."""
-
-    title, last_half = "Loss, last half", True
-
-
-class LossOverTime(LearningChart):
-    """Loss over simulated time."""
-
-    title, over_time = "Loss over simulated time", True
-
-
-class Gradient(LearningChart):
-    """Gradient norm, whole run."""
-
-    title, column, axis = "Gradient norm, whole run", "grad_norm", "gradient norm"
-
-
-class GradientLastHalf(Gradient):
-    """Gradient norm, last half."""
-
-    title, last_half = "Gradient norm, last half", True
-
-
-class GradientOverTime(Gradient):
-    """Gradient norm over simulated time."""
-
-    title, over_time = "Gradient norm over simulated time", True
-
-
+@dataclass(frozen=True)
 class OptimumChart(LearningChart):
     """The distance over the last half of the run, with what was predicted for each optimizer."""
 
-    title, last_half = "Distance from the optimum, predicted and measured", True
-    column, axis = "distance", "distance from the optimum"
+    column: str = "distance"
+    axis: str = "distance from the optimum"
+    last_half: bool = True
+
+    def title(self, run: FinishedRun) -> str:  # noqa: ARG002  it is the same for every run
+        return "Distance from the optimum, predicted and measured"
 
     def prepare(self, run: FinishedRun) -> Curves | str | None:
         if run.learning is None or self.column not in run.learning.columns:

@@ -1,6 +1,7 @@
-"""What the charts share: colours, marks, scales of axes, simulated time, the legend."""
+"""What the charts share: colours, marks, scales of axes, simulated time, the legend, bins of neighbouring values."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,10 +16,10 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FixedFormatter, FixedLocator, Formatter, LogLocator, MaxNLocator, NullFormatter
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S, time_unit
-from fedsim.report.binning import Binned
 from fedsim.report.formatting import number
+from fedsim.report.gathered import POINTS
 
 INK = "#1c2126"
 MUTED = "#5d6670"
@@ -41,6 +42,52 @@ _LEAST_ON_CLOCK = 0.5 * DAY_S
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
+@dataclass(frozen=True)
+class Binned:
+    """Values along x in bins of neighbours; every array has one entry a bin."""
+
+    first: Floats  # x of the first value in the bin
+    last: Floats  # x of the last value in the bin
+    mean: Floats  # of the values in the bin
+    low: Floats  # the least of them
+    high: Floats  # the greatest of them
+    size: int  # values in the largest bin: 1 where nothing was averaged
+
+    @property
+    def x(self) -> Floats:
+        """The middle of each bin."""
+        return (self.first + self.last) / 2
+
+
+def edges(count: int, bins: int = POINTS, geometric: bool = False) -> Ints:
+    """Cut ``0..count`` into at most so many non-empty bins: where each starts, and at the end `count`.
+
+    With `geometric`, bins grow by a constant factor, the first ones being single values: for a logarithmic axis.
+    """
+    if count <= bins:
+        return np.arange(count + 1, dtype=np.int64)
+    if geometric:
+        grown = np.rint(np.geomspace(1, count + 1, bins + 1)).astype(np.int64) - 1
+        return np.unique(grown)
+    return np.linspace(0, count, bins + 1).astype(np.int64)
+
+
+def binned(x: Floats, y: Floats, cuts: Ints) -> Binned:
+    """Bin y along x (sorted, finite, as long as the last cut says) between the cuts."""
+    if len(x) == 0:
+        nothing = np.empty(0)
+        return Binned(nothing, nothing, nothing, nothing, nothing, 0)
+    starts, sizes = cuts[:-1], np.diff(cuts)
+    return Binned(
+        first=x[starts],
+        last=x[cuts[1:] - 1],
+        mean=np.add.reduceat(y, starts) / sizes,
+        low=np.minimum.reduceat(y, starts),
+        high=np.maximum.reduceat(y, starts),
+        size=int(sizes.max()),
+    )
+
+
 def series_color(index: int) -> str:
     """Give the colour of a series; the colours repeat when there are more series than colours."""
     return SERIES[index % len(SERIES)]
@@ -49,11 +96,6 @@ def series_color(index: int) -> str:
 def spans_decades(values: Floats, ratio: float) -> bool:
     """Tell whether values call for a logarithmic axis: all positive, and far apart."""
     return len(values) > 0 and bool(values.min() > 0) and bool(values.max() > ratio * values.min())
-
-
-def _number_tick(value: float, _: object) -> str:
-    """Label a tick without mathematical typesetting, so that it stays text."""
-    return number(value)
 
 
 def percent_tick(value: float, _: object) -> str:
@@ -82,7 +124,7 @@ def logarithmic(axes: Axes, axis: str) -> None:
     low, high = ticks.get_view_interval()
     subs = (1.0, 2.0, 5.0) if np.log10(high / low) < 2.3 else (1.0,)
     ticks.set_major_locator(LogLocator(subs=subs, numticks=8))
-    ticks.set_major_formatter(_number_tick)
+    ticks.set_major_formatter(lambda value, _: number(value))
     ticks.set_minor_formatter(NullFormatter())
 
 
@@ -180,7 +222,7 @@ def time_axis(axes: Axes, unit: str, longest: float) -> str:
     # Steps that suit a clock do not suit a few hours or minutes: 0.6 hours are hard to read.
     steps = _STEPS[unit] if unit in _STEPS and longest > 9 else [1, 2, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=steps))
-    axes.xaxis.set_major_formatter(_number_tick)
+    axes.xaxis.set_major_formatter(lambda value, _: number(value))
     return f"simulated time ({unit} since the start)"
 
 

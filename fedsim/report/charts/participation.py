@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -9,11 +10,11 @@ from matplotlib.axes import Axes
 
 from fedsim.analysis.participation import by_chance
 from fedsim.common.arrays import Floats, Ints
-from fedsim.report.bias import bias_of, chance_words
-from fedsim.report.binning import POINTS, Binned, binned, edges
+from fedsim.report.bias import bias_of, chance_words, fair_counts
 from fedsim.report.charts import marks
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, count_range, fixed
+from fedsim.report.gathered import POINTS
 from fedsim.report.tables import Table, thinned
 
 _SINGLE = 400  # the most clients that have a dot each
@@ -26,7 +27,7 @@ _ORDERS = {
 _BEYOND = 1.5  # chance explains a distance from uniform up to so many times what is to be expected by chance alone
 _HEAVY_HEAD = 0.1
 """Ranks go on a logarithmic axis where the heaviest hundredth of many clients holds more of the weight."""
-_WITHIN = 0.95  # share of the cases between the ends of an interval of chance
+_BEYOND_ENDS = (1 - 0.95) / 2  # share of the cases beyond either end of an interval of chance
 _Z = 1.959963984540054
 
 
@@ -35,10 +36,10 @@ class ClientFrequencies:
     """Frequencies in multiples of uniform (1/N) by rank of weight, in bins of neighbours where N is large."""
 
     clients: int
-    measured: Binned
-    theory: Binned | None  # in the same bins; None where the theory gives no value
+    measured: marks.Binned
+    theory: marks.Binned | None  # in the same bins; None where the theory gives no value
     method: str  # how the theory was computed
-    separations: tuple[int, int]  # least and greatest R
+    separations: tuple[object, object]  # least and greatest R
     logarithmic: bool  # whether ranks go on a logarithmic axis
     order: str  # ``weight``; where all clients weigh the same, ``theory`` or else ``frequency``
     chance: tuple[Floats, Floats] | None  # ends of the interval in which chance alone would put the frequency of a bin
@@ -48,24 +49,15 @@ class ClientFrequencies:
     compared: str  # what the two come to, in words; empty where that is not known
 
 
-def _order(run: FinishedRun) -> str:
-    """Choose what to order clients by: weights that are all the same would leave them in disorder."""
-    weight, pi = run.clients["weight"], run.clients["pi"]
-    if len(weight) < 2 or weight.max() != weight.min():
-        return "weight"
-    return "theory" if not pi.null_count() and pi.max() != pi.min() else "frequency"
-
-
 def around_uniform(taken: int, clients: int, sizes: Ints) -> tuple[Floats, Floats]:
     """Return between what 95 % of the means of so many clients each lie in a fair lottery, in multiples of uniform.
 
     A client's count is binomial. The mean of several counts is taken to be normal; a single count has the binomial's
     quantiles.
     """
-    counts, reached = _binomial(taken, clients)
+    counts, reached = fair_counts(taken, clients)
     mean = taken / clients
-    beyond = (1 - _WITHIN) / 2
-    single = counts[np.searchsorted(reached, [beyond, 1 - beyond])] / mean
+    single = counts[np.searchsorted(reached, [_BEYOND_ENDS, 1 - _BEYOND_ENDS])] / mean
     half = _Z * np.sqrt((1 - 1 / clients) / (mean * np.maximum(sizes, 1)))
     low = np.where(sizes == 1, single[0], np.maximum(1 - half, 0.0))
     return low, np.where(sizes == 1, single[1], 1 + half)
@@ -77,7 +69,7 @@ def in_order(taken: int, clients: int, ranks: Floats) -> tuple[Floats, Floats]:
     The counts of a lottery in descending order are the binomial's quantiles at the order statistics of uniform draws,
     whose intervals are taken to be those of Wilson (Journal of the American Statistical Association 22, 1927).
     """
-    counts, reached = _binomial(taken, clients)
+    counts, reached = fair_counts(taken, clients)
     p = 1 - (ranks - 0.5) / clients
     part = _Z**2 / clients
     middle = (p + part / 2) / (1 + part)
@@ -86,43 +78,31 @@ def in_order(taken: int, clients: int, ranks: Floats) -> tuple[Floats, Floats]:
     return counts[low] * clients / taken, counts[high] * clients / taken
 
 
-def _binomial(taken: int, clients: int) -> tuple[Ints, Floats]:
-    """Return the counts that a client can have in a fair lottery, and the probabilities of no more than each."""
-    share = 1 / clients
-    mean = taken * share
-    far = 12 * np.sqrt(mean) + 40
-    low, high = max(0, int(mean - far)), min(taken, int(mean + far))
-    counts = np.arange(low, high + 1)
-    more = np.log((taken - counts[:-1]) / (counts[:-1] + 1) * share / (1 - share)) if clients > 1 else np.zeros(0)
-    logarithms = np.concatenate([[0.0], np.cumsum(more)])
-    weights = np.exp(logarithms - logarithms.max())
-    return counts, np.cumsum(weights) / weights.sum()
-
-
 class ParticipationChart:
     """The measured frequency of every client, with the theory and uniform."""
 
     title, section = "Who took part", "bias"
 
     def prepare(self, run: FinishedRun) -> ClientFrequencies | str:
-        order = _order(run)
         table, clients = run.clients, len(run.clients)
         taken, tenth = int(table["participations"].sum()), -(-clients // 10)
         if clients == 0 or not taken:
             return "Nobody took part in this run, so there is no frequency to show."
         if not table["client"].is_sorted():
             table = table.sort("client")
+        order, pi = "weight", table["pi"]
+        if clients > 1 and table["weight"].max() == table["weight"].min():
+            # Weights that are all the same would leave clients in disorder.
+            order = "theory" if not pi.null_count() and pi.max() != pi.min() else "frequency"
         # Stable: by number where the column is the same.
         ranked = np.argsort(-table[_ORDERS[order][0]].to_numpy(), kind="stable")
         weight = table["weight"].to_numpy()[ranked]
         head = weight[: max(1, clients // 100)].sum() / weight.sum()
         steep = clients > _SINGLE and bool(head > _HEAVY_HEAD)
-        cuts = edges(clients, clients if clients <= _SINGLE else POINTS, geometric=steep)
+        cuts = marks.edges(clients, clients if clients <= _SINGLE else POINTS, geometric=steep)
         rank = np.arange(1, clients + 1, dtype=np.float64)
-        predicted = None if table["pi"].null_count() else table["pi"].to_numpy()[ranked] * clients
-        waits = table["separation"].to_numpy()
         frequency = table["frequency"].to_numpy()[ranked] * clients
-        measured = binned(rank, frequency, cuts)
+        measured = marks.binned(rank, frequency, cuts)
         chance = None
         if clients > 1:
             by_rank = order == "frequency"
@@ -130,9 +110,9 @@ class ParticipationChart:
         return ClientFrequencies(
             clients=clients,
             measured=measured,
-            theory=None if predicted is None else binned(rank, predicted, cuts),
+            theory=None if pi.null_count() else marks.binned(rank, pi.to_numpy()[ranked] * clients, cuts),
             method=", ".join(map(str, table["pi_method"].drop_nulls().unique().sort())),
-            separations=(int(waits.min()), int(waits.max())),
+            separations=(table["separation"].min(), table["separation"].max()),
             logarithmic=steep,
             order=order,
             chance=chance,
@@ -170,12 +150,21 @@ class ParticipationChart:
                 f"{fixed(data.measured_l1)}."
             )
         if data.order == "frequency":
-            ordered = "All clients weigh the same, so they are in the order of their frequency."
-            yield f"{ordered} {data.compared}".strip()
+            yield f"All clients weigh the same, so they are in the order of their frequency. {data.compared}".strip()
         elif data.order == "theory":
             yield "All clients weigh the same, so they are in the order of what theory predicts."
         if data.measured.size > 1:
-            yield from _notes_on_bins(data)
+            growing = "growing bins of at most" if data.logarithmic else "bins of"
+            gathered = f"{growing} {count(data.measured.size, 'neighbour')} by {data.order}: lines are means"
+            least, greatest = fixed(data.measured.low.min(), 1), fixed(data.measured.high.max(), 1)
+            if _banded(data):
+                band = "the band goes from the least to the greatest frequency of a client in the bin"
+                yield f"Clients are gathered in {gathered}, {band}."
+                if data.measured.high.max() > _top(data):
+                    yield f"The band goes on beyond the top of the chart, up to {greatest}."
+            else:
+                yield f"Clients are gathered in {gathered}."
+                yield f"Single clients took part so seldom that they lie anywhere from {least} to {greatest}: no band."
         if (hidden := int((data.measured.mean == 0).sum())) and _log_scale(data):
             points = f"{count(hidden, 'point')} {'is' if hidden == 1 else 'are'}"
             yield f"{points} zero, which a logarithmic axis cannot show: nobody there took part."
@@ -186,53 +175,42 @@ class ParticipationChart:
 
     def table(self, data: ClientFrequencies) -> Table:
         measured = data.measured
-        columns = [measured.mean, measured.low, measured.high] if measured.size > 1 else [measured.mean]
-        header = ["Rank", "Measured", "Least", "Greatest"] if measured.size > 1 else ["Rank", "Measured"]
+        columns = {"Measured": measured.mean}
+        if measured.size > 1:
+            columns |= {"Least": measured.low, "Greatest": measured.high}
         if data.theory is not None:
-            columns.append(data.theory.mean)
-            header.append("Theory")
-        rows = [
-            (count_range(first, last), *(fixed(value) for value in values))
-            for first, last, *values in zip(measured.first, measured.last, *columns, strict=True)
-        ]
-        return thinned(f"Frequency by rank of {data.order}, in multiples of uniform", tuple(header), rows)
+            columns["Theory"] = data.theory.mean
+        ranks = map(count_range, measured.first, measured.last)
+        rows = list(zip(ranks, *(map(fixed, values) for values in columns.values()), strict=True))
+        return thinned(f"Frequency by rank of {data.order}, in multiples of uniform", ("Rank", *columns), rows)
 
     def draw(self, data: ClientFrequencies, axes: Axes) -> None:
         """Draw frequencies over ranks: single clients as dots, bins as a line with a band, theory as a line."""
-        entries: list[tuple[Artist, str]] = []
-        last: list[tuple[Artist, str]] = []
-        x = data.measured.x
+        x, last = data.measured.x, list[tuple[Artist, str]]()
         if data.chance is not None:
             band = axes.fill_between(x, *data.chance, step="mid", color=marks.MUTED, alpha=0.4, linewidth=0)
             last = [(band, "chance alone")]
         if data.measured.size > 1:
             shown = data.measured if _banded(data) else replace(data.measured, size=1)
-            entries.append((marks.line(axes, shown, marks.SERIES[0]), "measured"))
+            measured = marks.line(axes, shown, marks.SERIES[0])
         else:
-            size = 4.5 if data.clients < 60 else 3
-            entries.append((marks.dots(axes, x, data.measured.mean, marks.SERIES[0], size), "measured"))
+            measured = marks.dots(axes, x, data.measured.mean, marks.SERIES[0], 4.5 if data.clients < 60 else 3)
+        entries = [(measured, "measured")]
         if data.theory is not None:
-            (theory,) = axes.plot(
-                x, data.theory.mean, color=marks.SERIES[1], linewidth=1.1, drawstyle="steps-mid", zorder=3
-            )
+            style: dict[str, Any] = {"linewidth": 1.1, "drawstyle": "steps-mid", "zorder": 3}
+            (theory,) = axes.plot(x, data.theory.mean, color=marks.SERIES[1], **style)
             entries.append((theory, f"theory (R = {' to '.join(map(str, dict.fromkeys(data.separations)))})"))
         entries += [(marks.rule(axes, y=1), "uniform"), *last]
-        _set_scales(data, axes)
+        far = _log_scale(data)
+        axes.set_ylim(np.append(_positive(data), 1.0).min() / 1.6 if far else 0, _top(data))
+        marks.set_scale(axes, "y", far)
+        margin = max(0.5, 0.02 * data.clients)
+        axes.set_xlim(*((0.9, data.clients * 1.1) if data.logarithmic else (1 - margin, data.clients + margin)))
+        if data.logarithmic:
+            marks.logarithmic(axes, "x")
+        else:
+            marks.linear(axes, "x", whole=True)
         marks.finish(axes, _ORDERS[data.order][1], "frequency, in multiples of uniform", entries)
-
-
-def _notes_on_bins(data: ClientFrequencies) -> Iterator[str]:
-    growing = "growing bins of at most" if data.logarithmic else "bins of"
-    bins = f"{growing} {count(data.measured.size, 'neighbour')} by {data.order}"
-    gathered = f"Clients are gathered in {bins}: lines are means"
-    least, greatest = fixed(data.measured.low.min(), 1), fixed(data.measured.high.max(), 1)
-    if not _banded(data):
-        yield f"{gathered}."
-        yield f"Single clients took part so seldom that they lie anywhere from {least} to {greatest}: no band."
-        return
-    yield f"{gathered}, the band goes from the least to the greatest frequency of a client in the bin."
-    if data.measured.high.max() > _top(data):
-        yield f"The band goes on beyond the top of the chart, up to {greatest}."
 
 
 def _log_scale(data: ClientFrequencies) -> bool:
@@ -241,8 +219,7 @@ def _log_scale(data: ClientFrequencies) -> bool:
 
 
 def _positive(data: ClientFrequencies) -> Floats:
-    lines = [data.measured.mean] if data.theory is None else [data.measured.mean, data.theory.mean]
-    values = np.concatenate(lines)
+    values = np.concatenate([line.mean for line in (data.measured, data.theory) if line is not None])
     return values[values > 0]
 
 
@@ -254,16 +231,3 @@ def _top(data: ClientFrequencies) -> float:
 def _banded(data: ClientFrequencies) -> bool:
     """Tell whether the band shows something: where clients took part a few times at most, it would fill the chart."""
     return bool(np.median(data.measured.high) <= _top(data))
-
-
-def _set_scales(data: ClientFrequencies, axes: Axes) -> None:
-    far = _log_scale(data)
-    axes.set_ylim(np.append(_positive(data), 1.0).min() / 1.6 if far else 0, _top(data))
-    marks.set_scale(axes, "y", far)
-    if data.logarithmic:
-        axes.set_xlim(0.9, data.clients * 1.1)
-        marks.logarithmic(axes, "x")
-    else:
-        margin = max(0.5, 0.02 * data.clients)
-        axes.set_xlim(1 - margin, data.clients + margin)
-        marks.linear(axes, "x", whole=True)

@@ -1,18 +1,19 @@
-"""How long rounds took, and how much of that was waiting for enough eligible clients."""
+"""How long rounds took; of a buffered server, how stale its reports were and how many of its places were taken."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fedsim.common.arrays import Floats
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import time_unit
-from fedsim.report.binning import Binned, binned, edges
-from fedsim.report.charts.marks import SERIES, finish, line, linear, log_durations, spans_decades
+from fedsim.report.charts import marks
 from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, duration, fixed, percent
+from fedsim.report.formatting import count, duration, fixed, listing, percent
+from fedsim.report.gathered import POINTS
 from fedsim.report.tables import Table, thinned
 
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same
@@ -24,8 +25,8 @@ class Durations:
 
     rounds: int
     unit: str
-    running: Binned  # from the selection of the cohort to the close; without rounds that selected no client
-    waiting: Binned | None  # from the opening until then, or to the close without selection; None without waits
+    running: marks.Binned  # from the selection of the cohort to the close; without rounds that selected no client
+    waiting: marks.Binned | None  # from the opening until then, or to the close without selection; None without waits
     logarithmic: bool  # whether times go on a logarithmic axis
     longest: float  # the longest time from opening to close, in seconds
     noun: str  # round, or version where the server is buffered
@@ -34,8 +35,8 @@ class Durations:
     waited: float  # share of the simulated time that was spent waiting for clients
 
 
-def _binned(rounds: pl.Series, times: Floats) -> Binned:
-    return binned(rounds.to_numpy().astype(np.float64), times, edges(len(times)))
+def _binned(rounds: pl.Series, times: Floats) -> marks.Binned:
+    return marks.binned(rounds.to_numpy().astype(np.float64), times, marks.edges(len(times)))
 
 
 class DurationChart:
@@ -48,7 +49,7 @@ class DurationChart:
         if closed.is_empty():
             return "No round closed in this run."
         chosen = closed.drop_nulls("selected_s")
-        if run.buffered is not None:
+        if run.gathered.buffered is not None:
             # A version begins when the one before ends, and waits for no client in particular.
             closed = chosen = closed.with_columns(selected_s=pl.col("opened_s"))
         running = (chosen["closed_s"] - chosen["selected_s"]).to_numpy()
@@ -66,7 +67,7 @@ class DurationChart:
             unit=unit,
             running=_binned(chosen["round"], running / size),
             waiting=_binned(closed["round"], waiting / size) if waiting.any() else None,
-            logarithmic=far or spans_decades(running, ratio=30),
+            logarithmic=far or marks.spans_decades(running, ratio=30),
             longest=longest,
             size=size,
             median=float(np.median(whole)),
@@ -78,21 +79,19 @@ class DurationChart:
         return f"How long {run.noun}s took"
 
     def finding(self, data: Durations) -> str:
-        longest = f"the longest {data.noun} took {duration(data.longest)}"
+        noun, longest = data.noun, duration(data.longest)
         if data.waited:
-            return f"Waiting for clients took {percent(data.waited)} of the time; {longest}"
-        return f"The median {data.noun} took {duration(data.median)}, {longest.replace(f' {data.noun} took', '')}"
+            return f"Waiting for clients took {percent(data.waited)} of the time; the longest {noun} took {longest}"
+        return f"The median {noun} took {duration(data.median)}, the longest {longest}"
 
     def description(self, data: Durations) -> str:
         return f"Durations of {count(data.rounds, data.noun)}; the longest took {duration(data.longest)}."
 
     def notes(self, data: Durations) -> Iterator[str]:
         if (size := max(points.size for _, points in _lines(data))) > 1:
-            bins = f"bins of up to {count(size, data.noun)}"
-            yield f"Lines are means over {bins}; bands go from least to greatest."
+            yield f"Lines are means over bins of up to {count(size, data.noun)}; bands go from least to greatest."
         if data.waiting is not None:
-            waiting = "the time from a round's opening until enough clients were eligible to select from"
-            yield f"Waiting is {waiting}."
+            yield "Waiting is the time from a round's opening until enough clients were eligible to select from."
             if data.logarithmic:
                 yield "A wait of zero, or shorter than all running times, lies below the axis."
 
@@ -106,23 +105,161 @@ class DurationChart:
         return thinned(f"{data.noun.capitalize()} durations ({data.unit})", header, rows)
 
     def draw(self, data: Durations, axes: Axes) -> None:
-        """Draw times over round numbers."""
         lines = _lines(data)
-        entries = [(line(axes, points, SERIES[index]), name) for index, (name, points) in enumerate(lines)]
+        entries = [(marks.line(axes, points, marks.SERIES[index]), name) for index, (name, points) in enumerate(lines)]
         highest = max(float(points.high.max()) for _, points in lines)
         if data.logarithmic:
             # The lower limit is that of the running time: waiting may be zero.
             axes.set_ylim(float(data.running.low[data.running.low > 0].min()) / 1.5, highest * 1.5)
-            log_durations(axes, data.size)
+            marks.log_durations(axes, data.size)
         else:
             axes.set_ylim(0, 1.15 * highest or 1.0)
-            linear(axes, "y")
-        linear(axes, "x", whole=True)
-        finish(axes, data.noun, "duration" if data.logarithmic else f"duration ({data.unit})", entries)
+            marks.linear(axes, "y")
+        marks.linear(axes, "x", whole=True)
+        marks.finish(axes, data.noun, "duration" if data.logarithmic else f"duration ({data.unit})", entries)
 
 
-def _lines(data: Durations) -> tuple[tuple[str, Binned], ...]:
+def _lines(data: Durations) -> tuple[tuple[str, marks.Binned], ...]:
     name = "selection to close" if data.noun == "round" else "a version"
     running = ((name, data.running),) if len(data.running.x) else ()
     waiting = (("waiting to select", data.waiting),) if data.waiting is not None else ()
     return (*running, *waiting)
+
+
+@dataclass(frozen=True)
+class StalenessByGroup:
+    """Reports by staleness."""
+
+    first: Ints  # (K,) the least staleness of each bin
+    width: int  # versions in a bin
+    names: tuple[str, ...]  # groups, or one name for everyone where there are many
+    shares: tuple[Floats, ...]  # for each of them (K,) the share of its reports in each bin, with the discarded ones
+    means: tuple[float, ...]  # of each of them, in versions
+    discarded: float  # share of all reports that were discarded
+    limit: int | None  # the staleness beyond which they are; None where none are, or where it lies beyond what occurred
+
+
+class StalenessChart:
+    """How stale the reports of a buffered server were, group by group."""
+
+    title, section = "How stale reports were", "rounds"
+
+    def prepare(self, run: FinishedRun) -> StalenessByGroup | str | None:
+        if (buffered := run.gathered.buffered) is None:
+            return None
+        if buffered.staleness.is_empty():
+            return "Nobody reported in this run."
+        table = buffered.staleness.with_columns(reports=pl.col("taken") + pl.col("discarded"))
+        names = [str(name) for name in run.clients["group"].unique(maintain_order=True)]
+        if not 1 < len(names) <= len(marks.SERIES):
+            names, table = ["all clients"], table.with_columns(group=pl.lit("all clients"))
+        most = int(table["staleness"].to_numpy().max())
+        if most == 0:
+            return "No report was late: each was made with the version that the server still had."
+        width = -(-(most + 1) // POINTS)
+        first = np.arange(0, most + 1, width)
+        shown, shares, means = [], [], []
+        for name in names:
+            own = table.filter(group=name)
+            reports = own["reports"].to_numpy().astype(np.float64)
+            if reports.sum():
+                stale = own["staleness"].to_numpy()
+                shown.append(name)
+                shares.append(np.bincount(stale // width, reports, minlength=len(first)) / reports.sum())
+                means.append(float(stale @ reports / reports.sum()))
+        limit = run.scenario.server.max_staleness
+        return StalenessByGroup(
+            first=first,
+            width=width,
+            names=tuple(shown),
+            shares=tuple(shares),
+            means=tuple(means),
+            discarded=float(table["discarded"].to_numpy().sum() / table["reports"].to_numpy().sum()),
+            limit=limit if limit is not None and limit < most + 1 else None,
+        )
+
+    def finding(self, data: StalenessByGroup) -> str:
+        ranked = sorted(zip(data.means, data.names, strict=True))
+        (low, fresh), (high, stale) = ranked[0], ranked[-1]
+        if len(ranked) == 1:
+            return f"Reports are {fixed(low, 1)} versions late on average"
+        names = marks.shortened(stale, 22), marks.shortened(fresh, 22)
+        return f"Reports of {names[0]} are {fixed(high, 1)} versions late on average, of {names[1]} {fixed(low, 1)}"
+
+    def description(self, data: StalenessByGroup) -> str:
+        means = [f"{name} {fixed(mean, 1)}" for name, mean in zip(data.names, data.means, strict=True)]
+        return f"Mean staleness in versions: {listing(means)}."
+
+    def notes(self, data: StalenessByGroup) -> Iterator[str]:
+        yield "Staleness is how many versions the server had gone on by when a report came."
+        if data.width > 1:
+            yield f"Points stand for {data.width} versions each."
+        if data.limit is not None:
+            yield f"{percent(data.discarded)} of the reports came later than the line and were discarded."
+
+    def table(self, data: StalenessByGroup) -> Table:
+        columns = [map(percent, shares.tolist()) for shares in data.shares]
+        rows = list(zip(map(count, data.first), *columns, strict=True))
+        return thinned("Share of the reports by staleness", ("Staleness", *data.names), rows)
+
+    def draw(self, data: StalenessByGroup, axes: Axes) -> None:
+        x = data.first + (data.width - 1) / 2
+        marker = "o" if len(x) < 40 else ""
+        entries: list[tuple[Artist, str]] = []
+        for name, shares, color in zip(data.names, data.shares, marks.SERIES, strict=False):
+            (artist,) = axes.plot(x, shares, color=color, marker=marker, markersize=4)
+            entries.append((artist, name))
+        if data.limit is not None:
+            entries.append((marks.rule(axes, x=data.limit + 0.5), "discarded beyond"))
+        axes.set_ylim(0, 1.1 * max(float(shares.max()) for shares in data.shares))
+        marks.percents(axes)
+        marks.linear(axes, "x", whole=True)
+        marks.finish(axes, "staleness (versions)", "share of the reports", entries)
+
+
+@dataclass(frozen=True)
+class Concurrency:
+    """Sessions that ran at once, over equal spans of the run."""
+
+    times: Floats  # the middle of each span
+    sessions: Floats  # those that ran in it, on average
+    unit: str
+    places: int  # how many there may be
+
+
+class ConcurrencyChart:
+    """How many of a buffered server's places were taken over time."""
+
+    title, section = "How many sessions ran at once", "rounds"
+
+    def prepare(self, run: FinishedRun) -> Concurrency | str | None:
+        if (buffered := run.gathered.buffered) is None:
+            return None
+        if run.simulated_s <= 0:
+            return "No time passed in this run."
+        size, unit = time_unit(run.simulated_s)
+        times = (buffered.time_s - 0.5 * buffered.time_s[0]) / size
+        return Concurrency(times, buffered.running, unit, run.scenario.server.wanted)
+
+    def finding(self, data: Concurrency) -> str:
+        return self.description(data)[:-1]
+
+    def description(self, data: Concurrency) -> str:
+        taken = round(float(data.sessions.mean()) / data.places, 9)
+        return f"{percent(taken)} of the {count(data.places, 'place')} were taken on average."
+
+    def notes(self, data: Concurrency) -> str:
+        return f"Means over {len(data.times)} equal spans of the run."
+
+    def table(self, data: Concurrency) -> Table:
+        rows = [(fixed(time, 2), fixed(running, 1)) for time, running in zip(data.times, data.sessions, strict=True)]
+        return thinned(f"Sessions that ran at once (time in {data.unit})", ("Time", "Sessions"), rows)
+
+    def draw(self, data: Concurrency, axes: Axes) -> None:
+        axes.fill_between(data.times, 0, data.sessions, color=marks.SERIES[0], alpha=0.16, linewidth=0)
+        (running,) = axes.plot(data.times, data.sessions, color=marks.SERIES[0])
+        entries = [(running, "in flight"), (marks.rule(axes, y=data.places), "concurrency")]
+        axes.set_ylim(0, 1.1 * max(float(np.max(data.sessions)), float(data.places)))
+        marks.linear(axes, "x")
+        marks.linear(axes, "y", whole=True)
+        marks.finish(axes, f"time ({data.unit})", "sessions in flight", entries)

@@ -7,18 +7,17 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedsim.report.binning import POINTS, Binned, binned, edges
-from fedsim.report.charts import marks
-from fedsim.report.charts.chart import Absent, Chart
-from fedsim.report.charts.learning import Loss, curves
+from fedsim.report.bias import tenth_shares
+from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.charts.learning import LearningChart, curves
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import aligned_numbers, count, fixed, listing, number, percent
-from fedsim.report.parts import tenth_shares
 from fedsim.report.tables import thinned
 
 NAMES = ("frequencies", "losses")
 
 _LINES = len(marks.SERIES)
+_FLATTER = "1 is uniform. The flatter the line, the more evenly clients took part; chance alone tilts it a little."
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class RunCurve:
     """A curve of one run: its clients' frequencies, or the loss of one of its optimizers."""
 
     letter: str
-    points: Binned
+    points: marks.Binned
     optimizer: str = ""
 
 
@@ -40,7 +39,7 @@ def frequency_data(runs: Sequence[FinishedRun], letters: str) -> tuple[RunCurve,
         if run.clients["participations"].sum():
             frequency = run.clients["frequency"].sort(descending=True).to_numpy() * len(run.clients)
             share = (np.arange(len(frequency)) + 0.5) / len(frequency)
-            found.append(RunCurve(letter, binned(share, frequency, edges(len(frequency), POINTS))))
+            found.append(RunCurve(letter, marks.binned(share, frequency, marks.edges(len(frequency)))))
     return tuple(found)
 
 
@@ -50,27 +49,24 @@ def frequency_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent
     data = frequency_data(runs, letters)
     if not data:
         return Absent(name, title, "Nobody took part in any of these runs.")
+    tenths = [(letter, tenth_shares(run)) for letter, run in zip(letters, runs, strict=False)]
+    busiest = [f"{percent(each.most)} of the turns in {letter}" for letter, each in tenths if each is not None]
     ways = [f"{each.letter} from {fixed(each.points.mean[0], 2)} to {fixed(each.points.mean[-1], 2)}" for each in data]
     rows = [
         (each.letter, percent(x), fixed(mean))
         for each in data
         for x, mean in zip(each.points.x, each.points.mean, strict=True)
     ]
-    note = "1 is uniform. The flatter the line, the more evenly clients took part; chance alone tilts it a little."
     return Chart(
         name=name,
-        title=_busiest(runs, letters) or title,
+        title=f"The busiest tenth takes {listing(busiest)}" if len(busiest) == len(runs) else title,
         description=f"Frequencies of clients in multiples of uniform, most frequent first: {listing(ways)}.",
-        notes=(note,),
+        notes=(
+            "1 is uniform. The flatter the line, the more evenly clients took part; chance alone tilts it a little.",
+        ),
         table=thinned("Frequency in multiples of uniform", ("Run", "Share of clients", "Frequency"), rows),
         draw=partial(_draw_frequencies, data),
     )
-
-
-def _busiest(runs: Sequence[FinishedRun], letters: str) -> str | None:
-    tenths = [(letter, tenth_shares(run)) for letter, run in zip(letters, runs, strict=False)]
-    words = [f"{percent(each.most)} of the turns in {letter}" for letter, each in tenths if each is not None]
-    return f"The busiest tenth takes {listing(words)}" if len(words) == len(runs) else None
 
 
 def _draw_frequencies(data: tuple[RunCurve, ...], axes: Axes) -> None:
@@ -91,7 +87,7 @@ def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[RunCurve, ...]
     return tuple(
         RunCurve(letter, curve.points, curve.optimizer)
         for letter, run in zip(letters, runs, strict=False)
-        for curve in curves(run, Loss())
+        for curve in curves(run, LearningChart())
         if len(curve.points.x) and not curve.reference
     )
 
@@ -103,38 +99,29 @@ def loss_chart(runs: Sequence[FinishedRun], letters: str) -> Chart | Absent:
     if not data:
         return Absent(name, title, "Nothing was trained in these runs.")
     shown = data[: 2 * _LINES]
-    ways = [
-        f"{each.letter} {each.optimizer} from {number(each.points.mean[0])} to {number(each.points.mean[-1])}"
-        for each in shown
-    ]
+    ends = [(f"{each.letter} {each.optimizer}", each.points.mean) for each in shown]
+    ways = [f"{name} from {number(mean[0])} to {number(mean[-1])}" for name, mean in ends]
     rows = [
         (each.letter, each.optimizer, count(x), number(mean))
         for each in shown
         for x, mean in zip(each.points.first, each.points.mean, strict=True)
     ]
+    best: dict[str, RunCurve] = {}
+    for each in data:
+        if each.letter not in best or each.points.mean[-1] < best[each.letter].points.mean[-1]:
+            best[each.letter] = each
+    lowest = aligned_numbers([float(each.points.mean[-1]) for each in best.values()], 3)
+    named = zip((marks.shortened(each.optimizer, 24) for each in best.values()), lowest, best, strict=True)
     left = len(data) - len(shown)
     more = (f"{count(left, 'more curve')} in the reports of the runs.",) if left else ()
     return Chart(
         name=name,
-        title=_lowest(data),
+        title=f"Lowest loss at the end: {', '.join(f'{name} {end} in {letter}' for name, end, letter in named)}",
         description=f"Loss over rounds: {listing(ways)}.",
         notes=("Colours go with optimizers; the first run is drawn solid, the others dashed.", *more),
         table=replace(thinned("Loss by rounds done", ("Run", "Optimizer", "Rounds done", "Loss"), rows), words=2),
         draw=partial(_draw_losses, shown),
     )
-
-
-def _lowest(data: Sequence[RunCurve]) -> str:
-    best: dict[str, RunCurve] = {}
-    for each in data:
-        if each.letter not in best or each.points.mean[-1] < best[each.letter].points.mean[-1]:
-            best[each.letter] = each
-    ends = aligned_numbers([float(each.points.mean[-1]) for each in best.values()], 3)
-    words = [
-        f"{marks.shortened(best[letter].optimizer, 24)} {end} in {letter}"
-        for letter, end in zip(best, ends, strict=True)
-    ]
-    return f"Lowest loss at the end: {', '.join(words)}"
 
 
 def _draw_losses(data: tuple[RunCurve, ...], axes: Axes) -> None:

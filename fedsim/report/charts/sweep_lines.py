@@ -14,8 +14,7 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats, Ints
-from fedsim.report.charts import marks
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts import Absent, Chart, marks
 from fedsim.report.finished_sweep import Axis, FinishedSweep
 from fedsim.report.formatting import count, listing, number
 from fedsim.report.sweep_choice import LossParts
@@ -139,9 +138,8 @@ def _draw_lines(data: Lines, axes: Axes) -> None:
     if dashed is not None:
         entries.append((dashed, "theory"))
     _scale(data, axes)
-    marks.finish(
-        axes, marks.shortened(data.along.label, 44), marks.shortened(data.metric), entries if len(entries) > 1 else ()
-    )
+    shown = entries if len(entries) > 1 else ()
+    marks.finish(axes, marks.shortened(data.along.label, 44), marks.shortened(data.metric), shown)
 
 
 def band(line: Line, most: float | None) -> tuple[Floats, Floats]:
@@ -182,25 +180,17 @@ def _scale(data: Lines, axes: Axes) -> None:
         marks.linear(axes, "x", whole=whole)
 
 
-@dataclass(frozen=True, eq=False)
-class _PartLines:
-    """The means and halves of their 95 % intervals, (settings,) each, by what they are called; in the order of x."""
-
-    along: Axis
-    x: Floats
-    lines: dict[str, tuple[Floats, Floats]]
-
-
-def _part_lines(sweep: FinishedSweep, parts: LossParts) -> _PartLines | None:
+def _part_lines(sweep: FinishedSweep, parts: LossParts) -> Lines | None:
     """Compute the lines; None where nothing goes along one axis alone, or fewer than two settings have a value."""
     along, known = sweep.axis, np.isfinite(interval(parts.total)[0])
     ways: list[tuple[str, Ints]] = [] if along is None else list(sweep.rows_along(along, known))
     if along is None or len(ways) != 1 or len(ways[0][1]) < 2:
         return None
     rows = ways[0][1]
-    intervals = {words: interval(values) for words, values in ({"together": parts.total} | parts.parts).items()}
-    lines = {words: (mean[rows], half[rows]) for words, (mean, half) in intervals.items()}
-    return _PartLines(along, along.x[rows], lines)
+    named = {"together": parts.total} | parts.parts
+    intervals = {words: interval(values[rows]) for words, values in named.items()}
+    lines = (Line(words, rows, along.x[rows], mean, half) for words, (mean, half) in intervals.items())
+    return Lines("loss above the optimum", along, tuple(lines), 0)
 
 
 def parts_chart(sweep: FinishedSweep, parts: LossParts) -> Chart | None:
@@ -208,47 +198,44 @@ def parts_chart(sweep: FinishedSweep, parts: LossParts) -> Chart | None:
     data = _part_lines(sweep, parts)
     if data is None:
         return None
-    best = int(np.nanargmin(data.lines["together"][0]))
-    first, last = data.along.at(data.x[0]), data.along.at(data.x[-1])
+    x = data.lines[0].x
+    best, first, last = float(x[np.nanargmin(data.lines[0].mean)]), data.along.at(x[0]), data.along.at(x[-1])
     ways = [
-        f"{words} from {number(mean[0], 3)} at {first} to {number(mean[-1], 3)} at {last}"
-        for words, (mean, _) in data.lines.items()
+        f"{line.name} from {number(line.mean[0], 3)} at {first} to {number(line.mean[-1], 3)} at {last}"
+        for line in data.lines
     ]
     notes = ["Each part is the difference of two runs over the same log, of which one has one thing less."]
-    if any((mean <= 0).any() for mean, _ in data.lines.values()):
+    if any((line.mean <= 0).any() for line in data.lines):
         notes.append("What is zero or less is not on a logarithmic axis; the table has it.")
-    if any(((half >= mean) & (mean > 0)).any() for mean, half in data.lines.values()):
+    if any(((line.half >= line.mean) & (line.mean > 0)).any() for line in data.lines):
         notes.append("An interval that reaches zero is cut off at a tenth of the mean.")
+    columns = {line.name: map(_cell, line.mean, line.half) for line in data.lines}
+    rows = list(zip(map(data.along.at, x.tolist()), *columns.values(), strict=True))
     return Chart(
         name=f"parts-{parts.name}",
-        title=f"{parts.name} ends closest to the optimum at {data.along.named(float(data.x[best]))}",
+        title=f"{parts.name} ends closest to the optimum at {data.along.named(best)}",
         description=f"Loss of {parts.name} above the optimum along {data.along.name}: {listing(ways)}.",
         notes=tuple(notes),
-        table=_parts_table(data),
+        table=thinned("Loss above the optimum and its parts", (data.along.name, *columns), rows),
         draw=partial(_draw_parts, data),
     )
 
 
-def _parts_table(data: _PartLines) -> Table:
-    def cell(mean: float, half: float) -> str:
-        return f"{number(mean)} ± {number(half, 2)}" if np.isfinite(half) else number(mean)
-
-    columns = [map(cell, *pair) for pair in data.lines.values()]
-    rows = list(zip(map(data.along.at, data.x.tolist()), *columns, strict=True))
-    return thinned("Loss above the optimum and its parts", (data.along.name, *data.lines), rows)
+def _cell(mean: float, half: float) -> str:
+    return f"{number(mean)} ± {number(half, 2)}" if np.isfinite(half) else number(mean)
 
 
-def _draw_parts(data: _PartLines, axes: Axes) -> None:
+def _draw_parts(data: Lines, axes: Axes) -> None:
     """Draw a line for each part and one for their sum, on a logarithmic scale, with intervals."""
     entries: list[tuple[Artist, str]] = []
-    for index, (words, (mean, half)) in enumerate(data.lines.items()):
+    for index, line in enumerate(data.lines):
         color, width = (marks.INK, 2.2) if index == 0 else (marks.series_color(index - 1), 1.2)
-        shown, high = mean > 0, np.where(np.isfinite(half), half, 0.0)
-        low = np.minimum(high, 0.9 * np.abs(mean))
-        x, y = data.x[shown], mean[shown]
+        shown, high = line.mean > 0, np.where(np.isfinite(line.half), line.half, 0.0)
+        low = np.minimum(high, 0.9 * np.abs(line.mean))
+        x, y = line.x[shown], line.mean[shown]
         marks.error_bars(axes, x, y, low[shown], high[shown], color)
         (drawn,) = axes.plot(x, y, color=color, marker="o", markersize=4.2, linewidth=width)
-        entries.append((drawn, words))
+        entries.append((drawn, line.name))
     marks.logarithmic(axes, "y")
     _mark_values(data.along, axes)
-    marks.finish(axes, marks.shortened(data.along.label, 44), "loss above the optimum", entries)
+    marks.finish(axes, marks.shortened(data.along.label, 44), data.metric, entries)

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats
 from fedsim.common.instants import DAY_S, HOUR_S
-from fedsim.report.charts.eligible import clock_of
+from fedsim.report.charts.availability import clock_of
 from fedsim.report.charts.marks import INK, SERIES, clock_axis, finish, spans, time_axis, time_scale
 from fedsim.report.finished_run import FinishedRun
 from fedsim.report.formatting import count, duration, percent
@@ -74,12 +74,8 @@ def _device(run: FinishedRun, client: int, until: float, size: float) -> Device:
     held = tuple((name, _clipped(*_held(changes.filter(condition=name), until), until, size)) for name in names)
     sessions = run.gathered.chosen.filter(client=client)
     begun, ended = sessions["selected_s"].to_numpy(), sessions["ended_s"].fill_nan(None).fill_null(until).to_numpy()
-    return Device(
-        client=client,
-        conditions=held,
-        sessions=_clipped(begun, ended, until, size),
-        cooling=_clipped(*_cooling(run, client, sessions), until, size),
-    )
+    cooling = _clipped(*_cooling(run, client, sessions), until, size)
+    return Device(client, held, _clipped(begun, ended, until, size), cooling)
 
 
 def _order(condition: str) -> tuple[int, str]:
@@ -115,10 +111,6 @@ def _cooling(run: FinishedRun, client: int, sessions: pl.DataFrame) -> tuple[Flo
 def _clipped(starts: Floats, ends: Floats, until: float, size: float) -> _Spans:
     inside = starts < until
     return starts[inside] / size, np.minimum(ends[inside], until) / size
-
-
-def _share(held: _Spans, data: Timeline) -> str:
-    return percent(float((held[1] - held[0]).sum()) / data.longest)
 
 
 class TimelineChart:
@@ -166,9 +158,10 @@ class TimelineChart:
     def table(self, data: Timeline) -> Table:
         names, rows = data.conditions, []
         for device in data.devices:
-            held = dict(device.conditions)
-            shares = [_share(held[name], data) if name in held else "" for name in names]
-            rows.append((str(device.client), *shares, count(len(device.sessions[0])), _share(device.cooling, data)))
+            held = [*device.conditions, ("", device.cooling)]
+            shares = {name: percent(float((ends - starts).sum()) / data.longest) for name, (starts, ends) in held}
+            sessions = count(len(device.sessions[0]))
+            rows.append((str(device.client), *(shares.get(name, "") for name in names), sessions, shares[""]))
         header = ("Device", *(name.capitalize() for name in names), "Sessions", "Cooling down")
         return Table("Devices: shares of the time shown", header, tuple(rows), words=0)
 

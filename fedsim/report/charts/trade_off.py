@@ -9,12 +9,12 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.report.charts.chart import Absent, Chart
+from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.marks import MUTED, SERIES, dots, finish, linear
 from fedsim.report.formatting import count, cut, fixed, number
 from fedsim.report.sweep_choice import SweepChoice
 from fedsim.report.sweep_figures import BIAS_WORDING, L1, PACE, PACE_SHORT, misplaced
-from fedsim.report.tables import Table, thinned
+from fedsim.report.tables import thinned
 from fedsim.sweeps.decision import ellipse, interval
 
 NAME, TITLE = "trade-off", "What evenness costs"
@@ -75,9 +75,7 @@ def trade_off_chart(found: SweepChoice) -> Chart | Absent:
         return Absent(NAME, TITLE, f"No run has both {L1} and {PACE}.")
     fast, even = int(data.front[0]), int(data.front[-1])
     lost = 1 - data.pace[even] / data.pace[fast]
-    title = TITLE
-    if fast != even and lost > 0:
-        title = f"The most even setting is {fixed(100 * lost, 1)} % slower than the fastest"
+    slower = f"The most even setting is {fixed(100 * lost, 1)} % slower than the fastest"
     sure = ""
     if any(outline is not None for outline in data.outlines):
         sure = "Ellipses are 95\N{NARROW NO-BREAK SPACE}% confidence regions of the means over the seeds. "
@@ -91,23 +89,17 @@ def trade_off_chart(found: SweepChoice) -> Chart | Absent:
         for row in data.front[:8].tolist()
     ]
     settings = f"for {count(len(data.names), 'setting')}"
+    figures = zip(data.pace, data.pace_half, data.bias, data.bias_half, data.bias / 50, strict=True)
+    rows = [(*words, *map(number, row)) for *words, row in zip(data.names, data.standings, figures, strict=True)]
+    header = ("Setting", "Standing", "Rounds a day", "± 95 %", "Misplaced, %", "± 95 %", "L1 from uniform")
     return Chart(
         name=NAME,
-        title=title,
+        title=slower if fast != even and lost > 0 else TITLE,
         description=f"Misplaced turns against rounds per day {settings}. Nothing beats {'; '.join(best)}.",
         notes=tuple(notes),
-        table=_table(data),
+        table=thinned("Bias and pace", header, rows),
         draw=partial(_draw_trade_off, data),
     )
-
-
-def _table(data: _TradeOff) -> Table:
-    rows: list[tuple[str, ...]] = []
-    for row, name in enumerate(data.names):
-        figures = (data.pace[row], data.pace_half[row], data.bias[row], data.bias_half[row], data.bias[row] / 50)
-        rows.append((name, data.standings[row], *(number(figure) for figure in figures)))
-    header = ("Setting", "Standing", "Rounds a day", "± 95 %", "Misplaced, %", "± 95 %", "L1 from uniform")
-    return thinned("Bias and pace", header, rows)
 
 
 def _draw_trade_off(data: _TradeOff, axes: Axes) -> None:
@@ -152,12 +144,10 @@ def _labels(data: _TradeOff, axes: Axes) -> list[tuple[str, float, float]]:
     rows = dict.fromkeys([*first, *ends, *data.front.tolist(), *range(len(data.names))])
     found: list[tuple[str, float, float]] = []
     for row in rows:
-        text, x, y = data.names[row], float(data.pace[row]), float(data.bias[row])
-        text = cut(text, _LABEL)
-        room = all(
+        text, x, y = cut(data.names[row], _LABEL), float(data.pace[row]), float(data.bias[row])
+        if all(
             abs(x - other_x) > 0.011 * (len(text) + len(other) + 4) * wide or abs(y - other_y) > 0.075 * tall
             for other, other_x, other_y in found
-        )
-        if room:
+        ):
             found.append((text, x, y))
     return found
