@@ -129,15 +129,14 @@ def listing_of(items: Sequence[str], most: int, rest: str = "", before: str = ""
 
 def give_or_take(value: float, margin: float | None, sign: bool = False) -> str:
     """Write a number with half of its interval, to the digits that the interval leaves: ``0.25 ± 0.03``."""
-    write = _signed if sign else minus
     if margin is None or not math.isfinite(margin) or margin <= 0:
         return signed(value, lambda each: number(each, 2)) if sign else number(value, 2)
-    rounded = f"{margin:.0e}"
+    rounded, plus = f"{margin:.0e}", "+" if sign else ""
     # Two digits of a margin that begins with a one, else one
     decimals = max(0, (1 if rounded.startswith("1") else 0) - int(rounded.partition("e")[2]))
     if decimals > _MOST_DECIMALS:
-        return f"{write(f'{value:.1e}')} ± {margin:.0e}"
-    return f"{write(f'{value:,.{decimals}f}')} ± {margin:,.{decimals}f}"
+        return f"{minus(f'{value:{plus}.1e}')} ± {margin:.0e}"
+    return f"{minus(f'{value:{plus},.{decimals}f}')} ± {margin:,.{decimals}f}"
 
 
 def percent_within(share: float, margin: float | None) -> str:
@@ -145,10 +144,6 @@ def percent_within(share: float, margin: float | None) -> str:
     if margin is None or not math.isfinite(margin) or margin <= 0:
         return percent(share)
     return f"{give_or_take(100 * share, max(100 * margin, 0.1))}{_THIN}%"
-
-
-def _signed(text: str) -> str:
-    return minus(text) if text.startswith("-") else f"+{text}"
 
 
 _FRACTIONS = (

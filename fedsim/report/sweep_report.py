@@ -8,10 +8,16 @@ import numpy as np
 from fedsim.analysis.metrics import describe
 from fedsim.report import sweep_tables as tables
 from fedsim.report.answer import BIAS, WHAT, Sentence, Tile
-from fedsim.report.charts import Absent, Chart, trade_off
+from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.sweep_lines import line_chart, line_data, parts_chart
-from fedsim.report.charts.sweep_maps import EFFECTS, effects_chart, map_chart
-from fedsim.report.charts.trade_off import paces_differ
+from fedsim.report.charts.sweep_settings import (
+    EFFECTS,
+    TRADE_OFF,
+    effects_chart,
+    map_chart,
+    paces_differ,
+    trade_off_chart,
+)
 from fedsim.report.document import ReportDocument
 from fedsim.report.finished_run import Json
 from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, is_separation, names_of
@@ -37,7 +43,7 @@ _TRENDS = 10  # metrics with charts of their own at most
 _ENDS = ("loss", "excess_loss")
 _LOSSES = 3  # optimizers described at most
 
-_NAMES = ("distance", trade_off.NAME, EFFECTS, "parts-*", "trend-*", "map-*")
+_NAMES = ("distance", TRADE_OFF, EFFECTS, "parts-*", "trend-*", "map-*")
 """Every chart that the report of a sweep can have; a star stands for the name of a metric."""
 
 
@@ -97,7 +103,7 @@ def sweep_charts(
         return {"bias": (Absent("distance", "Bias along the sweep", one),), "parts": (), "trends": ()}
     scattered = paces_differ(found) and np.isfinite(found.bias).any()
     if scattered:
-        bias, shown = trade_off.trade_off_chart(found), {L1, PACE}
+        bias, shown = trade_off_chart(found), {L1, PACE}
     else:
         bias, shown = _metric_chart(sweep, L1, "distance", "Misplaced turns", L1_THEORY), {L1}
     made = [parts_chart(sweep, each) for each in loss_parts(sweep)]

@@ -115,15 +115,13 @@ def bias_table(run: FinishedRun) -> Table | None:
     return Table("How far frequencies lie from each other", ("Distance", "Misplaced turns", "L1"), rows, note=note)
 
 
-_MEANINGS = ROUND_OUTCOMES | SESSION_OUTCOMES
-
-
 def ending_table(what: str, endings: pl.DataFrame) -> Table:
     """Show how rounds or sessions ended, given ``outcome`` and ``len``: how many did so."""
     ranked = endings.sort("len", "outcome", descending=[True, False])
     total = endings["len"].sum()
     rows = tuple((str(outcome), count(number), percent(number / total)) for outcome, number in ranked.iter_rows())
-    meanings = [f"{outcome}: {_MEANINGS[outcome]}" for outcome, *_ in rows if outcome in _MEANINGS]
+    known = ROUND_OUTCOMES | SESSION_OUTCOMES
+    meanings = [f"{outcome}: {known[outcome]}" for outcome, *_ in rows if outcome in known]
     note = f"{capitalized('; '.join(meanings))}." if meanings else ""
     return Table(f"How {what} ended", ("Outcome", what.capitalize(), "Share"), rows, note=note)
 

@@ -12,7 +12,6 @@ from fedsim.report.formatting import NO_VALUE, count, cut, duration, fixed, numb
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most
 _WORDS = {"fail": "missed", "warn": "warning", "unjudged": "not judged", "pass": "met"}
-_ORDER = tuple(_WORDS)
 _DURATION = re.compile(r"\d\s*(?:ms|s|m|h|d|w)\b")
 
 
@@ -52,9 +51,8 @@ def verdict(entries: Json) -> Verdict | None:
 
 def verdict_of(outcomes: Sequence[ConditionOutcome], headline: str, noun: str, file: str) -> Verdict:
     """Sum conditions up, the worst first; those that are left out are so many of the `noun` in the `file`."""
-    ordered = sorted(outcomes, key=lambda each: _ORDER.index(each.status))
-    attention = [each for each in ordered if each.status != "pass"]
-    met = [each for each in ordered if each.status == "pass"]
+    ordered = sorted(outcomes, key=lambda each: list(_WORDS).index(each.status))
+    attention, met = ([each for each in ordered if (each.status == "pass") == passed] for passed in (False, True))
     left = max(0, len(attention) - SHOWN) + max(0, len(met) - SHOWN)
     omitted = f"{count(left, noun)} in {file}." if left else ""
     return Verdict(ordered[0].status, headline, tuple(attention[:SHOWN]), tuple(met[:SHOWN]), omitted)

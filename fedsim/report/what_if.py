@@ -65,9 +65,9 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
     size = wanted if law == "groups" else 1
     units = weights.reshape(-1, size).sum(axis=1)
     bars = _bars(table, units, size)
+    taken = table["participations"].to_numpy().astype(np.float64)
     measured: list[float] | list[None] = [None] * len(bars.names)
-    if table["participations"].sum():
-        taken = table["participations"].to_numpy().astype(np.float64)
+    if taken.any():
         measured = bars.shares((taken / taken.sum()).reshape(-1, size).sum(axis=1))
     chance = _chance(run, table)
     found: dict[str, Json] = {
@@ -75,7 +75,7 @@ def what_if(run: FinishedRun) -> Mapping[str, Json] | None:
         "cohort": 1 if law == "groups" else wanted,
         "turns_per_round": wanted,
         "separation": separation,
-        "measured": None if not table["participations"].sum() else run.metrics.get("participation.l1_uniform", 0.0) / 2,
+        "measured": run.metrics.get("participation.l1_uniform", 0.0) / 2 if taken.any() else None,
         "bars": [
             {"name": name, "named": named, "units": int(many), "measured": value}
             for name, named, many, value in zip(bars.names, bars.named, bars.counts, measured, strict=True)
