@@ -9,7 +9,6 @@ import pytest
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
 from reports.make import tournament
-from reports.make import tournament_page as page
 
 
 def biases(**means: float) -> dict[tuple[str, str], Floats]:
@@ -41,7 +40,7 @@ def test_the_best_step_is_the_nearest_that_did_not_diverge() -> None:
 
 
 def test_steps_at_an_edge_of_the_grid_are_marked() -> None:
-    assert [page.starred(step) for step in (tournament.STEPS[0], tournament.STEPS[1], tournament.STEPS[-1])] == [
+    assert [tournament.starred(step) for step in (tournament.STEPS[0], tournament.STEPS[1], tournament.STEPS[-1])] == [
         "0.001*",
         "0.003",
         "0.3*",
@@ -50,18 +49,18 @@ def test_steps_at_an_edge_of_the_grid_are_marked() -> None:
 
 def test_who_leads_and_who_cannot_be_told_from_it() -> None:
     alone = biases(mifa=1.0, scaffold=2.0)
-    order, first = page.leaders(alone)
+    order, first = tournament.leaders(alone)
     assert [tournament.METHODS[row].name for row in order[:2]] == ["mifa", "scaffold"]
     assert [tournament.METHODS[row].name for row in first] == ["mifa"]
     tied = biases(mifa=1.0, scaffold=1.0)
-    assert {tournament.METHODS[row].name for row in page.leaders(tied)[1]} == {"mifa", "scaffold"}
+    assert {tournament.METHODS[row].name for row in tournament.leaders(tied)[1]} == {"mifa", "scaffold"}
 
 
 def test_a_run_without_a_value_is_last() -> None:
     values = biases()
     for case in tournament.CASES:
         values[case][3] = np.nan
-    assert (page.ranks(values)[3] == len(tournament.METHODS)).all()
+    assert (tournament.ranks(values)[3] == len(tournament.METHODS)).all()
 
 
 @pytest.mark.parametrize(
@@ -84,14 +83,14 @@ def test_a_run_without_a_value_is_last() -> None:
     ],
 )
 def test_the_sentences_follow_the_numbers(monkeypatch: pytest.MonkeyPatch, means: dict[str, float], said: str) -> None:
-    monkeypatch.setattr(page, "measured", lambda _: biases(**means))
-    assert said in " ".join(page.sentences())
+    monkeypatch.setattr(tournament, "measured", lambda _: biases(**means))
+    assert said in " ".join(tournament.sentences())
 
 
 def test_the_ranking_counts_what_diverged() -> None:
     values = biases(fedavg=2.0)
     values["chain-0", "digits"][0, :3] = np.nan
-    row = next(row for row in page.ranking(values) if row[0] == "FedAvg")
+    row = next(row for row in tournament.ranking(values) if row[0] == "FedAvg")
     assert row[2].startswith("2")
     assert row[3].endswith("(3 of 60 diverged)")
 
@@ -99,7 +98,7 @@ def test_the_ranking_counts_what_diverged() -> None:
 def test_the_page_is_written_from_them() -> None:
     """The page that is kept has the finding that the results give."""
     kept = Path("reports/tournament.html").read_text(encoding="utf-8")
-    assert page.page().finding in kept
+    assert tournament.page().finding in kept
 
 
 @pytest.mark.parametrize("world", ["chain-8", "continents", "own", "drop-outs", "buffered"])

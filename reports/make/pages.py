@@ -17,7 +17,7 @@ from fedsim.common.markup import escape
 from fedsim.report.document import ReportDocument, charts_of
 from fedsim.report.page import write_document
 from fedsim.report.render import picture
-from reports.make import tournament_page
+from reports.make import tournament
 from reports.make.figures import FIGURES, Claim, figure_page
 from reports.make.kept import REPORTS, SCENARIOS, Kept, load, read_store, write_store
 from reports.make.regions import claims, rendered, with_regions
@@ -30,7 +30,7 @@ STUDIES: Mapping[str, Callable[[str], ReportDocument]] = {
     **dict.fromkeys(("studies/night-charging", "studies/three-continents", "studies/mixed-separation"), run_page),
     "studies/separation-sweep": sweep_page,
     **dict.fromkeys(("studies/which-separation", "studies/which-cooldown"), kept_sweep_page),
-    "studies/tournament": lambda _: write_page(tournament_page.page()),
+    "studies/tournament": lambda _: write_page(tournament.page()),
 }
 
 

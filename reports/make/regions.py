@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
-from reports.make import placeholders, published, tournament_page, which_separation
+from reports.make import placeholders, published, tournament, which_separation
 from reports.make.kept import ROOT, Kept, above_by_separation, load
 from reports.make.words import NAMES, table, with_range, wrap
 
@@ -52,7 +52,7 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
     numbers = placeholders.Placeholders(kept)
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
     known |= {**vars(placeholders), **vars(published), "NAMES": NAMES}
-    known |= {"tournament_page": tournament_page, "which_separation": which_separation}
+    known |= {"tournament": tournament, "which_separation": which_separation}
     return environment.from_string(TEMPLATES[name]).render(known | more)
 
 
@@ -107,7 +107,7 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "draws": draws,
     "validation": validation,
     "scaling": lambda kept: published.scaling_table(kept["scaling"]),
-    "tournament": lambda _: tournament_page.standings(),
+    "tournament": lambda _: table(tournament.STANDINGS, tournament.ranking(tournament.measured("bias"))),
 }
 
 

@@ -11,9 +11,8 @@ from math import isfinite
 import polars as pl
 
 from fedsim import Scenario, simulate
-from reports.make import published, rates, regions, tournament, tournament_page, training, which_separation
+from reports.make import published, rates, regions, tournament, training, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
-from reports.make.runs import write_page
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
 
@@ -90,11 +89,6 @@ def _keep(store: str, name: str, measure: Callable[[], Record]) -> None:
     sys.stderr.write(f"{name}: {time.perf_counter() - begin:.0f} s\n")
 
 
-def _tournament() -> None:
-    tournament.run()
-    write_page(tournament_page.page())
-
-
 STUDIES: Mapping[str, Callable[[], None]] = {
     "rates": rates.measure_rates,
     "two-speeds": rates.measure_two_speeds,
@@ -107,7 +101,7 @@ STUDIES: Mapping[str, Callable[[], None]] = {
     "scaling": published.measure_scaling,
     "clipping": training.measure_clipping,
     "which-separation": which_separation.tune,
-    "tournament": _tournament,
+    "tournament": tournament.run,
 }
 
 
