@@ -1,5 +1,6 @@
 """Run ``python -m reports.make COMMAND`` in the root of the repository; it needs the extras ``data`` and ``torch``."""
 
+import shutil
 import sys
 from typing import Annotated
 
@@ -43,10 +44,32 @@ def claims() -> None:
 
 @app.command()
 def screenshots() -> None:
-    """Take the pictures of reports that the documentation shows."""
-    from reports.make.screenshots import take
+    """Take the pictures of reports that the documentation shows: the first screen of the synthetic run, and its slider.
 
-    take()
+    It needs the extra ``test``.
+    """
+    from playwright.sync_api import sync_playwright
+
+    from reports.make.kept import REPORTS, ROOT
+
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        raise SystemExit("chromium is needed: apt-get install chromium")
+    images, width, moved_to = ROOT / "docs" / "images", 1100, 12  # the separation to which the slider is moved
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+        page = started.new_page(viewport={"width": width, "height": 1000}, color_scheme="light")
+        page.goto((REPORTS / "synthetic.html").absolute().as_uri())
+        top = page.locator("#what-if").bounding_box()
+        assert top is not None
+        clip = {"x": 0, "y": 0, "width": width, "height": top["y"] - 10}
+        page.screenshot(path=images / "report.png", clip=clip, full_page=True)
+        slider = page.locator("#what-if input[type=range]").first
+        slider.focus()
+        for _ in range(moved_to - int(slider.input_value())):
+            slider.press("ArrowRight")
+        page.locator("#what-if").screenshot(path=images / "what-if.png")
+        started.close()
 
 
 if __name__ == "__main__":

@@ -55,24 +55,29 @@ class Claim:
 # What one run says of the paper's claims: each function returns the numbers and the verdict.
 
 
-def above(found: Mapping[str, float], name: str) -> float:
+def _above(results: Results, name: str) -> dict[int, float]:
     """Return by how much an optimizer's average loss lies above that of FedAvg under uniform participation."""
-    return found[f"learning.{name}.average_loss"] - found[f"learning.{UNIFORM}.average_loss"]
+    losses = {r: [found[f"learning.{each}.average_loss"] for each in (name, UNIFORM)] for r, found in results.items()}
+    return {r: own - uniform for r, (own, uniform) in losses.items()}
 
 
-def _rounded(found: Mapping[str, float], name: str) -> str:
-    """Write by how much an optimizer's loss lies above uniform, with its sign and two digits: one run knows no more."""
-    value = above(found, name)
+def _rounded(value: float) -> str:
+    """Write a difference from uniform with its sign and two digits: one run knows no more."""
     return f"{'+' if value >= 0 else '-'}{number(abs(value), 2)}"
 
 
 def _listed(results: Results, name: str) -> str:
-    return ", ".join(f"{_rounded(found, name)} (R = {r})" for r, found in results.items())
+    return ", ".join(f"{_rounded(value)} (R = {r})" for r, value in _above(results, name).items())
+
+
+def _at_one(results: Results, **words: str) -> str:
+    """Write by how much optimizers lie above uniform at the one separation of a figure."""
+    return ", ".join(f"{label} {_rounded(*_above(results, name).values())}" for name, label in words.items())
 
 
 def _falls(results: Results, slack: float = 0.0) -> bool:
     """Say whether FedAvg's bias falls with the separation."""
-    return all(above(late, "fedavg") < above(early, "fedavg") + slack for early, late in pairwise(results.values()))
+    return all(late < early + slack for early, late in pairwise(_above(results, "fedavg").values()))
 
 
 def _holds(verdict: bool) -> str:
@@ -84,38 +89,36 @@ def _smaller_bias(results: Results) -> tuple[str, str]:
 
 
 def _as_uniform(results: Results, tolerance: float) -> tuple[str, str]:
-    missed = [f"R = {r}" for r, found in results.items() if not abs(above(found, "debiased_fedavg")) <= tolerance]
+    missed = [f"R = {r}" for r, value in _above(results, "debiased_fedavg").items() if not abs(value) <= tolerance]
     text = f"average loss of Debiased FedAvg above uniform: {_listed(results, 'debiased_fedavg')}"
     return text, f"holds within {tolerance:g}" + (f", except at {', '.join(missed)}" if missed else "")
 
 
 def _fedavg_stays(results: Results) -> tuple[str, str]:
-    [found] = results.values()
-    ratio = above(found, "fedavg") / max(1e-12, abs(above(found, "debiased_fedavg")))
-    text = f"above uniform: FedAvg {_rounded(found, 'fedavg')}, Debiased {_rounded(found, 'debiased_fedavg')}"
-    return text, _holds(ratio > 2)
+    [avg], [debiased] = (_above(results, name).values() for name in ("fedavg", "debiased_fedavg"))
+    return f"above uniform: {_at_one(results, fedavg='FedAvg', debiased_fedavg='Debiased')}", _holds(
+        avg > 2 * abs(debiased)
+    )
 
 
 def _fedvarp_stays(results: Results, tolerance: float) -> tuple[str, str]:
-    [found] = results.values()
-    text = f"above uniform: FedVARP {_rounded(found, 'fedvarp')}, FedAvg {_rounded(found, 'fedavg')}"
-    return text, "does not reproduce" if above(found, "fedvarp") < tolerance else "holds"
+    [above] = _above(results, "fedvarp").values()
+    text = f"above uniform: {_at_one(results, fedvarp='FedVARP', fedavg='FedAvg')}"
+    return text, "does not reproduce" if above < tolerance else "holds"
 
 
 def _network(results: Results) -> tuple[str, str]:
-    parts = [f"{name} {_listed(results, name)}" for name in NAMES]
-    less = all(above(found, "debiased_fedavg") < above(found, "fedavg") for found in results.values())
-    return "average loss above uniform: " + "; ".join(parts), "holds" if _falls(results) and less else "in part"
+    text = "average loss above uniform: " + "; ".join(f"{name} {_listed(results, name)}" for name in NAMES)
+    avg, debiased = (_above(results, name) for name in ("fedavg", "debiased_fedavg"))
+    return text, "holds" if _falls(results) and all(debiased[r] < avg[r] for r in results) else "in part"
 
 
 def _sample(results: Results) -> tuple[str, str]:
     """Compare the three methods at one separation; only runs that have settled decide anything."""
-    [found] = results.values()
-    text = "average loss above uniform: " + ", ".join(f"{name} {_rounded(found, name)}" for name in NAMES)
-    settled = sum(found[f"learning.{name}.converged"] for name in NAMES)
-    if settled < len(NAMES):
-        return text, f"not decided: {settled:.0f} of {len(NAMES)} runs have settled"
-    return text, _holds(above(found, "fedavg") > 2 * abs(above(found, "debiased_fedavg")))
+    text = f"average loss above uniform: {_at_one(results, **{name: name for name in NAMES})}"
+    settled = sum(found[f"learning.{name}.converged"] for found in results.values() for name in NAMES)
+    undecided = f"not decided: {settled:.0f} of {len(NAMES)} runs have settled"
+    return text, undecided if settled < len(NAMES) else _fedavg_stays(results)[1]
 
 
 def _as_predicted(results: Results) -> tuple[str, str]:

@@ -154,6 +154,7 @@ class Placeholders:
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
         self.draws, self.measured, self.validation = kept["draws"], kept["measured"], kept["validation"]
+        self.scaling = kept["scaling"]
         self._two_speeds, self._clipping = kept["two-speeds"], kept["clipping"]
 
     def running_frequencies(self, *separations: int) -> str:
@@ -169,18 +170,22 @@ class Placeholders:
             for r, found in self.rates["lemma_3"].items()
         )
 
-    def _settled(self) -> list[Record]:
-        records: list[Record] = self.draws["synthetic-long-draws"]["records"]
-        unsettled = {each["draw"] for each in records if not each["converged"]}
-        return [each for each in records if each["draw"] not in unsettled]
+    def settled_draws(self, study: str, *separations: int) -> set[int]:
+        """Return the draws in which all runs have settled: those at these separations, and the uniform one."""
+        records = [each for each in self.draws[study]["records"] if each["separation"] in {None, *separations}]
+        return {each["draw"] for each in records} - {each["draw"] for each in records if not each["converged"]}
 
-    def settled_draws(self) -> int:
-        """Return in how many draws of the synthetic problem all runs have settled."""
-        return len({each["draw"] for each in self._settled()})
+    def larger_with_random_groups(self, separation: int) -> int:
+        """Return in how many draws FedAvg's bias is larger with random groups than with consecutive ones."""
+        studies = (self.draws[f"synthetic-{groups}long-draws"]["records"] for groups in ("random-groups-", ""))
+        random, consecutive = (above_uniform(records, "fedavg", separation) for records in studies)
+        return int((random > consecutive).sum())
 
     def synthetic(self, name: str, separation: int | None = None) -> str:
         """Write an optimizer's loss above uniform on the synthetic problem, at one separation or at each."""
-        return _by_separation(self._settled(), name, separation, with_range)
+        settled = self.settled_draws("synthetic-long-draws", 0, 8)
+        records = [each for each in self.draws["synthetic-long-draws"]["records"] if each["draw"] in settled]
+        return _by_separation(records, name, separation, with_range)
 
     def digits(self, name: str, separation: int | None = None) -> str:
         """Write the same of digits."""

@@ -14,7 +14,6 @@ import numpy as np
 from fedsim import Scenario, simulate
 from fedsim.experiment.scaled import scale_down
 from reports.make.kept import SCENARIOS, write_store
-from reports.make.words import table
 
 # Published figures.
 
@@ -82,7 +81,7 @@ Measured = Mapping[str, Mapping[str, Sequence[float]]]
 def verdict(figure: str, scale: str, measured: Measured) -> str:
     """Say whether a figure is kept at a scale: yes, divided, or no."""
     large, small = (np.array(measured[each][figure]) for each in ("1", scale))
-    factor = int(scale.partition(",")[0].partition("/")[2])
+    factor = _factor(scale)
     error = math.sqrt(large.var(ddof=1) / len(large) + small.var(ddof=1) / len(small))
     apart = abs(small.mean() - large.mean())
     if apart <= max(CLOSE * abs(large.mean()), 3 * error):
@@ -91,17 +90,15 @@ def verdict(figure: str, scale: str, measured: Measured) -> str:
     return "divided" if scaled_up <= max(CLOSE * abs(large.mean()), 3 * factor * error) else "**no**"
 
 
-def scaling_table(measured: Measured) -> str:
-    """Return the table of what each scale keeps."""
-    small = [scale for scale in SEEDS if scale != "1"]
-    rows = []
-    for figure in FIGURES:
-        cells = [f"`{figure}`", f"{np.mean(measured['1'][figure]):.4g}"]
-        for scale in small:
-            values = np.array(measured[scale][figure])
-            cells.append(f"{values.mean():.4g} ({values.std(ddof=1):.2g}), {verdict(figure, scale, measured)}")
-        rows.append(cells)
-    return table(["figure", "scale 1", *(f"{scale}: mean (spread of a run), kept" for scale in small)], rows)
+def at_scale(figure: str, scale: str, measured: Measured) -> str:
+    """Write the mean of a figure at a scale, and, of a smaller one, the spread of a run and whether it is kept."""
+    values = np.array(measured[scale][figure])
+    spread = "" if scale == "1" else f" ({values.std(ddof=1):.2g}), {verdict(figure, scale, measured)}"
+    return f"{values.mean():.4g}{spread}"
+
+
+def _factor(scale: str) -> int:
+    return int(scale.partition(",")[0].partition("/")[2] or 1)
 
 
 def measure_scaling() -> None:
@@ -109,8 +106,7 @@ def measure_scaling() -> None:
     large = Scenario.load(SCENARIOS / "validation" / "scaling.yaml")
     found: dict[str, dict[str, list[float]]] = {}
     for scale, seeds in SEEDS.items():
-        factor = int(scale.partition(",")[0].partition("/")[2] or 1)
-        own = large if factor == 1 else scale_down(large, factor).scenario
+        own = large if scale == "1" else scale_down(large, _factor(scale)).scenario
         if "R" in scale:
             own = own.with_values({"population.*.separation": 0})
         runs = [simulate(own.with_values({"seed": seed})).metrics for seed in range(seeds)]

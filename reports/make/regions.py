@@ -14,8 +14,8 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from reports.make import placeholders, published, tournament, which_separation
-from reports.make.kept import ROOT, Kept, above_by_separation, load
-from reports.make.words import NAMES, table, with_range, wrap
+from reports.make.kept import ROOT, Kept, load
+from reports.make.words import NAMES, table, wrap
 
 PAGES = (
     *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
@@ -31,12 +31,6 @@ TEMPLATES = {
     )
 }
 TEMPLATES["reports"] = Path(__file__).with_name("reports.md.jinja").read_text("utf-8")
-
-_PROBLEMS = {
-    "digits": "digits",
-    "synthetic": "synthetic",
-    "synthetic-random-groups": "synthetic, random groups",
-}
 
 
 def rendered(name: str, kept: Kept, **more: object) -> str:
@@ -75,26 +69,6 @@ def validation(kept: Kept) -> str:
     return f"{text}{agreed} of {agreed + missed} agree.\n\n"
 
 
-def draws(kept: Kept) -> str:
-    """Return the table of biases over ten draws of the data."""
-    studies = {problem: kept["draws"][f"{problem}-{'long-' * (problem != 'digits')}draws"] for problem in _PROBLEMS}
-    above = {
-        problem: {name: above_by_separation(found["records"], name) for name in NAMES}
-        for problem, found in studies.items()
-    }
-    rows = []
-    for problem, found in studies.items():
-        for r in above[problem]["fedavg"]:
-            own = [each for each in found["records"] if each["separation"] in {None, r}]
-            settled = 10 - len({each["draw"] for each in own if not each["converged"]})
-            cells = [with_range(above[problem][name][r]) for name in NAMES]
-            rows.append([_PROBLEMS[problem], f"{found['rounds']:,}", str(r), *cells, f"{settled} of 10"])
-    apart, dealt = (above[each]["fedavg"] for each in ("synthetic", "synthetic-random-groups"))
-    words = " and ".join(f"in {int((dealt[r] > apart[r]).sum())} of 10 draws at R = {r}" for r in (0, 8))
-    head = ["problem", "rounds", "R", *NAMES.values(), "draws in which all have settled"]
-    return table(head, rows) + f"With random groups FedAvg's bias is larger than with consecutive ones {words}.\n\n"
-
-
 REGIONS: Mapping[str, Callable[[Kept], str]] = {
     **{
         name: partial(rendered, name)
@@ -104,9 +78,7 @@ REGIONS: Mapping[str, Callable[[Kept], str]] = {
     "theory": lambda kept: table(HEAD, claims(kept, "theory")),
     "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
     "verdicts": verdicts,
-    "draws": draws,
     "validation": validation,
-    "scaling": lambda kept: published.scaling_table(kept["scaling"]),
     "tournament": lambda _: table(tournament.STANDINGS, tournament.ranking(tournament.measured("bias"))),
 }
 

@@ -65,10 +65,13 @@ def _sweep(scenario: str, directory: Path) -> None:
     run_sweep(plan_sweep(Scenario.load(ROOT / file)), directory, backend_of("process", 2), provenance=Provenance(file))
 
 
-def _page_of_sweep(name: str, directory: Path, **values: object) -> ReportDocument:
+def _page_of_sweep(scenario: str, directory: Path) -> ReportDocument:
     """Write the report of a sweep; what differs from one making to the next has no place in a page that is kept."""
-    same = {"command": f"fedsim sweep scenarios/{name}.fedsim.yaml", "wall_time_s": None}
-    store.write_sweep(directory, {**store.read_sweep(directory), **same, **values})
+    file = f"scenarios/{scenario}.fedsim.yaml"
+    now = Scenario.load(ROOT / file).model_dump(mode="json")
+    about = {"scenario_file": file, "overrides": [], "scenario": now, "description": now["description"]}
+    about |= {"command": f"fedsim sweep {file}", "wall_time_s": None}
+    store.write_sweep(directory, store.read_sweep(directory) | about)
     return write_page(document_of(directory))
 
 
@@ -93,12 +96,11 @@ def kept_sweep_page(scenario: str) -> ReportDocument:
     They are used as they are where the scenario says all that it said when they were made. A key that scenarios have
     had since, and that this one leaves at its default, makes no difference.
     """
-    file, directory = f"scenarios/{scenario}.fedsim.yaml", REPORTS / "sweeps" / Path(scenario).name
-    now = Scenario.load(ROOT / file).model_dump(mode="json")
+    directory = REPORTS / "sweeps" / Path(scenario).name
+    now = Scenario.load(ROOT / f"scenarios/{scenario}.fedsim.yaml").model_dump(mode="json")
     if not directory.exists() or not same_runs(store.read_sweep(directory)["scenario"], now):
         run_kept_sweep(scenario)
-    about = {"scenario_file": file, "overrides": [], "scenario": now, "description": now["description"]}
-    return _page_of_sweep(scenario, directory, **about)
+    return _page_of_sweep(scenario, directory)
 
 
 def same_runs(stored: Any, now: Any) -> bool:

@@ -70,17 +70,17 @@ WHAT_IFS = {
     ),
     "per-client-separation": WhatIf("learning-per-client-separation", BIASES),
     "drop-outs": WhatIf("learning-drop-outs", BIASES),
-}
-for _name, _scenario, _server in (
-    ("buffer-10", "sync-versus-buffered", ("server.buffer=10",)),
-    ("buffer-100", "sync-versus-buffered", ("server.buffer=100",)),
-    ("rounds-100", "sync-versus-buffered-rounds", ("server.cohort=100", "server.over_select=1")),
-    ("rounds-80", "sync-versus-buffered-rounds", ("server.cohort=80", "server.over_select=1.25")),
-):
-    for _wait in ("0s", "30m"):
-        WHAT_IFS[f"{_name}-{_wait}"] = WhatIf(
-            _scenario, BUFFERED, (f"population.*.cooldown={_wait}", *_server), seeds=3
+    **{
+        f"{name}-{wait}": WhatIf(scenario, BUFFERED, (f"population.*.cooldown={wait}", *server), seeds=3)
+        for name, scenario, *server in (
+            ("buffer-10", "sync-versus-buffered", "server.buffer=10"),
+            ("buffer-100", "sync-versus-buffered", "server.buffer=100"),
+            ("rounds-100", "sync-versus-buffered-rounds", "server.cohort=100", "server.over_select=1"),
+            ("rounds-80", "sync-versus-buffered-rounds", "server.cohort=80", "server.over_select=1.25"),
         )
+        for wait in ("0s", "30m")
+    },
+}
 
 
 def _keep(store: str, name: str, measure: Callable[[], Record]) -> None:
