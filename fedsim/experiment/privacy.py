@@ -19,7 +19,7 @@ from fedsim.population import Population, check_feasible
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises, enforced_bounds
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
 from fedsim.scenario import Scenario, as_scenario
-from fedsim.scenario.learning import Privacy
+from fedsim.scenario.privacy import Privacy
 from fedsim.theory.prediction import cap_binds, predicted
 
 _SHOWN = ("noise_multiplier", "epsilon", "error_rms", "error_max")

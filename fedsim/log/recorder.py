@@ -20,7 +20,7 @@ from fedsim.common.instants import each_to_seconds
 from fedsim.common.outcomes import COUNTED_OUTCOMES, SESSION_OUTCOMES
 from fedsim.log import BUFFERED, GAUGE_COUNTS, GAUGES, PARTICIPATIONS, ROUNDS, Log, with_staleness
 from fedsim.log.columns import Arrays, Columns, part_of, with_prefix
-from fedsim.scenario.server import Counts
+from fedsim.scenario.stop import Counts
 
 RUNNING = 0
 """Code of a session that has not ended; the others are 1 + their place in `SESSION_OUTCOMES`."""

@@ -11,7 +11,7 @@ from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, noise_for, rho_of
 from fedsim.privacy.mechanisms import MECHANISMS
 from fedsim.privacy.mechanisms.mechanism import Mechanism
 from fedsim.privacy.sensitivity import error, sensitivity
-from fedsim.scenario.learning import Privacy
+from fedsim.scenario.privacy import Privacy
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from fedsim.report.finished_sweep import COMPLETE, Axis, FinishedSweep, short_na
 from fedsim.report.formatting import capitalized, count, count_range, listing, listing_of
 from fedsim.report.sweep_figures import L1, MetricWording, difference, misplaced
 from fedsim.scenario.models import Group
-from fedsim.scenario.server import Stop, SyncServer
+from fedsim.scenario.server import SyncServer
+from fedsim.scenario.stop import Stop
 from fedsim.scenario.units import format_duration
 
 _NAMED = 4  # settings without a result that are named at most; the table has more

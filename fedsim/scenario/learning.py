@@ -1,4 +1,4 @@
-"""What is trained over the log: the scenario's problem, optimizers, steps, and differential privacy."""
+"""What is trained over the log: the scenario's problem, optimizers and steps."""
 
 import math
 from typing import Annotated, Any, Literal, Self
@@ -150,30 +150,3 @@ class Learning(SparseModel):
             if label in labels[:index]:
                 raise ValueError(f"two optimizers are called {label!r}: give one a name of its own")
         return optimizers
-
-
-class Privacy(Model):
-    """A matrix mechanism, its noise, and at which delta epsilon is told; the unit of privacy is one client."""
-
-    mechanism: Annotated[Component, Named("privacy mechanism")] = Field(default="banded", validate_default=True)
-    """How the noise of the rounds is correlated."""
-    noise_multiplier: Annotated[float, Field(ge=0.01, le=1e6)] | None = None
-    """Standard deviation of the noise over clip norm and sensitivity; this or epsilon."""
-    epsilon: Annotated[float, Field(ge=1e-3, le=1e3)] | None = None
-    """What is to be promised; the noise multiplier is the smallest that does."""
-    delta: Annotated[float, Field(ge=1e-100, lt=1)]
-    """At which delta; less than one over the number of clients, or it promises little."""
-    clip: Positive | None = None
-    """Norm to which each update is clipped; with it the noise is told in its units too."""
-    training: Literal["none", "clip", "noise"] = "none"
-    """What training does of it; clip: each update is clipped, and their sum divided by the wanted cohort; noise: the
-    mechanism's noise is added to that sum too."""
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.noise_multiplier is None) == (self.epsilon is None):
-            which = "and not both" if self.epsilon is not None else "to say how much noise there is"
-            raise ValueError(f"needs noise_multiplier or epsilon, {which}")
-        if self.training != "none" and self.clip is None:
-            raise ValueError(f"training: {self.training} needs clip, the norm to which each update is clipped")
-        return self

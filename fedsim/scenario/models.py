@@ -13,13 +13,15 @@ from fedsim.common.errors import KeyPath, Mistake
 from fedsim.scenario.component import BuiltIn, Component, Kinds, Named
 from fedsim.scenario.document import Document
 from fedsim.scenario.habits import Habits
-from fedsim.scenario.learning import Learning, Privacy
+from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
-from fedsim.scenario.server import MOST_CLIENTS, Server, Stop, SyncServer
+from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.server import MOST_CLIENTS, Server, SyncServer
 from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, TimeSource, ZoneSource
+from fedsim.scenario.stop import Stop
 from fedsim.scenario.sweep import Decide, Drift, ExpectationItem, Sweep
 from fedsim.scenario.trace import Trace
 from fedsim.scenario.units import Instant, PositiveDuration

@@ -20,7 +20,7 @@ from fedsim.experiment.preflight import Ready, made_ready
 from fedsim.experiment.run import evaluate, simulate
 from fedsim.log import Log
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import Stop
+from fedsim.scenario.stop import Stop
 from fedsim.simulation import Enough, simulate_log
 
 _FEWEST_ROUNDS = 4

@@ -22,7 +22,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.population import build_population
 from fedsim.population.distributions import DISTRIBUTIONS
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import Stop
+from fedsim.scenario.stop import Stop
 from fedsim.simulation import simulate_log, transitions_table
 from fedsim.theory.prediction import applicable
 from tests.availability.cases import DAY, DRAWS, model_of, place

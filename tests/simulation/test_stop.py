@@ -6,7 +6,7 @@ import pytest
 from fedsim.log import Log
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import Counts, Stop
+from fedsim.scenario.stop import Counts, Stop
 from fedsim.simulation import simulate_log
 
 _DAY_S = 86_400.0

@@ -5,7 +5,6 @@ Where the problem knows its optimum, also where each optimizer ends, predicted a
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -165,11 +164,40 @@ class LearningChart:
         marks.finish(axes, title, self.axis, [*entries, *((each, "predicted") for each in levels[:1])])
 
 
-LossLastHalf = partial(LearningChart, last_half=True)
-LossOverTime = partial(LearningChart, over_time=True)
-Gradient = partial(LearningChart, "grad_norm", "gradient norm")
-GradientLastHalf = partial(Gradient, last_half=True)
-GradientOverTime = partial(Gradient, over_time=True)
+@dataclass(frozen=True)
+class LossLastHalf(LearningChart):
+    """The loss over the last half of the run."""
+
+    last_half: bool = True
+
+
+@dataclass(frozen=True)
+class LossOverTime(LearningChart):
+    """The loss over simulated time."""
+
+    over_time: bool = True
+
+
+@dataclass(frozen=True)
+class Gradient(LearningChart):
+    """The norm of the gradient over the whole run."""
+
+    column: str = "grad_norm"
+    axis: str = "gradient norm"
+
+
+@dataclass(frozen=True)
+class GradientLastHalf(Gradient):
+    """The norm of the gradient over the last half of the run."""
+
+    last_half: bool = True
+
+
+@dataclass(frozen=True)
+class GradientOverTime(Gradient):
+    """The norm of the gradient over simulated time."""
+
+    over_time: bool = True
 
 
 @dataclass(frozen=True)

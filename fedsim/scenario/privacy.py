@@ -1,0 +1,35 @@
+"""Differential privacy: which mechanism adds how much noise, and what it is to promise."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedsim.scenario.component import Component, Named
+from fedsim.scenario.model import Model, Positive
+
+
+class Privacy(Model):
+    """A matrix mechanism, its noise, and at which delta epsilon is told; the unit of privacy is one client."""
+
+    mechanism: Annotated[Component, Named("privacy mechanism")] = Field(default="banded", validate_default=True)
+    """How the noise of the rounds is correlated."""
+    noise_multiplier: Annotated[float, Field(ge=0.01, le=1e6)] | None = None
+    """Standard deviation of the noise over clip norm and sensitivity; this or epsilon."""
+    epsilon: Annotated[float, Field(ge=1e-3, le=1e3)] | None = None
+    """What is to be promised; the noise multiplier is the smallest that does."""
+    delta: Annotated[float, Field(ge=1e-100, lt=1)]
+    """At which delta; less than one over the number of clients, or it promises little."""
+    clip: Positive | None = None
+    """Norm to which each update is clipped; with it the noise is told in its units too."""
+    training: Literal["none", "clip", "noise"] = "none"
+    """What training does of it; clip: each update is clipped, and their sum divided by the wanted cohort; noise: the
+    mechanism's noise is added to that sum too."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.noise_multiplier is None) == (self.epsilon is None):
+            which = "and not both" if self.epsilon is not None else "to say how much noise there is"
+            raise ValueError(f"needs noise_multiplier or epsilon, {which}")
+        if self.training != "none" and self.clip is None:
+            raise ValueError(f"training: {self.training} needs clip, the norm to which each update is clipped")
+        return self
