@@ -13,8 +13,8 @@ from fedsim import Scenario
 from fedsim.common.arrays import Floats
 from fedsim.report.answer import Sentence
 from fedsim.report.charts import Chart
-from fedsim.report.charts.learning import Curve, Curves, LearningChart
-from fedsim.report.charts.marks import binned, edges, set_scale
+from fedsim.report.charts.learning import Curves, LearningChart, curve_of
+from fedsim.report.charts.marks import set_scale
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import ReportDocument
 from fedsim.report.finished_sweep import Axis
@@ -228,15 +228,11 @@ def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[C
 
 
 def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> Curves:
-    own = [(f"R = {r}", table.filter(optimizer=name), False) for r, table in sorted(tables.items())]
-    own.append(("FedAvg, uniform", tables[min(tables)].filter(optimizer=UNIFORM), True))
-    data = []
-    for color, (label, table, reference) in enumerate(own):
-        finite = table.filter(pl.col("loss").is_finite()).sort("round")
-        x = (finite["round"].to_numpy() + 1).astype(np.float64)
-        points = binned(x, finite["loss"].to_numpy(), edges(len(finite)))
-        data.append(Curve(label, reference, color, points, len(table) - len(finite), None))
-    return Curves(tuple(data), "rounds")
+    own = [(f"R = {r}", False, table.filter(optimizer=name)) for r, table in sorted(tables.items())]
+    own.append(("FedAvg, uniform", True, tables[min(tables)].filter(optimizer=UNIFORM)))
+    points = [table.sort("round").select(x=pl.col("round") + 1, value="loss") for _, _, table in own]
+    curves = (curve_of(*own[color][:2], color, each) for color, each in enumerate(points))
+    return Curves(tuple(curves), "rounds")
 
 
 def _draw_losses(curves: Curves, low: float, high: float, axes: Axes) -> None:

@@ -46,11 +46,7 @@ def kept_sweep(name: str) -> FinishedSweep:
 
 def of(records: Iterable[Record], optimizer: str, separation: int | None = None) -> list[Record]:
     """Return the records of an optimizer, at one separation if one is given."""
-    return [
-        each
-        for each in records
-        if each["optimizer"] == optimizer and (separation is None or each["separation"] == separation)
-    ]
+    return [each for each in records if each["optimizer"] == optimizer and separation in {None, each.get("separation")}]
 
 
 def above_uniform(

@@ -1,7 +1,8 @@
 """The functions that the templates beside this file call: numbers from the stores, or from theory."""
 
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from runpy import run_path
@@ -141,6 +142,53 @@ def network_verdict(runs: list[Record]) -> str:
     return f"{verdict}: FedAvg lies above Debiased FedAvg {' and '.join(told)}"
 
 
+Figures = Mapping[str, Mapping[str, float]]
+"""Metrics by the name of the scenario."""
+Scales = Mapping[str, Mapping[str, Sequence[float]]]
+"""A value for each seed, by figure, by scale."""
+CLOSE = 0.02
+"""Figures that differ by less than this share, or by less than three standard errors, are kept."""
+
+
+def compared(value: float, form: str, low: float, high: float, within: str) -> str:
+    """Write a measured figure, and whether it lies where it agrees with the published one."""
+    return f"{form.format(value)} | {'yes' if low <= value <= high else f'**no** ({within} would)'}"
+
+
+def faster(figures: Figures) -> float:
+    """Return how many times sooner the buffered server reaches the loss."""
+    rounds, buffer = figures["papaya-rounds"], figures["papaya-buffer"]
+    return rounds["learning.fedavg.time_to_target"] / buffer["learning.fedbuff.time_to_target"]
+
+
+def fewer(figures: Figures) -> float:
+    """Return how many times fewer sessions the buffered server begins on the way to the loss."""
+    begun = [
+        own[f"learning.{name}.rounds_to_target"] * own["sessions.count"] / own["rounds.count"]
+        for own, name in ((figures["papaya-rounds"], "fedavg"), (figures["papaya-buffer"], "fedbuff"))
+    ]
+    return begun[0] / begun[1]
+
+
+def verdict(figure: str, scale: str, measured: Scales) -> str:
+    """Say whether a figure is kept at a scale: yes, divided, or no."""
+    large, small = (np.array(measured[each][figure]) for each in ("1", scale))
+    factor = int(scale.partition(",")[0].partition("/")[2])
+    error = math.sqrt(large.var(ddof=1) / len(large) + small.var(ddof=1) / len(small))
+    apart = abs(small.mean() - large.mean())
+    if apart <= max(CLOSE * abs(large.mean()), 3 * error):
+        return "yes"
+    scaled_up = abs(small.mean() * factor - large.mean())
+    return "divided" if scaled_up <= max(CLOSE * abs(large.mean()), 3 * factor * error) else "**no**"
+
+
+def at_scale(figure: str, scale: str, measured: Scales) -> str:
+    """Write the mean of a figure at a scale, and, of a smaller one, the spread of a run and whether it is kept."""
+    values = np.array(measured[scale][figure])
+    spread = "" if scale == "1" else f" ({values.std(ddof=1):.2g}), {verdict(figure, scale, measured)}"
+    return f"{values.mean():.4g}{spread}"
+
+
 def _by_separation(records: list[Record], name: str, separation: int | None, write: Callable[[np.ndarray], str]) -> str:
     """Write an optimizer's loss above uniform, at one separation or at each."""
     if separation is not None:
@@ -154,8 +202,7 @@ class Placeholders:
     def __init__(self, kept: Kept) -> None:
         self.rates, self.networks, self.what_ifs = kept["rates"], kept["networks"], kept["what-ifs"]
         self.draws, self.measured, self.validation = kept["draws"], kept["measured"], kept["validation"]
-        self.scaling = kept["scaling"]
-        self._two_speeds, self._clipping = kept["two-speeds"], kept["clipping"]
+        self.scaling, self._two_speeds, self._clipping = kept["scaling"], kept["two-speeds"], kept["clipping"]
 
     def running_frequencies(self, *separations: int) -> str:
         """Write how far running frequencies are from their limit after 100 rounds."""

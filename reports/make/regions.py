@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
-from reports.make import placeholders, published, tournament, which_separation
+from reports.make import placeholders, tournament, which_separation
 from reports.make.kept import ROOT, Kept, load
 from reports.make.words import NAMES, table, wrap
 
@@ -45,8 +45,7 @@ def rendered(name: str, kept: Kept, **more: object) -> str:
     environment.filters["wrap"] = wrap
     numbers = placeholders.Placeholders(kept)
     known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
-    known |= {**vars(placeholders), **vars(published), "NAMES": NAMES}
-    known |= {"tournament": tournament, "which_separation": which_separation}
+    known |= {**vars(placeholders), "NAMES": NAMES, "tournament": tournament, "which_separation": which_separation}
     return environment.from_string(TEMPLATES[name]).render(known | more)
 
 

@@ -11,7 +11,8 @@ from math import isfinite
 import polars as pl
 
 from fedsim import Scenario, simulate
-from reports.make import published, rates, regions, tournament, training, which_separation
+from fedsim.experiment.scaled import scale_down
+from reports.make import rates, regions, tournament, training, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
@@ -83,6 +84,55 @@ WHAT_IFS = {
 }
 
 
+# What published figures are compared with. CI replays the scenarios with their limits.
+
+PUBLISHED = (
+    *("population.available_share", "population.available_share.ratio", "sessions.dropped_share", "sessions.count"),
+    *("rounds.count", "rounds.target_share", "rounds.reported_mean"),
+    *(f"learning.{name}.{each}_to_target" for name in ("fedavg", "fedbuff") for each in ("time", "rounds")),
+    *(f"population.available_share.local.{hour:02}" for hour in range(24)),
+)
+
+
+def measure_validation() -> None:
+    """Simulate every scenario of ``scenarios/validation``, and keep the figures."""
+    found = {}
+    for file in sorted((SCENARIOS / "validation").glob("*.fedsim.yaml")):
+        metrics = simulate(Scenario.load(file)).metrics
+        name = file.name.removesuffix(".fedsim.yaml")
+        found[name] = {key: float(f"{metrics[key]:.6g}") for key in PUBLISHED if key in metrics}
+        sys.stdout.write(f"{name}\n")
+    write_store("validation", found)
+
+
+# Which figures a smaller federation keeps.
+
+SCALES = {"1": (1, 4), "1/10": (10, 8), "1/100": (100, 24), "1/100, R too": (100, 24)}
+"""By how much a federation is smaller, and its runs: the smaller, the more chance there is, and the less each costs."""
+SCALED = (
+    *("population.available_share", "population.eligible_share", "group.tablets.share"),
+    *("sessions.reported_share", "sessions.dropped_share", "sessions.wasted_share"),
+    *("participation.l1_uniform", "participation.gini", "participation.never_share", "participation.by_speed.10"),
+    *("participation.gap.mean", "participation.coverage.t50", "rounds.per_day", "rounds.duration.mean"),
+    *("rounds.duration.p95", "rounds.target_share", "participation.most", "participation.gap.min"),
+    *("sessions.count", "sessions.device_hours"),
+)
+
+
+def measure_scaling() -> None:
+    """Simulate all scales and seeds, and keep the figures."""
+    large = Scenario.load(SCENARIOS / "validation" / "scaling.yaml")
+    found: dict[str, dict[str, list[float]]] = {}
+    for scale, (factor, seeds) in SCALES.items():
+        own = large if factor == 1 else scale_down(large, factor).scenario
+        if "R" in scale:
+            own = own.with_values({"population.*.separation": 0})
+        runs = [simulate(own.with_values({"seed": seed})).metrics for seed in range(seeds)]
+        found[scale] = {name: [float(f"{run.get(name, 0.0):.6g}") for run in runs] for name in SCALED}
+        sys.stdout.write(f"{scale}\n")
+    write_store("scaling", found)
+
+
 def _keep(store: str, name: str, measure: Callable[[], Record]) -> None:
     begin = time.perf_counter()
     write_store(store, read_store(store, {}) | {name: measure()}, sort_keys=True)
@@ -97,8 +147,8 @@ STUDIES: Mapping[str, Callable[[], None]] = {
         for store, studies in (("draws", training.DRAWS), ("networks", training.NETWORKS), ("what-ifs", WHAT_IFS))
         for name, study in studies.items()
     },
-    "validation": published.measure_validation,
-    "scaling": published.measure_scaling,
+    "validation": measure_validation,
+    "scaling": measure_scaling,
     "clipping": training.measure_clipping,
     "which-separation": which_separation.tune,
     "tournament": tournament.run,

@@ -54,8 +54,7 @@ def rounds_taken(values: Sequence[int | None]) -> str:
     missed = int(np.isinf(reached).sum())
     if missed == len(reached):
         return "never"
-    middle = reached[[(len(reached) - 1) // 2, len(reached) // 2]].mean()
+    middle = "never" if np.isinf(np.median(reached)) else f"{np.median(reached):.0f}"
     if missed:
-        shown = "never" if np.isinf(middle) else f"{middle:.0f}"
-        return f"{shown} (from {reached[0]:.0f}; never in {missed} of {len(reached)})"
-    return f"{middle:.0f} ({reached[0]:.0f}\N{EN DASH}{reached[-1]:.0f})"
+        return f"{middle} (from {reached[0]:.0f}; never in {missed} of {len(reached)})"
+    return f"{middle} ({reached[0]:.0f}\N{EN DASH}{reached[-1]:.0f})"

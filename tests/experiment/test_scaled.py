@@ -10,7 +10,7 @@ from fedsim.common.errors import ScenarioError
 from fedsim.experiment.run import simulate
 from fedsim.experiment.scaled import parse_scale, scale_down
 from fedsim.scenario import Scenario
-from reports.make import published
+from reports.make import placeholders, studies
 from reports.make.kept import read_store
 from tests.command import fedsim
 from tests.conftest import Write
@@ -115,10 +115,10 @@ def test_a_scenario_that_names_files_stays_in_its_folder(write: Write, tmp_path:
 
 def test_a_figure_is_kept_divided_or_neither() -> None:
     kept = read_store("scaling")
-    told = {figure: published.verdict(figure, "1/10", kept) for figure in published.FIGURES}
+    told = {figure: placeholders.verdict(figure, "1/10", kept) for figure in studies.SCALED}
     assert {each for each, said in told.items() if said == "**no**"} == {"sessions.wasted_share", "rounds.duration.p95"}
     other = copy.deepcopy(kept)
     other["1/10"]["rounds.per_day"] = [300.0 + seed for seed in range(8)]
-    assert published.verdict("rounds.per_day", "1/10", other) == "**no**"
+    assert placeholders.verdict("rounds.per_day", "1/10", other) == "**no**"
     other["1/10"]["rounds.per_day"] = [27.14 + seed / 1000 for seed in range(8)]
-    assert published.verdict("rounds.per_day", "1/10", other) == "divided"
+    assert placeholders.verdict("rounds.per_day", "1/10", other) == "divided"

@@ -42,7 +42,7 @@ def curves(run: FinishedRun, view: "LearningChart") -> tuple[Curve, ...]:
     if view.last_half:
         frame = frame.filter(pl.col("x") > pl.col("x").max() / 2)
     parts = frame.partition_by("optimizer", as_dict=True)
-    return tuple(_curve(name, name in pairs, colors[name], parts.get((name,), frame.clear())) for name in names)
+    return tuple(curve_of(name, name in pairs, colors[name], parts.get((name,), frame.clear())) for name in names)
 
 
 _STEADY = 0.03  # rounds go with time where none closes further from its place than this part of the run
@@ -61,7 +61,8 @@ def unit_of(run: FinishedRun, view: "LearningChart") -> tuple[float, str]:
     return marks.time_scale(run.simulated_s) if view.over_time else (1.0, "rounds")
 
 
-def _curve(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
+def curve_of(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
+    """Compute a curve from its points, in the columns ``x`` and ``value``."""
     finite = pl.col("value").is_finite().fill_null(value=False)
     kept, lost = frame.filter(finite), frame.filter(~finite)
     points = marks.binned(kept["x"].to_numpy().astype(np.float64), kept["value"].to_numpy(), marks.edges(len(kept)))
