@@ -118,30 +118,27 @@ def slope(errors: Floats, horizons: tuple[int, ...]) -> list[float]:
     return mean_and_half(np.array([np.polyfit(x, np.log(each[late]), 1)[0] for each in errors.T]))
 
 
-def theorems(horizons: tuple[int, ...] = HORIZONS, replicas: int = REPLICAS) -> dict[str, Any]:
+def theorems() -> dict[str, Any]:
     """Return, each with its interval, errors by optimizer, separation and T, their exponents, and FedAvg's floors.
 
     Beside them how far from the optimum FedAvg's mean model lies, as foreseen and as found.
     """
-    chosen = np.stack([participations(r, max(horizons), replicas) for r in SEPARATIONS], axis=1)
-    problems = [problem(draw) for draw in range(replicas)]
-    runs = [trained(problems, chosen, rounds) for rounds in horizons]
+    chosen = np.stack([participations(r, max(HORIZONS), REPLICAS) for r in SEPARATIONS], axis=1)
+    problems = [problem(draw) for draw in range(REPLICAS)]
+    optimum = np.array([each.optimum for each in problems])
+    runs = [trained(problems, chosen, rounds) for rounds in HORIZONS]
     errors = np.array([run[0] for run in runs])  # (T, R, optimizer, S)
-    found: dict[str, Any] = {"replicas": replicas, "floor": {}, "exponent": {}, "predicted": {}, "error": {}}
+    found: dict[str, Any] = {"replicas": REPLICAS, "floor": {}, "exponent": {}, "predicted": {}}
+    found["error"] = {name: {} for name in OPTIMIZERS}
     for row, r in enumerate(SEPARATIONS):
         found["floor"][str(r)] = mean_and_half(np.array([floor(each, r) for each in problems]))
-        found["exponent"][str(r)] = slope(errors[:, row, 1], horizons)
-        foreseen = np.array([rest(each, r, step_size(max(horizons))) for each in problems])
-        optimum = np.array([each.optimum for each in problems])
-        ends, far = runs[-1][2][row, 0], np.linalg.norm(foreseen - optimum, axis=1)
-        found["predicted"][str(r)] = {
-            "computed": mean_and_half(far),
-            "run": mean_and_half(np.linalg.norm(ends - optimum, axis=1)),
-            "apart": mean_and_half(np.linalg.norm(ends - foreseen, axis=1)),
-        }
+        found["exponent"][str(r)] = slope(errors[:, row, 1], HORIZONS)
+        foreseen, end = np.array([rest(each, r, step_size(max(HORIZONS))) for each in problems]), runs[-1][2][row, 0]
+        ways = {"computed": foreseen - optimum, "run": end - optimum, "apart": end - foreseen}
+        found["predicted"][str(r)] = {name: mean_and_half(np.linalg.norm(way, axis=1)) for name, way in ways.items()}
         for column, name in enumerate(OPTIMIZERS):
-            by_rounds = {str(rounds): mean_and_half(errors[k, row, column]) for k, rounds in enumerate(horizons)}
-            found["error"].setdefault(name, {})[str(r)] = by_rounds
+            own = zip(HORIZONS, errors[:, row, column], strict=True)
+            found["error"][name][str(r)] = {str(rounds): mean_and_half(each) for rounds, each in own}
     return found
 
 

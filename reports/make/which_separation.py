@@ -56,12 +56,11 @@ def chosen(grid: Mapping[str, float], kind: str) -> tuple[float, float]:
 
 def swept(grids: Mapping[str, Mapping[str, float]]) -> dict[str, list[float]]:
     """Return the tuned values by the path that the scenario's sweep has for them."""
-    values = {}
-    for index, kind in enumerate(KINDS):
-        steps, clips = zip(*(chosen(grids[str(separation)], kind) for separation in SEPARATIONS), strict=True)
-        values[f"learning.optimizers.{index}.server.step_size"] = list(steps)
-        values[f"learning.optimizers.{index}.update_clip"] = list(clips)
-    return values
+    return {
+        f"learning.optimizers.{index}.{path}": [chosen(grids[str(r)], kind)[which] for r in SEPARATIONS]
+        for index, kind in enumerate(KINDS)
+        for which, path in enumerate(("server.step_size", "update_clip"))
+    }
 
 
 def tune() -> None:
