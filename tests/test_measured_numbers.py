@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.make import figures, pages, placeholders, regions, studies, training, words
+from reports.make import figures, pages, placeholders, studies, training, words
 from reports.make.kept import above_uniform, load, of
 
 
@@ -20,15 +20,15 @@ def kept() -> Any:
 
 
 def test_pages_say_what_was_measured(kept: Any) -> None:
-    for page in regions.PAGES:
+    for page in pages.DOCUMENTS:
         text = Path(page).read_text(encoding="utf-8")
-        assert regions.with_regions(text, kept) == text, f"{page} is stale, run: python -m reports.make claims"
+        assert pages.with_regions(text, kept) == text, f"{page} is stale, run: python -m reports.make claims"
 
 
 def test_every_region_is_in_a_page_and_ends() -> None:
-    text = "".join(Path(page).read_text(encoding="utf-8") for page in regions.PAGES)
-    assert sorted(name for _, name, _ in regions.REGION.findall(text)) == sorted(regions.REGIONS)
-    assert len(re.findall("<!-- measured:", text)) == len(re.findall("<!-- end -->", text)) == len(regions.REGIONS)
+    text = "".join(Path(page).read_text(encoding="utf-8") for page in pages.DOCUMENTS)
+    assert sorted(name for _, name, _ in pages.REGION.findall(text)) == sorted(pages.REGIONS)
+    assert len(re.findall("<!-- measured:", text)) == len(re.findall("<!-- end -->", text)) == len(pages.REGIONS)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_every_region_is_in_a_page_and_ends() -> None:
 )
 def test_what_is_measured_is_written_by_the_script(page: str, settings: set[str]) -> None:
     """Beside what is written between the marks, decimal numbers are settings: a step size, a target, an optimum."""
-    text = regions.REGION.sub("", Path(page).read_text(encoding="utf-8"))
+    text = pages.REGION.sub("", Path(page).read_text(encoding="utf-8"))
     prose = re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
     assert set(re.findall(r"(?<![\w.:-])\d+\.\d+(?!\w)", prose)) <= settings
 
@@ -92,7 +92,7 @@ def test_another_measurement_makes_another_text(kept: Any, store: str, where: tu
         place = place[key]
     assert place[where[-1]] is not None
     place[where[-1]] += 10_000
-    assert regions.REGIONS[region](other) != regions.REGIONS[region](kept)
+    assert pages.REGIONS[region](other) != pages.REGIONS[region](kept)
 
 
 def test_spreads_are_written_as_they_are() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.scenario import Scenario
-from reports.make import regions
+from reports.make import pages
 from reports.make.kept import load, read_store
 
 
@@ -21,7 +21,7 @@ def test_the_words_say_what_was_measured() -> None:
 def test_every_scenario_is_in_a_row_and_has_limits() -> None:
     files = sorted(Path("scenarios/validation").glob("*.fedsim.yaml"))
     names = {file.name.removesuffix(".fedsim.yaml") for file in files}
-    assert names == set(re.findall(r"`([\w-]+)`", regions.validation(load()))) == set(read_store("validation"))
+    assert names == set(re.findall(r"`([\w-]+)`", pages.validation(load()))) == set(read_store("validation"))
     assert all(Scenario.load(file).expect for file in files)
 
 
@@ -36,6 +36,6 @@ def test_every_scenario_is_in_a_row_and_has_limits() -> None:
 )
 def test_another_figure_makes_another_verdict(scenario: str, metric: str, value: float, words: str) -> None:
     kept = load()
-    assert words not in regions.validation(kept)
+    assert words not in pages.validation(kept)
     kept["validation"][scenario][metric] = value
-    assert words in regions.validation(kept)
+    assert words in pages.validation(kept)

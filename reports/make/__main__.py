@@ -37,9 +37,9 @@ def studies(
 @app.command()
 def claims() -> None:
     """Write the measured numbers of the documentation anew."""
-    from reports.make.regions import write_pages
+    from reports.make.pages import write_regions
 
-    write_pages()
+    write_regions()
 
 
 @app.command()

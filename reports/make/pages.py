@@ -1,15 +1,21 @@
-"""Makes the pages of `reports/` again: figures of the paper, runs, sweeps, and the lists of them all.
+"""Makes the pages of `reports/` again, and the measured numbers of the documentation.
 
-Runs of the learning figures are kept in ``runs/reports``; pages can be redrawn from them.
+Runs of the learning figures are kept in ``runs/reports``; pages can be redrawn from them. A region of a document stands
+between ``<!-- measured: NAME -->`` and ``<!-- end -->``; its text is a template of `studies.md.jinja`, rows of
+`paper.md.jinja`, or a table that is made here.
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
 from fedsim.common.files import name_of_file
@@ -17,11 +23,93 @@ from fedsim.common.markup import escape
 from fedsim.report.document import ReportDocument, charts_of
 from fedsim.report.page import write_document
 from fedsim.report.render import picture
-from reports.make import tournament
+from reports.make import placeholders, tournament, which_separation
 from reports.make.figures import FIGURES, Claim, figure_page
-from reports.make.kept import REPORTS, SCENARIOS, Kept, load, read_store, write_store
-from reports.make.regions import claims, rendered, with_regions
+from reports.make.kept import REPORTS, ROOT, SCENARIOS, Kept, load, read_store, write_store
 from reports.make.runs import kept_sweep_page, make_run, read_run, run_directory, run_page, sweep_page, write_page
+from reports.make.words import NAMES, table, wrap
+
+DOCUMENTS = (
+    *("README.md", "docs/paper-results.md", "docs/learning.md", "docs/studies.md", "docs/validation.md"),
+    *("docs/scaling.md", "reports/README.md"),
+)
+REGION = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+HEAD = ("the paper says", "measured", "from", "over", "holds")
+TEMPLATES = {
+    name: body
+    for file in ("paper.md.jinja", "studies.md.jinja")
+    for name, body in re.findall(
+        r"(?s)<!-- measured: ([\w-]+) -->\n(.*?)<!-- end -->", Path(__file__).with_name(file).read_text("utf-8")
+    )
+}
+TEMPLATES["reports"] = Path(__file__).with_name("reports.md.jinja").read_text("utf-8")
+
+
+def rendered(name: str, kept: Kept, **more: object) -> str:
+    """Return a template with its numbers."""
+    environment = Environment(
+        autoescape=select_autoescape(default_for_string=False),  # Markdown
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["wrap"] = wrap
+    numbers = placeholders.Placeholders(kept)
+    known = {each: getattr(numbers, each) for each in dir(numbers) if not each.startswith("_")}
+    known |= {**vars(placeholders), "NAMES": NAMES, "tournament": tournament, "which_separation": which_separation}
+    return environment.from_string(TEMPLATES[name]).render(known | more)
+
+
+def claims(kept: Kept, *names: str) -> list[list[str]]:
+    """Return the paper's statements: what it says, the number, its source, over what, and the verdict."""
+    return [line[2:-2].split(" | ") for name in names for line in rendered(name, kept).splitlines()]
+
+
+def verdicts(kept: Kept) -> str:
+    """Return the table of what came of the paper's figures, with links from the folder of the reports."""
+    text = table(HEAD, claims(kept, "experiments", "foreseen"))
+    text = re.sub(r"\(\.\./scenarios/paper/([\w-]+)\.fedsim\.yaml\)", r"(\1.html)", text)
+    return text.replace("(checks/", "(../docs/checks/").replace("](#", "](../docs/paper-results.md#")
+
+
+def validation(kept: Kept) -> str:
+    """Return the table of published and simulated figures, and how many rows agree."""
+    text = rendered("validation", kept)
+    agreed, missed = text.count(" | yes | "), text.count(" | **no**")
+    return f"{text}{agreed} of {agreed + missed} agree.\n\n"
+
+
+REGIONS: Mapping[str, Callable[[Kept], str]] = {
+    **{
+        name: partial(rendered, name)
+        for name in TEMPLATES
+        if name not in {"theorems", "experiments", "foreseen", "open", "reports"}
+    },
+    "theory": lambda kept: table(HEAD, claims(kept, "theory")),
+    "learning": lambda kept: table(HEAD, claims(kept, "theorems", "experiments", "open")),
+    "verdicts": verdicts,
+    "validation": validation,
+    "tournament": lambda _: table(tournament.STANDINGS, tournament.ranking(tournament.measured("bias"))),
+}
+
+
+def with_regions(page: str, kept: Kept) -> str:
+    """Return a page with what was measured in its regions."""
+    return REGION.sub(lambda found: found[1] + REGIONS[found[2]](kept) + found[3], page)
+
+
+def write_regions() -> None:
+    """Write the regions of all pages anew, and say which of them changed."""
+    kept = load()
+    for name in DOCUMENTS:
+        file = ROOT / name
+        before = file.read_text(encoding="utf-8")
+        after = with_regions(before, kept)
+        if after != before:
+            file.write_text(after, encoding="utf-8")
+            sys.stderr.write(f"{name} has changed\n")
+
 
 CHAIN: Mapping[str, Callable[[str], ReportDocument]] = dict.fromkeys(
     ("paper/synthetic", "paper/bias-vs-separation", "paper/convergence"), run_page
@@ -89,11 +177,11 @@ def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
         write_list(overall(load()), sections)
 
 
-def write_list(claims: Sequence[Claim], sections: Mapping[str, Sequence[ReportDocument]]) -> None:
+def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDocument]]) -> None:
     """Write the page that lists reports, after the paper's claims, each with the number and the figure that show it."""
-    met, partly, missed = (sum(claim.status == status for claim in claims) for status in ("pass", "warn", "fail"))
+    met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     told = (
-        f"Of {len(claims)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
+        f"Of {len(tested)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
         f"{'does' if missed == 1 else 'do'} not."
     )
     about = (
@@ -102,12 +190,12 @@ def write_list(claims: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
         "paper. Made by make reports."
     )
     charts = {each.name: next(iter(charts_of(each)), None) for listed in sections.values() for each in listed}
-    table = []
-    for claim in claims:
+    rows = []
+    for claim in tested:
         chart = charts.get(claim.figure)  # drawn again under a name of its own
         own = None if chart is None else picture(replace(chart, name=name_of_file(claim.claim, claim.figure)))
-        table.append({**vars(claim), "href": f"{claim.figure}.html", "picture": own})
+        rows.append({**vars(claim), "href": f"{claim.figure}.html", "picture": own})
     shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections.items()]
-    context = {"claims": table, "sections": shown}
+    context = {"claims": rows, "sections": shown}
     document = ReportDocument("index", "what the paper claims", told, about, context=context)
     write_document(document, REPORTS / "index.html")

@@ -35,9 +35,6 @@ def script(name: str) -> str:
     return f"[`{name}.py`](checks/{name}.py)"
 
 
-# What theory and the independent scripts compute.
-
-
 def small_law(separation: int) -> Stationary:
     """Return the stationary law of the small chain."""
     return stationary(SMALL, separation)
@@ -124,9 +121,6 @@ def bias_of_counts(*separations: int) -> str:
         f"R = {r}: " + ", ".join(f"{np.abs(mean[t - 1] - (2 * mean[399] - mean[199])).max():.4f}" for t in (10, 100))
         for r, mean in means.items()
     )
-
-
-# What the studies measured.
 
 
 def network_verdict(runs: list[Record]) -> str:

@@ -1,17 +1,10 @@
-"""Theorems 1 and 2 and Lemma 3 of the paper, as rates: errors by the number of rounds.
+"""Theorems 1 and 2, Lemma 3 and the two speeds of the paper, as rates; each takes a minute, and draws its picture.
 
-*Theorems.* The objectives are quadratic, so that the floor of FedAvg is known: the gradient of F where sum_i pi_i
-f_i is least. The step size is alpha = 1 / (K sqrt(T)), as the theorems take it up to a constant, so every T is a
-training of its own. The error is the mean of |grad F(x)|^2 over the iterates x_0, ..., x_{T-1}. Every replica has a
-draw of the data and a participation of its own; all are trained as one array, some by `fedsim.learning` in a test.
-*Where FedAvg ends.* Theory foresees it for steps of any length; the mean of the models over the last half of the
-longest training is compared with that.
-*Lemma.* The counted frequencies lambda_i and weights nu_i = 1 / (N lambda_i) after t rounds, against pi_i and 1 / (N
-pi_i).
-*The two speeds of participation*: how fast one round's cohort forgets the start, and how fast the counts settle, at the
-scenario of the paper's appendix figure.
-
-Each takes a minute, draws a picture of ``docs/images`` and keeps its numbers.
+*Theorems*: quadratic objectives, so that FedAvg's floor is known, the gradient of F where sum_i pi_i f_i is least. The
+step size is 1 / (K sqrt(T)), so every T is a training of its own; the error is the mean of |grad F(x)|^2 over the
+iterates. All replicas are trained as one array; a test trains some by `fedsim.learning`.
+*Lemma*: the counted frequencies lambda_i and weights nu_i = 1 / (N lambda_i) after t rounds, beside their limits.
+*Two speeds*: how fast one round's cohort forgets the start, and how fast the counts settle.
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.experiment.scaled import scale_down
-from reports.make import rates, regions, tournament, training, which_separation
+from reports.make import pages, rates, tournament, training, which_separation
 from reports.make.kept import SCENARIOS, Record, read_store, write_store
 
 # What-ifs: a seed draws everything anew, devices, participation and, where something is trained, the data.
@@ -162,4 +162,4 @@ def run_studies(names: Sequence[str]) -> None:
         raise SystemExit(f"there is no study {', '.join(unknown)}; there are: {', '.join(STUDIES)}")
     for name in names or STUDIES:
         STUDIES[name]()
-    regions.write_pages()
+    pages.write_regions()

@@ -39,8 +39,7 @@ SCENARIO = SCENARIOS / "studies" / "tournament.fedsim.yaml"
 STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 TUNING_SEED = 101
 SEEDS = 10
-TARGET = 0.05
-"""A loss above the optimum."""
+TARGET = 0.05  # a loss above the optimum
 WORLDS = {
     "chain-0": "Chain, R = 0",
     "chain-8": "Chain, R = 8",
@@ -165,10 +164,7 @@ def run() -> None:
     write_page(page())
 
 
-# What it found: its page, and its table and sentences in docs/learning.md.
-
-LEAST = 1e-6
-"""Distances below are not told apart."""
+LEAST = 1e-6  # distances below are not told apart
 SHORT = ("R = 0", "R = 8", "nights", "own R", "drop-outs", "buffered")
 """The worlds, as columns of a chart."""
 STANDINGS = (

@@ -2,13 +2,9 @@
 
 Every study trains several optimizers over the same participations, and FedAvg under uniform choice of groups.
 
-*Draws* of digits and the synthetic problem: ``-participations`` over ten participations and one draw of the data,
-``-long-participations`` longer, ``-draws`` and ``-long-draws`` over ten draws of the data, each with a participation of
-its own; ``-step-0.05`` over ten participations with that step size.
-
-*Networks*: the paper's network over ten participations, how biased each method is, and what tames the first weights.
-Without regularisation such a network can fit every image: its loss falls for ever, under any participation, and
-leaves no bias to be seen. With some it comes to rest. It needs the extra ``torch``.
+*Draws* of digits and of the synthetic problem: over ten participations and one draw of the data, or over ten draws.
+*Networks*: the paper's network, how biased each method is, and what tames the first weights. Without regularisation its
+loss falls for ever, under any participation; with some it comes to rest. It needs the extra ``torch``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +18,7 @@ from fedsim import Result, Scenario, simulate
 from reports.make.kept import SCENARIOS, UNIFORM, Record, write_store
 from reports.make.words import NAMES
 
-COUNT = 10
-"""Participations, or draws of the data."""
+COUNT = 10  # participations, or draws of the data
 LONG = 8000
 """Rounds of the uniform reference at least, whose descent is what the others are measured by."""
 SHARES = (0.05, 0.02, 0.01)
@@ -45,9 +40,6 @@ def loss_record(result: Result, name: str) -> Record:
         "average_loss": result.metrics[f"learning.{name}.average_loss"],
         "converged": bool(result.metrics[f"learning.{name}.converged"]),
     }
-
-
-# Draws.
 
 
 @dataclass(frozen=True)
@@ -105,8 +97,6 @@ DRAWS = {
     "synthetic-random-groups-long-draws": Draws("debiased-synthetic", 12000, (0, 8), SHUFFLED, over_draws=True),
 }
 """Digits settle in 4,000 rounds, the synthetic problem in some draws not even in 12,000."""
-
-# Networks.
 
 
 @dataclass(frozen=True)
