@@ -1,32 +1,37 @@
-"""The first instruction of the command line: from here on Ctrl-C and SIGTERM are answers, not ends."""
+"""The first instruction of the command line: from here on Ctrl-C, SIGTERM and SIGHUP are answers, not ends."""
 
 import os
 import signal
 import sys
 from types import FrameType
 
-_INTERRUPTED = 130
+_ORDINARY = (signal.SIG_DFL, signal.default_int_handler)
+_SIGNALS = [each for name in ("SIGINT", "SIGTERM", "SIGHUP") if (each := getattr(signal, name, None))]
 
 
 def main() -> None:
-    """Run the command line. While its modules are imported, which is nothing to clean up after, Ctrl-C ends at once."""
-    before = signal.signal(signal.SIGINT, _end)
+    """Run the command line. While its modules are imported, a signal ends at once: nothing is to be cleaned up."""
+    heard = [each for each in _SIGNALS if signal.getsignal(each) in _ORDINARY]  # not what nohup lets a process ignore
+    for each in heard:
+        signal.signal(each, _end)
     from fedsim.cli import run_app
+    from fedsim.common.interrupts import EXIT_CODE, interrupt
 
-    signal.signal(signal.SIGINT, before)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # as a batch system or a container ends a job
-        signal.signal(signal.SIGTERM, _interrupt)
-    run_app()
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    for each in heard:
+        signal.signal(each, interrupt)
+    try:
+        run_app()
+    except KeyboardInterrupt:  # between two instructions of its end
+        os._exit(EXIT_CODE)
+    finally:
+        for each in heard:
+            signal.signal(each, lambda *_: os._exit(EXIT_CODE))
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:
     sys.stderr.write("interrupted\n")
     sys.stderr.flush()
-    os._exit(_INTERRUPTED)
+    os._exit(130)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.errors import RunError
 from fedsim.common.json_files import read_object
 from fedsim.common.outcomes import SESSION_OUTCOMES
+from fedsim.common.regular_files import regular
 
 _MOST = 2**62
 _Row = tuple[Any, ...]
@@ -90,7 +91,7 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     if not file.exists():
         raise RunError(f"{file}: no such file; `fedsim export schedule RUN --out {file.name}` writes it")
     try:
-        about, rows = read(file)
+        about, rows = read(regular(file))
     except (OSError, ValueError, RecursionError, csv.Error) as error:
         raise RunError(f"{file} cannot be read as a schedule: {error}") from None
     return _checked(file, about, rows)

@@ -14,6 +14,7 @@ from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes
 from fedsim.common.markup import code, escape, table
 from fedsim.common.printable import printable
+from fedsim.common.regular_files import regular
 from fedsim.limits.verdict import Judgement
 
 Level = Literal["pass", "note", "warning", "error"]
@@ -165,6 +166,8 @@ def _case(finding: Finding, outcome: FileOutcome) -> ElementTree.Element:
 def append_summary(path: Path, outcomes: Sequence[FileOutcome]) -> None:
     """Append a summary to a file: CI services give all steps of a job the same one."""
     try:
+        if path.exists():
+            regular(path)
         with path.open("a", encoding="utf-8") as file:
             file.write(summary(outcomes))
     except OSError as error:

@@ -2,13 +2,10 @@
 
 import json
 import math
-import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -113,22 +110,6 @@ def write_lock(path: Path, lock: Lock) -> None:
         remove(path)
         return
     write_text(path, lock_text(kept))
-    for left in path.parent.glob(f".{escape(path.name)}.*.partial"):
-        if _was_killed(left):
-            with suppress(OSError):
-                left.unlink()
-
-
-def _was_killed(partial: Path) -> bool:
-    """Say whether the process that wrote a temporary file is gone; another update may be writing just now."""
-    process = partial.name.removesuffix(".partial").rpartition(".")[2]
-    if not process.isdecimal() or os.name != "posix":
-        return False
-    try:
-        os.kill(int(process), 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, ProcessLookupError | OverflowError)
-    return False
 
 
 def lock_text(lock: Lock) -> str:

@@ -17,6 +17,8 @@ from fedsim.cli.separations import chain_command, privacy_command, solve_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
 from fedsim.cli.trace import trace_app
 from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
+from fedsim.common.interrupts import EXIT_CODE as INTERRUPTED
+from fedsim.common.interrupts import THIS_PROCESS
 from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, say, say_json, text_table
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 Template = Literal["phones", "paper", "buffered", "privacy", "trace"]
 
-BAD_USAGE, CRASHED, INTERRUPTED = 2, 3, 130
+BAD_USAGE, CRASHED = 2, 3
 
 app = Typer(
     help="Simulate who takes part, and when, in cross-device federated learning, and what that does to the model.",
@@ -57,17 +59,20 @@ def run_app() -> NoReturn:
         sys.stderr.close()
         code = CRASHED
     except Exception as error:
-        if _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
+        if THIS_PROCESS.asked or _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
             complain("interrupted")
             sys.exit(INTERRUPTED)
-        show = getattr(error, "show", None)  # click's usage errors know how to show themselves
-        if show is None:
+        if isinstance(error, OSError) and error.filename:  # a name that is too long, a folder that cannot be searched
+            complain(f"error: {error.filename}: {error.strerror}")
+        elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
+            show()
+        else:
             raise
-        show()
         code = BAD_USAGE
     else:
-        if code == INTERRUPTED:  # typer's answer to Ctrl-C
+        if code == INTERRUPTED or THIS_PROCESS.asked:  # typer's answer to Ctrl-C, or one that Python has dropped
             complain("interrupted")
+            code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -97,7 +102,7 @@ def init_command(
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a scenario to start from, and the JSON Schema that lets editors complete and check it."""
-    from fedsim.common.files import write_text
+    from fedsim.common.files import would_replace, write_text
     from fedsim.common.json_files import as_json
     from fedsim.scenario import scenario_schema, starter, starter_trace
 
@@ -105,8 +110,8 @@ def init_command(
     written = {path: starter(name, template)}
     if template == "trace":
         written[path.with_name(f"{name}.csv")] = starter_trace()
-    for file in written:
-        if file.exists() and not force:
+    for file, text in written.items():
+        if not force and would_replace(file, text):
             raise RunError(f"{file} exists; choose another name, or replace it with --force")
     written[path.with_name("fedsim.schema.json")] = as_json(scenario_schema())
     path.parent.mkdir(parents=True, exist_ok=True)

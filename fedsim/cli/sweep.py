@@ -97,7 +97,7 @@ def plan_command(
 
 def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None) -> None:
     """Write the smaller scenario to a file, and print which figures it keeps."""
-    from fedsim.common.files import write_text
+    from fedsim.common.files import would_replace, write_text
     from fedsim.common.messages import as_yaml
     from fedsim.experiment.preflight import preflight
     from fedsim.experiment.scaled import parse_scale, scale_down
@@ -109,11 +109,12 @@ def _write_scaled(scenario: "Scenario", scale: str, file: Path, out: Path | None
     if elsewhere and (named := _file_in(scenario.as_written, scenario.folder)):
         message = f"must be in the folder of {file}, since the scenario names {named}, which is found from there"
         raise BadParameter(message, param_hint="--out")
-    if out.exists():
-        raise BadParameter(f"{out} is there already", param_hint="--out")
     found = scale_down(scenario, factor)
     preflight(found.scenario)
-    write_text(out, as_yaml(found.scenario.as_written) + "\n")
+    text = as_yaml(found.scenario.as_written) + "\n"
+    if would_replace(out, text):
+        raise BadParameter(f"{out} is there already", param_hint="--out")
+    write_text(out, text)
     for note in found.notes:
         complain(f"note: {note}")
     complain(f"note: {_KEPT_BY_SCALE}")

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +16,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
+from fedsim.common.regular_files import check_replaceable, open_regular, regular
 
 ROWS = 1 << 18
 """Rows that are read at once, and rows of a row group in the files: a slice is then a row group."""
 UNREADABLE: Final = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What reading a table raises that is damaged; some damage makes polars panic."""
+
+
+_PARTIAL: Final = re.compile(r"\..+\.(\d+)\.partial")
 
 
 def name_of_file(title: str, otherwise: str) -> str:
@@ -43,7 +48,7 @@ def hash_of(path: Path) -> str | None:
     for file in files:
         if not file.is_file():
             return None
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             hashlib.file_digest(opened, lambda: digest)
     return digest.hexdigest()
 
@@ -59,6 +64,15 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def would_replace(path: Path, text: str) -> bool:
+    """Say whether a file is there with another text: what a call that was killed has written may be written again."""
+    try:
+        with open_regular(path) as file:
+            return file.read(4 * len(text) + 1) != text.encode()
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
+
+
 def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False) -> None:
     """Write a table as Parquet at once; one that is only passing is compressed with less effort."""
     with _temporary_file(path) as partial:
@@ -68,7 +82,7 @@ def write_table(path: Path, table: pl.DataFrame, *, passing: bool = False) -> No
 def read_table(path: Path, remedy: str = "is this a run directory?") -> pl.DataFrame:
     """Read a Parquet file; a `RunError` with the `remedy` says why it cannot be read."""
     try:
-        return pl.read_parquet(path, glob=False)
+        return pl.read_parquet(regular(path), glob=False)
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; {remedy}") from None
     except UNREADABLE as error:
@@ -115,6 +129,7 @@ def remove(path: Path) -> None:
         if path.is_dir():
             shutil.rmtree(path)
         else:
+            check_replaceable(path)
             path.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"{path} cannot be removed: {error.strerror or error}") from None
@@ -154,13 +169,38 @@ def sole_writer(folder: Path, what: str) -> Iterator[None]:
 @contextmanager
 def _temporary_file(path: Path) -> Iterator[Path]:
     """Give the block a temporary name to write to; the file gets its own name when it is safely on the disk."""
+    if not path.name:
+        raise RunError(f"{path} is a folder; name a file")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        check_replaceable(path)
+        _remove_left(path.parent)
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(path)
     except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    finally:
         with suppress(OSError):  # on a disk that cannot be written there is nothing to remove, either
             partial.unlink(missing_ok=True)
-        raise RunError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+@cache
+def _remove_left(folder: Path) -> None:
+    """Remove, once, what processes that are gone have left half-written in a folder."""
+    for left in folder.iterdir() if os.name == "posix" else ():
+        found = _PARTIAL.fullmatch(left.name)
+        if found and not _is_alive(int(found[1])):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is somebody else's
+        pass
+    return True

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.common.errors import RunError
+from fedsim.common.regular_files import open_regular
+
+_LARGEST = 2**28  # bytes
 
 
 def as_json(data: Any) -> str:
@@ -32,7 +35,8 @@ def read_object(path: Path, absent: str = "") -> dict[str, Any]:
     A `RunError` says if it is missing, for which `absent` may give the message, cannot be read, or is something else.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        with open_regular(path, _LARGEST) as file:
+            data = json.loads(file.read().decode())
     except (FileNotFoundError, NotADirectoryError):
         raise RunError(absent or f"{path}: no such file") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from fedsim.common.regular_files import open_regular
+
 SHARE: Final = 0.8
 """Of the memory that is free, so much may be taken."""
 
@@ -88,6 +90,6 @@ def too_much(size: float) -> str:
 
 def packed_as(path: Path) -> str | None:
     """Return what a file is compressed with, by its first bytes; None if it is not."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         beginning = file.read(8)
     return next((name for magic, name in _BEGINNINGS.items() if beginning.startswith(magic)), None)

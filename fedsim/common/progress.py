@@ -3,10 +3,11 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+from fedsim.common.interrupts import look_for_interrupt
 from fedsim.common.messages import complain
 from fedsim.common.printable import printable
 
@@ -29,14 +30,17 @@ def silent(_what: str, _share: float, _beside: str = "", /) -> None:
 
 @contextmanager
 def on_stderr(*, quiet: bool = False) -> Iterator[Report]:
-    """Report progress to a person, the way stderr can show it; nothing where they want it quiet."""
-    if quiet:
-        yield silent
-    elif sys.stderr.isatty():
-        with _bar() as report:
-            yield report
-    else:
-        yield _lines()
+    """Report progress to a person, the way stderr can show it; nothing where they want it quiet.
+
+    Each report also looks whether the process has been interrupted.
+    """
+    with _bar() if sys.stderr.isatty() and not quiet else nullcontext(silent if quiet else _lines()) as report:
+
+        def looking(what: str, share: float, beside: str = "", /) -> None:
+            look_for_interrupt()
+            report(what, share, beside)
+
+        yield looking
 
 
 @contextmanager

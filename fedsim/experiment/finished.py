@@ -11,6 +11,7 @@ import polars as pl
 from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import UNREADABLE, hash_of
 from fedsim.common.json_files import checksum, read_figures, read_object
+from fedsim.common.regular_files import regular
 from fedsim.log import CLIENTS, GAUGES, PARTICIPATIONS, ROUNDS, TRANSITIONS, says
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -121,7 +122,7 @@ def checksums(manifest: Mapping[str, Any], metrics: str) -> dict[str, str]:
 
 def _check_table(path: Path, schema: Mapping[str, Any], known: object) -> None:
     try:
-        scan = pl.scan_parquet(path, glob=False)
+        scan = pl.scan_parquet(regular(path), glob=False)
         there = scan.collect_schema()
         wrong = [name for name, dtype in schema.items() if there.get(name) not in {dtype, _WIDE.get(type(dtype))}]
         same = not wrong and says(scan, known)

@@ -19,6 +19,7 @@ from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
 from fedsim.common.files import hash_of, name_of_file, portable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
+from fedsim.common.regular_files import check_replaceable
 from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, Outcome, checksums
 from fedsim.limits.verdict import judge
 from fedsim.log import fingerprint
@@ -149,14 +150,16 @@ def open_run_directory(directory: str | Path) -> Path:
         left = {METRICS, "report.html", "figures", ".parquet", ".partial"}  # by a run that was killed
         if not manifest.exists() and any({path.name, path.suffix}.isdisjoint(left) for path in folder.iterdir()):
             raise RunError(f"{folder} holds files that are not a run's; choose another folder with --out")
-        manifest.unlink(missing_ok=True)
+        patterns = (MANIFEST, "*.parquet", METRICS, "report.html", "figures/*", ".*.partial", "figures/.*.partial")
+        old = [path for pattern in patterns for path in folder.glob(pattern)]
+        for path in old:
+            check_replaceable(path)
+        for path in old:
+            path.unlink()
         if (folder / UNFINISHED).is_dir():
             shutil.rmtree(folder / UNFINISHED)
-        for pattern in ("*.parquet", METRICS, "report.html", "figures/*", ".*.partial", "figures/.*.partial"):
-            for old in folder.glob(pattern):
-                old.unlink()
     except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
+        raise RunError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from None
     return folder
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import UNREADABLE, join_tables, remove, write_arrays, write_table
+from fedsim.common.regular_files import open_regular, regular
 from fedsim.log import StoredLog
 from fedsim.log.columns import Arrays
 
@@ -120,9 +121,9 @@ def stored_log(directory: Path, ended_s: float) -> StoredLog:
     rounds, participations, gauges = (directory / f"{name}.parquet" for name in TABLES)
     try:
         return StoredLog(
-            pl.read_parquet(rounds, glob=False),
-            pl.scan_parquet(participations, glob=False),
-            pl.read_parquet(gauges, glob=False),
+            pl.read_parquet(regular(rounds), glob=False),
+            pl.scan_parquet(regular(participations), glob=False),
+            pl.read_parquet(regular(gauges), glob=False),
             ended_s,
         )
     except UNREADABLE as error:
@@ -133,7 +134,7 @@ def _read(path: Path) -> Arrays | None:
     if not path.exists():
         return None
     try:
-        with ZipFile(path) as members:
+        with ZipFile(regular(path)) as members:
             listed = members.infolist()
         if any(member.compress_type != ZIP_STORED for member in listed):  # which `write_arrays` never does
             raise ValueError("it is compressed")  # noqa: TRY301
@@ -167,7 +168,7 @@ def _of_arrays(arrays: Arrays) -> NDArray[np.uint8]:
 
 
 def _hash(path: Path) -> bytes:
-    with path.open("rb") as opened:
+    with open_regular(path) as opened:
         return hashlib.file_digest(opened, "sha256").digest()
 
 

@@ -14,6 +14,7 @@ from fedsim.common.errors import RunError, ScenarioError
 from fedsim.common.files import UNREADABLE
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
+from fedsim.common.regular_files import regular
 from fedsim.report.gathered import Asked, Gathered, gather
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
@@ -149,9 +150,9 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _scan(path: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
-    if not path.is_file():
+    if not path.exists():
         raise RunError(f"{path}: no such file; is this a run directory?")
-    frame = pl.scan_parquet(path, glob=False)
+    frame = pl.scan_parquet(regular(path), glob=False)
     present = frame.collect_schema().names()
     if missing := [column for column in columns if column not in present]:
         raise RunError(f"{path}: lacks the columns {', '.join(missing)}")

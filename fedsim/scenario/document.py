@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from fedsim.common.errors import KeyPath, Mistake, ScenarioError
+from fedsim.common.regular_files import open_regular
 from fedsim.scenario.permissions import TRUSTED, Permissions
 
 _MOST_BYTES, _MOST_NODES, _MOST_FILES = 3 * 2**20, 40_000, 100  # of a scenario and all that it extends, together
@@ -151,7 +152,7 @@ def read_document(path: Path, left: Allowance) -> tuple[Document, list[Mistake]]
     """
     source = os.fspath(path)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(left.size + 1)
     except OSError as error:
         raise _refusal(source, f"cannot be read: {error.strerror or error}") from None

@@ -8,13 +8,13 @@ from typing import Any
 import polars as pl
 
 from fedsim.common.errors import RunError
-from fedsim.common.files import UNREADABLE, read_table, remove, write_table, write_text
+from fedsim.common.files import UNREADABLE, read_table, remove, sole_writer, write_table, write_text
 from fedsim.common.json_files import as_json, checksum, finite, read_object
+from fedsim.common.regular_files import regular
 
 SWEEP_FILE = "sweep.json"
 MERGED_FILE = "results.parquet"
 RUNS = "runs"
-_LOCK_FILE = ".lock"
 _CRASHED = ".crashed.json"
 _CHECKSUM = "checksum"
 _NOT_COUNTED = (_CHECKSUM, "wall_time_s")
@@ -29,7 +29,7 @@ def open_sweep_directory(directory: str | Path) -> Path:
     folder = Path(directory)
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
-        ours = {SWEEP_FILE, MERGED_FILE, RUNS, _LOCK_FILE}
+        ours = {SWEEP_FILE, MERGED_FILE, RUNS}
         others = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".partial"]
     except OSError as error:
         raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
@@ -40,23 +40,8 @@ def open_sweep_directory(directory: str | Path) -> Path:
 
 @contextmanager
 def sole_sweep_writer(folder: Path) -> Iterator[None]:
-    """Refuse a second sweep in a directory while the block runs, with a `RunError`; half-written files are removed."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where two sweeps would do some runs twice, with the same results
-        yield
-        return
-    try:
-        lock = (folder / _LOCK_FILE).open("wb")
-    except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(
-                f"another sweep is writing to {folder}; wait for it, or choose a folder with --out"
-            ) from None
+    """Refuse a second sweep in the same directory while the block runs; files left half-written are removed."""
+    with sole_writer(folder, "sweep"):
         for left in (*folder.glob(".*.partial"), *(folder / RUNS).glob(".*.partial")):
             remove(left)
         yield
@@ -128,7 +113,7 @@ def read_runs(folder: Path) -> pl.DataFrame:
     known = set(parts[0]["run_id"].unique())
     files = sorted(path for path in (folder / RUNS).glob("[!.]*.parquet") if path.stem not in known)
     try:
-        own = pl.read_parquet(files, glob=False) if files else pl.DataFrame(schema=RUN_COLUMNS)
+        own = pl.read_parquet([*map(regular, files)], glob=False) if files else pl.DataFrame(schema=RUN_COLUMNS)
         if set(own["run_id"].unique()) != {file.stem for file in files}:
             wrong = next(file for file in files if set(_read_results_of(file)["run_id"]) != {file.stem})
             raise RunError(f"{wrong} does not hold the results of its run; remove it, and run the sweep again")

@@ -54,6 +54,9 @@ def read_foreign_table(path: Path, columns: Mapping[str, str] | None = None, *, 
     except UNREADABLE as error:
         message = str(error).strip().partition("\n")[0]
         raise TraceError(f"is not a readable {'CSV' if csv else 'Parquet'} file: {message}", source) from None
+    for role in {"device", "condition"} & {*names}:
+        if (dtype := table.schema[role]).is_nested() or dtype in (pl.Binary, pl.Object):
+            raise TraceError(f"column {names[role]!r} holds {dtype}, neither text nor numbers", source)
     first = 2 if csv else 0
     table = table.with_columns(pl.col("device").cast(pl.String))
     kinds, times = zip(

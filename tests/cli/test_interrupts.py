@@ -1,18 +1,16 @@
 """Ctrl-C is an answer from the first instruction on: exit code 130 and one line."""
 
 import errno
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fedsim import __main__
 from fedsim.common.errors import RunError
 from fedsim.common.files import remove, write_text
 from tests.command import fedsim, variables
-from tests.conftest import LIMIT_S
+from tests.conftest import LIMIT_S, SMALL
 
 INTERRUPTS = """
 import os, signal, sys
@@ -36,11 +34,46 @@ def test_while_modules_are_imported(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
-def test_the_handler_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("fedsim.cli.run_app", lambda: None)
-    __main__.main()
-    assert signal.getsignal(signal.SIGINT) is before
+LOST = """
+import os, signal, sys, weakref
+class Thing: pass
+thing = Thing()
+def dies(_):
+    for each in range(TIMES):
+        os.kill(os.getpid(), SIGNAL)
+        sum(range(1000))
+kept = weakref.ref(thing, dies)
+sys.argv = ["fedsim", "run", FILE, "--out", OUT]
+import fedsim.report.page
+def page(*_, **__):
+    global thing
+    del thing
+before = fedsim.experiment.record.record
+def record(*given, **named):
+    page()
+    return before(*given, **named)
+fedsim.experiment.record.record = record
+from fedsim.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_signal_that_python_drops_counts(tmp_path: Path, name: str, times: int) -> None:
+    """It comes within a callback for a weak reference, where exceptions are printed and forgotten."""
+    file = tmp_path / "a.fedsim.yaml"
+    file.write_text(SMALL)
+    values = {"TIMES": times, "SIGNAL": f"signal.{name}", "FILE": repr(str(file)), "OUT": repr(str(tmp_path / "run"))}
+    code = "import fedsim.experiment.record\n" + LOST
+    for key, value in values.items():
+        code = code.replace(key, str(value))
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=variables({}), capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    assert not (tmp_path / "run" / "manifest.json").exists()
+    assert times == 2 or done.stderr.endswith("interrupted\n")
 
 
 def test_what_compiled_code_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ COMMANDS = (
 
 
 def of_python() -> set[str]:
-    """Return the modules that Python imports itself, from the working folder if they are there, to find what -m names."""
+    """Return the modules that Python itself imports, from the working folder too, to find what -m names."""
     code = "import runpy, importlib.util, sys; print(*{name.partition('.')[0] for name in sys.modules})"
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 

@@ -1,0 +1,111 @@
+"""A FIFO, a device, a folder or a link in place of any file: no command waits for it, and none replaces it."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.command import fedsim
+
+EVERY = "FEDSIM_MANY" in os.environ  # kind of special file in place of each; else one of them
+MOST_S = 10
+CODES = {0, 1, 2, 3, 4}
+RUN = """
+stop: {rounds: 12}
+population:
+  - {name: a, devices: 8, weight: {kind: column, file: p.csv, column: p}, separation: 1}
+  - {name: b, devices: 4, availability: {kind: trace, file: t.csv, base: "2026-01-05T00:00:00Z", repeat: day}}
+server: {cohort: 2}
+learning: {problem: quadratic, optimizers: [fedavg], step_size: 0.1}
+drift: {figures: [rounds.count]}
+"""
+SWEEP = "stop: {rounds: 6}\npopulation: [{devices: 6}]\nserver: {cohort: 2}\n"
+SWEEP += "sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}\n"
+TRACE = "device,start_s,end_s\n" + "".join(f"d{d},{3600 * h},{3600 * h + 3000}\n" for d in range(4) for h in range(24))
+KINDS: dict[str, Callable[[Path], None]] = {
+    "FIFO": os.mkfifo,
+    "endless device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+    "link to itself": lambda path: path.symlink_to(path),
+    "link elsewhere": lambda path: path.symlink_to("/nowhere/at/all"),
+}
+COMMANDS = {
+    "validate a.fedsim.yaml": "a.fedsim.yaml p.csv t.csv",
+    "schema --out s.json": "s.json",
+    "run a.fedsim.yaml --out run": "run/* a.fedsim.yaml t.csv",
+    "run a.fedsim.yaml --out run --resume": "run/*",
+    "report run --out page.html": "run/*.* page.html",
+    "report run --figures figures": "figures/*.png",
+    "export schedule run --out schedule.json": "run/*.json run/participations.parquet schedule.json",
+    "export perfetto run --out trace.json": "run/participations.parquet trace.json",
+    "compare run run": "run/*",
+    "compare sweep sweep": "sweep/* sweep/runs/*",
+    "playground a.fedsim.yaml --out play.html": "a.fedsim.yaml play.html",
+    "plan s.fedsim.yaml --scale 2 --out small.fedsim.yaml": "s.fedsim.yaml small.fedsim.yaml",
+    "replay a.fedsim.yaml --update --junit junit.xml --summary summary.md": "a.fedsim.* junit.xml summary.md p.csv",
+    "replay a.fedsim.yaml": "a.fedsim.lock.json",
+    "trace show t.csv": "t.csv",
+    "trace import t.csv --out imported.parquet": "t.csv imported.parquet",
+    "privacy a.fedsim.yaml --from-log run": "run/*",
+    "sweep s.fedsim.yaml --out sweep --workers 1": "s.fedsim.yaml sweep/* sweep/runs/*",
+}
+"""Each command, and the files that it reads or writes."""
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    def late(_signal: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"it took more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all commands read and write."""
+    folder = tmp_path_factory.mktemp("kept")
+    texts = {"a.fedsim.yaml": RUN, "s.fedsim.yaml": SWEEP, "p.csv": "p\n" + "1.5\n" * 8, "t.csv": TRACE}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
+        for command in ("sweep s.fedsim.yaml --out sweep --workers 1", *COMMANDS):
+            done = fedsim(*command.split(), cwd=folder)
+            assert done.returncode == 0 or "privacy" in command, (command, done.stderr)
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_special_file_is_waited_for_or_replaced(
+    kept: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.experiment.record.write_run_report", lambda directory, **_: directory / "report.html")
+    names = sorted(str(path.relative_to(kept)) for glob in COMMANDS[command].split() for path in kept.glob(glob))
+    assert names
+    kinds = list(KINDS.items())
+    for number, name in enumerate(names):
+        for kind, make in kinds if EVERY else kinds[number % len(kinds) :][:1]:
+            folder = tmp_path / "case"
+            shutil.copytree(kept, folder)
+            (folder / name).unlink()
+            make(folder / name)
+            before = (folder / name).lstat()
+            with within(MOST_S):
+                done = fedsim(*command.split(), cwd=folder)
+            assert done.returncode in CODES, (name, kind, done.stderr)
+            assert "Traceback" not in done.stderr, (name, kind, done.stderr)
+            after = (folder / name).lstat()
+            assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino), (name, kind)
+            shutil.rmtree(folder)
