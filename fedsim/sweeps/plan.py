@@ -22,9 +22,10 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Sweep
 from fedsim.sweeps.executors import default_workers
 from fedsim.sweeps.executors.local import LocalProcesses, WorkerLostError, leaving_no_process
+from fedsim.sweeps.own_modules import file_of
 from fedsim.sweeps.pilot import Estimate, pilot, total_estimate, warm_up
 from fedsim.sweeps.store import complete_runs
-from fedsim.sweeps.worker import Inputs, inputs_of, origin_of
+from fedsim.sweeps.worker import Inputs, inputs_of
 
 _MAX_RUNS = 1_000_000
 _MOST_MISTAKES = 100
@@ -132,7 +133,7 @@ def _digest(scenario: Scenario) -> tuple[str, Inputs]:
     digest = hashlib.sha256(json.dumps(resolved, sort_keys=True).encode())
     inputs = inputs_of(resolved, scenario.folder)
     named = {Path(path): known for path, known in inputs.files.items()}
-    named |= {origin: known for name, known in inputs.modules.items() if (origin := origin_of(name)) is not None}
+    named |= {file: known for name, known in inputs.modules.items() if (file := file_of(name)[0]) is not None}
     for file in sorted(named):
         digest.update(bytes.fromhex(named[file]))
     return digest.hexdigest(), inputs

@@ -4,15 +4,11 @@ A mark lies next to the results while a run is under way. It tells the driver th
 it to end the run, which the worker notices at its next report of progress.
 """
 
-import importlib
 import os
 import socket
-import sys
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +17,7 @@ from fedsim.common.errors import FedsimError, RunError
 from fedsim.common.files import hash_of
 from fedsim.scenario import Scenario, let_import_from
 from fedsim.scenario.permissions import named_files, named_modules
-
-_MARK = "__fedsim_hash__"
-"""Attribute of an imported module: the hash of the source that it was made from."""
-_IMPORTING = threading.Lock()
+from fedsim.sweeps.own_modules import import_afresh, made_otherwise, with_imports
 
 
 @dataclass(frozen=True)
@@ -39,20 +32,9 @@ class Inputs:
 def inputs_of(data: Any, folder: Path) -> Inputs:
     """Hash what a scenario's plain data name, relative to its `folder`; what does not exist is left out."""
     files = {str(folder / name): hash_of(folder / name) for name in named_files(data)}
-    modules = {name: _source_hash(name) for name in named_modules(data)}
     return Inputs(
-        {path: known for path, known in files.items() if known is not None},
-        {name: known for name, known in modules.items() if known is not None},
+        {path: known for path, known in files.items() if known is not None}, with_imports(named_modules(data))
     )
-
-
-def origin_of(module: str) -> Path | None:
-    """Return the file of a module, without importing it; None where there is none."""
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError, AttributeError):
-        return None
-    return Path(spec.origin) if spec is not None and spec.origin else None
 
 
 def this_worker() -> str:
@@ -60,35 +42,23 @@ def this_worker() -> str:
     return f"the worker {socket.gethostname()}:{os.getpid()}"
 
 
-def check_inputs(inputs: Inputs) -> None:
-    """Raise a `RunError` with this worker's name if it does not read what the driver has read."""
+def check_inputs(inputs: Inputs, *, imported: bool = False) -> None:
+    """Raise a `RunError` with this worker's name if it does not read, or has `imported`, what the driver has read."""
     here = this_worker()
     if inputs.version != __version__:
         raise RunError(
             f"{here} has fedsim {__version__}, and the sweep {inputs.version}; install the same version on both"
         )
-    importlib.invalidate_caches()
     try:
         for path, known in inputs.files.items():
             _compare(here, path, hash_of(Path(path)), known)
-        for name, known in inputs.modules.items():
-            _compare(here, f"the module {name}", _source_hash(name), known)
+        found = with_imports(inputs.modules)
+        for name in {**inputs.modules, **found}:
+            _compare(here, f"the module {name}", found.get(name), inputs.modules.get(name, ""))
+        for name in made_otherwise(inputs.modules) if imported else ():
+            _compare(here, f"the module {name}", "", inputs.modules[name])
     except OSError as error:
         raise RunError(f"{here} cannot read {error.filename}: {error.strerror or error}") from None
-
-
-def import_afresh(modules: Mapping[str, str]) -> None:
-    """Import modules again unless their sources had these hashes: a worker may hold an older version of them."""
-    with _IMPORTING:
-        old = [name for name, known in modules.items() if getattr(sys.modules.get(name), _MARK, None) != known]
-        folders = {origin.parent for name in old if (origin := origin_of(name)) is not None}
-        for name in [name for name, module in sys.modules.items() if _lies_in(module, folders) or name in old]:
-            origin = getattr(sys.modules.pop(name), "__file__", None)
-            with suppress(OSError, NotImplementedError):  # its compiled file may date from the same second
-                Path(cache_from_source(str(origin))).unlink(missing_ok=True)
-        for name in old:
-            with suppress(Exception):  # the run that needs it reports what is wrong with it, with its place
-                setattr(importlib.import_module(name), _MARK, modules[name])
 
 
 def _compare(here: str, what: str, found: str | None, known: str) -> None:
@@ -99,19 +69,6 @@ def _compare(here: str, what: str, found: str | None, known: str) -> None:
             f"{here} reads another content of {what} than the sweep began with: it was changed meanwhile, or is another"
             " one there; run the sweep again with the right one"
         )
-
-
-def _source_hash(module: str) -> str | None:
-    origin = origin_of(module)
-    return None if origin is None else hash_of(origin)
-
-
-def _lies_in(module: Any, folders: set[Path]) -> bool:
-    """Say whether a module lies in these folders, and is not one of fedsim or of an installed package."""
-    file, name = getattr(module, "__file__", None), str(getattr(module, "__name__", ""))
-    if not file or name.partition(".")[0] in {"fedsim", "__main__", "__mp_main__"} or "site-packages" in file:
-        return False
-    return Path(file).parent in folders
 
 
 @dataclass(frozen=True)
@@ -160,7 +117,7 @@ def work(task: Task) -> RunOutcome:
         check_inputs(task.inputs)
         import_afresh(task.inputs.modules)
         result = simulate(task.scenario, report=look)
-        check_inputs(task.inputs)  # they may have been changed since
+        check_inputs(task.inputs, imported=True)  # they may have been changed since
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
         return RunOutcome(str(error))

@@ -123,6 +123,7 @@ sweep: {seeds: 4}
 """
 METRIC = """\
 import time
+from own_helper_of_clusters import HELPED
 
 class Own:
     name = "own.value"
@@ -135,11 +136,12 @@ class Own:
 
 
 def check_own_code(cluster: Cluster, file: Path, ended: str) -> None:
-    """Edit a module between two sweeps on the same workers; let it hang in a third."""
+    """Edit what a module imports between two sweeps on the same workers; let the module hang in a third."""
     module = file.with_name("own_of_clusters.py")
 
-    def swept(name: str, do: str, *more: str) -> tuple[int, str, list[float]]:
-        module.write_text(METRIC.replace("DO", do))
+    def swept(name: str, do: str | float, *more: str) -> tuple[int, str, list[float]]:
+        module.write_text(METRIC.replace("DO", "return HELPED" if isinstance(do, float) else do))
+        file.with_name("own_helper_of_clusters.py").write_text(f"HELPED = {do if isinstance(do, float) else 0.0}")
         folder = file.with_name(name)
         how = ("--executor", cluster.executor, "--allow-plugins", "--no-report", *more)
         done = fedsim("sweep", file, "--out", folder, *how)
@@ -147,7 +149,7 @@ def check_own_code(cluster: Cluster, file: Path, ended: str) -> None:
         return done.returncode, done.stderr, table.filter(table["metric"] == "own.value")["value"].to_list()
 
     for number in (1.0, 2.0):
-        assert swept(str(number), f"return {number}")[::2] == (0, [number] * 4)
+        assert swept(str(number), number)[::2] == (0, [number] * 4)
     mark = file.with_name("hung")
     hangs = f"import os; first = not os.path.exists({str(mark)!r}); open({str(mark)!r}, 'w'); "
     hangs += "time.sleep(1e6 if first else 0); return 3.0"
