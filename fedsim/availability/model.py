@@ -7,14 +7,14 @@ times in whole milliseconds (`ExactModel`), tell conditions apart, and answer fo
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, isnan
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from fedsim.availability.batch import Batch
 from fedsim.availability.civil import Place
 from fedsim.common.arrays import Bools, Ints
-from fedsim.common.errors import PluginError
+from fedsim.common.errors import PluginError, told
 from fedsim.common.instants import to_ms, to_seconds
 from fedsim.common.keyed import Stream
 
@@ -162,20 +162,22 @@ def _checked(model: AvailabilityModel, client: int, place: Place, draws: Stream)
         return
     named = f"availability model '{type(model).__module__}:{type(model).__qualname__}', client {client}:"
     reached, still = -inf, 0
+    found: Any = model.intervals
     try:
-        for start, end in model.intervals(client, place, draws):
+        found = model.intervals(client, place, draws)
+        for start, end in found:
             wrong = _wrong(float(start), float(end), reached)
             still = still + 1 if end <= reached else 0
             if still > _STANDSTILL:
                 wrong = f"yields empty intervals at {reached:g} s for ever; it must go on in time, or end"
             if wrong:
-                raise PluginError(f"{named} {wrong}")  # noqa: TRY301
+                raise PluginError(wrong)  # noqa: TRY301
             reached = float(end)
             yield to_ms(float(start)), to_ms(reached)
-    except PluginError:
-        raise
     except Exception as error:
-        raise PluginError(f"{named} fails: {type(error).__name__}: {error}") from error
+        stands = found if hasattr(found, "gi_frame") else model.intervals
+        fails = "" if isinstance(error, PluginError) else "fails: "
+        raise PluginError(f"{named} {fails}{told(error, stands)}") from error
 
 
 def _wrong(start: float, end: float, reached: float) -> str:

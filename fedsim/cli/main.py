@@ -16,7 +16,7 @@ from fedsim.cli.replay import replay_command, show_verdict
 from fedsim.cli.separations import chain_command, privacy_command, solve_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
 from fedsim.cli.trace import trace_app
-from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError
+from fedsim.common.errors import ChainError, FedsimError, Mistake, RunError, ScenarioError, told, users_line
 from fedsim.common.interrupts import EXIT_CODE as INTERRUPTED
 from fedsim.common.interrupts import THIS_PROCESS
 from fedsim.common.messages import complain, keep_quiet, never_wait_on_stderr, say, say_json, text_table
@@ -58,22 +58,30 @@ def run_app() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
         code = CRASHED
-    except Exception as error:
-        if THIS_PROCESS.asked or _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
-            complain("interrupted")
-            sys.exit(INTERRUPTED)
-        if isinstance(error, OSError) and error.filename:  # a name that is too long, a folder that cannot be searched
-            complain(f"error: {error.filename}: {error.strerror}")
-        elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
-            show()
-        else:
-            raise
-        code = BAD_USAGE
+    except Exception as error:  # noqa: BLE001  raised again there if it cannot be told
+        code = _told_unforeseen(error)
     else:
         if code == INTERRUPTED or THIS_PROCESS.asked:  # typer's answer to Ctrl-C, or one that Python has dropped
             complain("interrupted")
             code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told_unforeseen(error: Exception) -> int:
+    """Show an error that is not one of fedsim's, and return the exit code; raise it again if it is our own."""
+    if THIS_PROCESS.asked or _came_of_an_interrupt(error):  # in compiled code, which makes another error of it
+        complain("interrupted")
+        return INTERRUPTED
+    if users_line(error):
+        complain(f"error: {told(error)}")
+        return CRASHED
+    if isinstance(error, OSError) and error.filename:  # a name that is too long, a folder that cannot be searched
+        complain(f"error: {error.filename}: {error.strerror}")
+    elif (show := getattr(error, "show", None)) is not None:  # click's usage errors know how to show themselves
+        show()
+    else:
+        raise error
+    return BAD_USAGE
 
 
 def _came_of_an_interrupt(error: BaseException | None) -> bool:

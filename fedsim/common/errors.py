@@ -3,15 +3,19 @@
 Each is a `FedsimError`, `LearningError` of `fedsim.learning` included; the command line shows it without a traceback.
 """
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from traceback import extract_tb
-from typing import TypeAlias
+from pathlib import Path
+from traceback import extract_tb, walk_tb
+from typing import Any, TypeAlias
 
 from fedsim.common.printable import printable
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 _LONGEST_PLACE, _LONGEST_PATH = 500, 200  # characters that are shown
+_NOT_USERS = (Path(__file__).parent.parent, Path(os.__file__).parent)
 
 
 def dotted(path: KeyPath) -> str:
@@ -23,9 +27,69 @@ def dotted(path: KeyPath) -> str:
 
 
 def where(error: BaseException) -> str:
-    """Say what was raised and where, in a line."""
+    """Say what was raised and where, in a line: of a user's own code, if there was any."""
     step = extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {' '.join(str(error).split())} ({step.filename}:{step.lineno})"
+    place = users_line(error) or f"{step.filename}:{step.lineno}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({place})"
+
+
+def told(error: BaseException, asked: Any = None) -> str:
+    """Say what went wrong in a user's own code, with `users_line`: ``IndexError: index out of range (FILE:LINE)``."""
+    text = (error.msg if isinstance(error, SyntaxError) else "") or str(error)
+    place = users_line(error, asked)
+    kind = "" if isinstance(error, FedsimError) else type(error).__name__
+    return ": ".join(part for part in (kind, text) if part) + (f" ({place})" if place and place not in text else "")
+
+
+def users_line(error: BaseException, asked: Any = None) -> str:
+    """Return ``FILE:LINE`` of the innermost line of a user's own code that was running; "" where there was none.
+
+    Where none was running, for what it returned is wrong, it is the line of `asked`, as in `line_of`, whose file counts
+    as the user's even if it is installed.
+    """
+    begins = line_of(asked)
+    own = begins.rpartition(":")[0]
+    cause: BaseException | None = error
+    while cause is not None:
+        steps = [(frame.f_code.co_filename, line) for frame, line in walk_tb(cause.__traceback__)]
+        if isinstance(cause, SyntaxError):
+            steps.append((cause.filename or "<string>", cause.lineno or 1))
+        for file, line in reversed(steps):
+            if (own and _shown(file) == own) or _is_users(file):
+                return f"{_shown(file)}:{line}"
+        cause = cause.__cause__
+    return begins
+
+
+def line_of(asked: Any) -> str:
+    """Return ``FILE:LINE`` of where a function or class begins, or a generator stands; "" for those of fedsim."""
+    code, line = getattr(asked, "gi_code", None) or getattr(asked, "__code__", None), 0
+    file = getattr(code, "co_filename", "")
+    if (frame := getattr(asked, "gi_frame", None)) is not None:
+        line = frame.f_lineno
+    elif code is not None:
+        line = code.co_firstlineno
+    elif isinstance(asked, type):
+        import inspect
+
+        with suppress(OSError, TypeError):
+            file, line = inspect.getfile(asked), inspect.findsource(asked)[1] + 1
+    return f"{_shown(file)}:{line}" if line and not _lies_in(file, _NOT_USERS[:1]) else ""
+
+
+def _is_users(file: str) -> bool:
+    return not (file.startswith("<") or "site-packages" in Path(file).parts or _lies_in(file, _NOT_USERS))
+
+
+def _lies_in(file: str, folders: Sequence[Path]) -> bool:
+    return any(map(Path(file).is_relative_to, folders))
+
+
+def _shown(file: str) -> str:
+    """Return the name of a file, relative to the working folder if it is in there."""
+    with suppress(OSError, ValueError):
+        return str(Path(file).relative_to(Path.cwd()))
+    return file
 
 
 class FedsimError(Exception):

@@ -14,7 +14,7 @@ from inspect import Parameter, signature
 from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
 
 from fedsim.common.arguments import IN_A_FILE
-from fedsim.common.errors import FedsimError, KeyPath, PluginError, dotted
+from fedsim.common.errors import FedsimError, KeyPath, PluginError, dotted, line_of, told, users_line
 from fedsim.common.hints import did_you_mean
 
 Findings: TypeAlias = list[tuple[KeyPath, str]]
@@ -133,7 +133,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         if cls is None or findings:
             raise self.error(findings_text(where, findings))
         accepted = self._parameters(cls)
-        with self.reraise_as_plugin_error(where):
+        with self.reraise_as_plugin_error(where, cls):
             built = cls(**values, **{name: x for name, x in given.items() if name in self._given or name in accepted})
             # Touching them inside the block: a property may fail as well as be missing.
             for name, member in vars(self.protocol).items():
@@ -142,16 +142,14 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return built
 
     @contextmanager
-    def reraise_as_plugin_error(self, where: str) -> Iterator[None]:
-        """Turn any exception of the block into this registry's error, with a message that begins with `where`."""
+    def reraise_as_plugin_error(self, where: str, asked: object = None) -> Iterator[None]:
+        """Turn any exception of the block into this registry's error: `where`, then `told` of it and of `asked`."""
         try:
             yield
         except OptionError:
             raise
-        except FedsimError as error:
-            raise self.error(f"{where}: {error}") from error
         except Exception as error:
-            raise self.error(f"{where}: {type(error).__name__}: {error}") from error
+            raise self.error(f"{where}: {told(error, asked)}") from error
 
     def _inspect(
         self, kind: object, options: Mapping[str, object]
@@ -188,7 +186,10 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         unset = [name for name in required if name not in options]
         findings += [((name,), f"missing; {self.noun} {kind!r} needs it") for name in unset]
         if not findings and (further := getattr(cls, "check_options", None)):
-            findings += further(values)
+            try:
+                findings += further(values)
+            except Exception as error:  # noqa: BLE001  it is a user's
+                findings.append((("kind",), f"check_options fails: {told(error, further)}"))
         return cls, values, findings
 
     def _imported(self, kind: str) -> type[_T]:
@@ -200,9 +201,10 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         except ModuleNotFoundError as error:
             ours = error.name == module_name.partition(".")[0]
             hint = "; is its folder on PYTHONPATH, or is it installed?" if ours else ""
-            raise self.error(f"cannot import {module_name!r}: {error}{hint}") from error
+            place = f" ({line})" if (line := users_line(error)) and not ours else ""
+            raise self.error(f"cannot import {module_name!r}: {error}{hint}{place}") from error
         except Exception as error:
-            raise self.error(f"cannot import {module_name!r}: {type(error).__name__}: {error}") from error
+            raise self.error(f"cannot import {module_name!r}: {told(error)}") from error
         if not hasattr(module, class_name):
             raise self.error(f"module {module_name!r} has no {class_name!r}{did_you_mean(class_name, vars(module))}")
         return self._complete(getattr(module, class_name), kind)
@@ -219,9 +221,10 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             raise self.error(f"{kind!r} must be a class, got {cls!r}")
         methods = [name for name, member in vars(self.protocol).items() if name[0] != "_" and callable(member)]
         if missing := [name for name in methods if not callable(getattr(cls, name, None))]:
+            place = line_of(cls)
             raise self.error(
                 f"{kind!r} cannot be the {self.noun}: it lacks {_listing('the methods', missing)}; "
-                f"see {self.protocol.__module__}.{self.protocol.__name__}"
+                f"see {self.protocol.__module__}.{self.protocol.__name__}{place and f' ({place})'}"
             )
         return cls
 
@@ -262,7 +265,7 @@ def _hints(cls: type) -> dict[str, Any]:
     """Return the annotations of the constructor, or none if one of them cannot be resolved."""
     try:
         return get_type_hints(cls.__init__, include_extras=True)  # type: ignore[misc]
-    except (NameError, TypeError):
+    except Exception:  # noqa: BLE001  an annotation as text is code of the user's
         return {}
 
 
@@ -284,7 +287,9 @@ def _checked(name: str, value: object, hints: Mapping[str, Any], findings: Findi
             finding = (name, *_path_in(value, detail["loc"])), f"{message}, got {detail['input']!r}"
             of_keys = {"extra_forbidden": ((name, key), "unknown option"), "missing": ((name,), f"needs {key!r}")}
             findings.append(of_keys.get(detail["type"], finding))
-        return value
+    except Exception as error:  # noqa: BLE001  of a validator of the user's
+        findings.append(((name,), f"cannot be checked: {told(error)}"))
+    return value
 
 
 def _path_in(value: object, steps: Iterable[str | int]) -> KeyPath:

@@ -1,17 +1,14 @@
 """The errors of learning, and how failures of a user's code are reported with their place."""
 
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from traceback import walk_tb
-from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsim.common.arrays import Floats
-from fedsim.common.errors import FedsimError
+from fedsim.common.errors import FedsimError, told
 
 
 class LearningError(FedsimError):
@@ -23,35 +20,20 @@ class AbsentDataError(LearningError):
 
 
 @contextmanager
-def reraise_as_learning_error(where: str) -> Iterator[None]:
+def reraise_as_learning_error(where: str, asked: object = None) -> Iterator[None]:
     """Turn any exception of the block into a `LearningError` whose message begins with `where`."""
     try:
         yield
     except Exception as error:
-        raise learning_error_from(where, error) from error
+        raise learning_error_from(where, error, asked) from error
 
 
-def learning_error_from(where: str, error: Exception) -> LearningError:
-    """Return what to raise for an exception: `where`, its message, and the line of the user's code that raised it.
+def learning_error_from(where: str, error: Exception, asked: object = None) -> LearningError:
+    """Return what to raise for an exception: `where`, and `told` of it and what was `asked`.
 
     Code that runs in every round uses this in an ``except`` clause, which is cheaper than the context manager.
     """
-    if isinstance(error, FedsimError):
-        return LearningError(f"{where}: {error}")
-    return LearningError(f"{where}: {type(error).__name__}: {error}{_users_line(error.__traceback__)}")
-
-
-_NOT_USERS = (Path(__file__).parent.parent, Path(sysconfig.get_paths()["stdlib"]))
-
-
-def _users_line(trace: TracebackType | None) -> str:
-    """Return the innermost line of the user's own code that was running; "" where there was none."""
-    found = ""
-    for frame, number in walk_tb(trace):
-        file = Path(frame.f_code.co_filename)
-        if "site-packages" not in file.parts and not any(map(file.is_relative_to, _NOT_USERS)):
-            found = f" ({file.name}, line {number})"
-    return found
+    return LearningError(f"{where}: {told(error, asked)}")
 
 
 def as_floats_of_shape(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
@@ -60,3 +42,10 @@ def as_floats_of_shape(what: str, value: ArrayLike, shape: tuple[int, ...]) -> F
     if array.shape != shape:
         raise LearningError(f"{what} has the shape {array.shape}, expected {shape}")
     return array
+
+
+def returned_pair(returned: Any, what: str) -> tuple[Any, Any]:
+    """Return what a user's method returned; raise an error that says what it must be, rather than one of unpacking."""
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise LearningError(f"must return {what}, and returned {type(returned).__name__}")
+    return returned

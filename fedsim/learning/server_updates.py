@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fedsim.common.arrays import Floats
 from fedsim.common.registry import Registry
-from fedsim.learning.failures import LearningError
+from fedsim.learning.failures import LearningError, as_floats_of_shape, reraise_as_learning_error, returned_pair
 from fedsim.learning.optimizers.optimizer import Cohort, Foreseeable, LocalSteps, LongRun, Optimizer, SizedState
 
 _Both: TypeAlias = tuple[Any, Any]  # the states of an optimizer and of its server update
@@ -48,7 +48,9 @@ class Composed:
 
     def apply(self, state: _Both, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[_Both, Floats]:
         own, wanted = self.optimizer.apply(state[0], model, cohort, deltas)
-        of_server, change = self.server.step(state[1], wanted - model)
+        with reraise_as_learning_error("server update", self.server.step):
+            of_server, change = returned_pair(self.server.step(state[1], wanted - model), "(state, change)")
+            change = as_floats_of_shape("the change", change, model.shape)
         return (own, of_server), model + change
 
     def memory(self, participants: int, dimension: int) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Ints
+from fedsim.common.errors import line_of
 from fedsim.common.keyed import Purpose, Stream, stream
 from fedsim.common.memory import SHARE, free_bytes, readable_bytes
 from fedsim.learning.cohorts import Cohorts, Reports
@@ -198,8 +199,9 @@ class _LearningTable:
         """Evaluate a run's model and add the row; NaN for a model that is not finite."""
         values: Mapping[str, float] = {}
         if not run.diverged:
-            with reraise_as_learning_error(f"problem, evaluation of optimizer {run.name!r}, round {number}"):
-                values = {name: float(value) for name, value in self._problem.evaluate(run.model).items()}
+            evaluate = self._problem.evaluate
+            with reraise_as_learning_error(f"problem, evaluation of optimizer {run.name!r}, round {number}", evaluate):
+                values = {name: float(value) for name, value in evaluate(run.model).items()}
                 if not self._names:
                     self._values |= {name: array("d") for name in values}
                 if values.keys() != self._values.keys():
@@ -230,7 +232,8 @@ class _Replay:
         for run in self.runs:
             self.table.add(-1, 0.0, run)
             if run.diverged:
-                raise LearningError("problem: the loss of the initial model is not finite")
+                place = line_of(work.problem.evaluate)
+                raise LearningError(f"problem: the loss of the initial model is not finite{place and f' ({place})'}")
         self.drawn = int(course.draws.uniforms(_SERVER, 0)[0] * len(log))
         self.most_kept, self.going = 0, list[Trajectory]()
 
@@ -298,9 +301,16 @@ def _train(training: Sequence[tuple[Trajectory, Ints | None]], work: LocalWork) 
         try:
             deltas = work.updates(clients, models, step_sizes, drawn, merge_altered(altered) if altered else None)
         except Exception as error:
-            raise learning_error_from(_running(runs), error) from error
+            raise learning_error_from(_running(runs), error, _asked(runs, work)) from error
         for run, rows in zip(runs, own, strict=True):
             run.apply(deltas[rows])
+
+
+def _asked(runs: Sequence[Trajectory], work: LocalWork) -> object:
+    """Return the method of a user's own that these called to train, if there is one."""
+    own = [run.altered.rule for run in runs if run.altered is not None]
+    of_problem = [getattr(work.problem, name, None) for name in ("descend", "select", "gradients")]
+    return next((each for each in (*own, *of_problem) if line_of(each)), None)
 
 
 def _running(runs: Sequence[Trajectory]) -> str:

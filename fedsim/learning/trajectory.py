@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.failures import LearningError, as_floats_of_shape, learning_error_from, reraise_as_learning_error
+from fedsim.common.errors import line_of
+from fedsim.learning.failures import (
+    LearningError,
+    as_floats_of_shape,
+    learning_error_from,
+    reraise_as_learning_error,
+    returned_pair,
+)
 from fedsim.learning.local_training import Altered
 from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.problems.problem import Problem
@@ -36,9 +43,9 @@ class Trajectory:
 
     def __init__(self, name: str, optimizer: Optimizer, problem: Problem) -> None:
         self.name, self.optimizer, self.diverged = name, optimizer, False
-        with reraise_as_learning_error("problem, initial model"):
+        with reraise_as_learning_error("problem, initial model", problem.initial):
             self.model = as_floats_of_shape("the model", problem.initial(), (problem.dimension,)).copy()
-        with reraise_as_learning_error(f"optimizer {name!r}, init"):
+        with reraise_as_learning_error(f"optimizer {name!r}, init", optimizer.init):
             self.state = optimizer.init(problem.clients, problem.dimension)
         self.past = dict[int, Floats]()
         self.drawn = np.full_like(self.model, np.nan)
@@ -54,14 +61,17 @@ class Trajectory:
         """Announce a cohort, and ask how its clients train."""
         self.cohort = cohort
         try:
-            self.state, local = _pair(self.optimizer.prepare(self.state, self.cohort), "(state, scales or LocalSteps)")
+            self.state, local = returned_pair(
+                self.optimizer.prepare(self.state, self.cohort), "(state, scales or LocalSteps)"
+            )
             if isinstance(local, LocalSteps):
                 self._follow(local)
             else:
                 scales = as_floats_of_shape("the array of scales", local, cohort.clients.shape)
                 self.starts, self.step_sizes, self.altered = cohort.downloaded, cohort.step_sizes * scales, None
         except Exception as error:
-            raise learning_error_from(f"optimizer {self.name!r}, prepare, round {cohort.round}", error) from error
+            where = f"optimizer {self.name!r}, prepare, round {self.cohort.round}"
+            raise learning_error_from(where, error, self._users_method("prepare")) from error
 
     def _follow(self, local: LocalSteps) -> None:
         """Store how the cohort's clients train, after checking the shapes."""
@@ -88,15 +98,23 @@ class Trajectory:
     def apply(self, deltas: Floats) -> None:
         """Hand over the clients' changes. A model with NaN, or whose length overflows, has diverged."""
         try:
-            self.state, model = _pair(
+            self.state, model = returned_pair(
                 self.optimizer.apply(self.state, self.model, self.cohort, deltas), "(state, model)"
             )
             self.model = as_floats_of_shape("the model", model, self.model.shape)
         except Exception as error:
-            raise learning_error_from(f"optimizer {self.name!r}, apply, round {self.cohort.round}", error) from error
+            where = f"optimizer {self.name!r}, apply, round {self.cohort.round}"
+            raise learning_error_from(where, error, self._users_method("apply")) from error
         self.diverged = not isfinite(self.model.dot(self.model))
         if self.diverged:
             self.past.clear()
+
+    def _users_method(self, name: str) -> object:
+        """Return a method of the optimizer, inside what fedsim puts around it."""
+        inner: Any = self.optimizer
+        while not line_of(getattr(inner, name)) and hasattr(inner, "optimizer"):
+            inner = inner.optimizer
+        return getattr(inner, name)
 
     def remember(self, *, late: bool, drawn: bool) -> None:
         """Keep what `End` needs of the model after a round."""
@@ -111,10 +129,3 @@ class Trajectory:
         lost = self.diverged or not self._summed
         average = np.full_like(self.model, np.nan) if lost else self._total / self._summed
         return End(self.model, average, self.drawn, drawn_round)
-
-
-def _pair(returned: Any, what: str) -> tuple[Any, Any]:
-    """Raise an error that says what must be returned, rather than one of unpacking."""
-    if not isinstance(returned, tuple) or len(returned) != 2:
-        raise LearningError(f"must return {what}, and returned {type(returned).__name__}")
-    return returned

@@ -67,14 +67,14 @@ def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
     kind = privacy.mechanism.kind
     mechanism = mechanism_of(privacy)
     where = f"privacy mechanism {kind!r}"
-    with MECHANISMS.reraise_as_plugin_error(where):
+    with MECHANISMS.reraise_as_plugin_error(where, mechanism.coefficients):
         c = np.asarray(mechanism.coefficients(bounds), dtype=np.float64)
-    try:
-        spread = sensitivity(c, bounds)
-        if c[0] <= 0.0:
-            raise ValueError("its first coefficient must be positive")  # noqa: TRY301
-    except ValueError as wrong:
-        raise PluginError(f"{where}: {wrong}") from None
+        try:
+            spread = sensitivity(c, bounds)
+            if c[0] <= 0.0:
+                raise ValueError("its first coefficient must be positive")  # noqa: TRY301
+        except ValueError as wrong:
+            raise PluginError(str(wrong)) from None
     sigma = privacy.noise_multiplier
     if sigma is None:
         assert privacy.epsilon is not None

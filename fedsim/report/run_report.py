@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.common.errors import FedsimError
+from fedsim.common.errors import told, users_line
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
@@ -199,8 +199,10 @@ def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
 
 
 def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
+    drawn: object = None
     try:
         kind = CHARTS.build(choice.kind, choice.options)
+        drawn = kind.draw
         section = section_of(kind)
         chart = chart_of(name, kind, run)
         if chart is None:
@@ -212,5 +214,7 @@ def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
         drawing = picture(chart) if isinstance(chart, Chart) else None
         return OwnChart(chart, section if section in SECTIONS else OWN, drawing)
     except Exception as error:  # noqa: BLE001  whatever it is, the page must not be lost
-        why = str(error) if isinstance(error, FedsimError) else f"{type(error).__name__}: {error}"
-        return OwnChart(Absent(name, choice.kind, f"It failed: {why}"), failure=f"chart {choice.kind!r} failed: {why}")
+        why = told(error, drawn)
+        place = users_line(error, drawn)  # the page does not show it: it has the same bytes wherever it is made
+        reason = f"It failed: {why.removesuffix(f' ({place})')}"
+        return OwnChart(Absent(name, choice.kind, reason), failure=f"chart {choice.kind!r} failed: {why}")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.errors import ChainError, PluginError
+from fedsim.common.errors import ChainError, PluginError, told
 from fedsim.common.keyed import stream
 from fedsim.common.registry import Findings, Registry, is_own
 from fedsim.scenario.component import Choice
@@ -84,22 +84,26 @@ class CheckedSelection:
         try:
             chosen = np.array(self._law.select(request, candidates))
         except Exception as error:
-            raise self._failure(request, f"{type(error).__name__}: {error}") from error
+            raise self._failure(request, error) from error
         if wrong := _wrong(chosen, request.count, candidates):
-            raise self._failure(request, wrong)
+            raise self._failure(request, PluginError(wrong))
         return chosen.astype(np.int64)
 
     def state(self) -> Memory:
         """Return what the law remembers; nothing, where it does not say so."""
-        return self._law.state() if isinstance(self._law, Remembering) else {}
+        if not isinstance(self._law, Remembering):
+            return {}
+        with LAWS.reraise_as_plugin_error(f"selection law {self._kind!r}, state", self._law.state):
+            return {name: np.asarray(array) for name, array in self._law.state().items()}
 
     def restore(self, state: Memory) -> None:
         """Go on from what `state` returned."""
         if isinstance(self._law, Remembering):
-            self._law.restore(state)
+            with LAWS.reraise_as_plugin_error(f"selection law {self._kind!r}, restore", self._law.restore):
+                self._law.restore(state)
 
-    def _failure(self, request: Request, what: str) -> PluginError:
-        return PluginError(f"selection law {self._kind!r}, round {request.round:,}: {what}")
+    def _failure(self, request: Request, error: Exception) -> PluginError:
+        return PluginError(f"selection law {self._kind!r}, round {request.round:,}: {told(error, self._law.select)}")
 
 
 def _wrong(chosen: NDArray[Any], count: int, candidates: Candidates) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim._version import __version__
-from fedsim.common.errors import FedsimError, RunError
+from fedsim.common.errors import FedsimError, RunError, told
 from fedsim.common.files import hash_of
 from fedsim.scenario import Scenario, let_import_from
 from fedsim.scenario.permissions import named_files, named_modules
@@ -124,7 +124,7 @@ def work(task: Task) -> RunOutcome:
     except FedsimError as error:
         return RunOutcome(str(error), final=True)
     except Exception as error:  # noqa: BLE001  a plug-in can raise anything
-        return RunOutcome(f"{type(error).__name__}: {error}")
+        return RunOutcome(told(error))
     finally:
         with suppress(OSError):
             mark.unlink(missing_ok=True)

@@ -164,7 +164,7 @@ def test_a_rule_that_fails_or_returns_a_wrong_shape_is_told_by_name(fails: bool)
             return state, LocalSteps(rule=rule)
 
     message = (
-        r"ZeroDivisionError: nothing to divide by \(test_local_steps\.py, line \d+\)$"
+        r"ZeroDivisionError: nothing to divide by \(tests/learning/test_local_steps\.py:\d+\)$"
         if fails
         else r"has the shape \(2,\), expected \(2, 3\)"
     )

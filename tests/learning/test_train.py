@@ -217,6 +217,9 @@ def test_everyone_may_diverge() -> None:
     assert done == [1, 2, 3, 4, 5]
 
 
+HERE = r"\(tests/learning/test_train\.py:\d+\)$"
+
+
 class FailingGradients(Quadratic):
     def gradients(self, clients: NDArray[np.int64], models: NDArray[np.float64]) -> NDArray[np.float64]:
         raise ZeroDivisionError(f"no gradient today for {clients[0]} at {models[0]}")
@@ -247,16 +250,25 @@ class FlatStart(Quadratic):
     [
         (
             FailingGradients,
-            r"^problem, round 0: ZeroDivisionError: no gradient today for 0 at \[0. 0. 0.\] \(test_train\.py, line \d+",
+            r"^problem, round 0: ZeroDivisionError: no gradient today for 0 at \[0. 0. 0.\] " + HERE,
         ),
         (
             FailingEvaluation,
             r"^problem, evaluation of optimizer 'fedavg', round 0: "
-            r"the evaluation has the entries loss; expected grad_norm, loss$",
+            r"the evaluation has the entries loss; expected grad_norm, loss " + HERE,
         ),
-        (NoLoss, r"round -1: the evaluation has the entries accuracy; expected accuracy, grad_norm, loss$"),
-        (InfiniteStart, r"^problem: the loss of the initial model is not finite$"),
-        (FlatStart, r"^problem, initial model: the model has the shape \(1,\), expected \(3,\)$"),
+        (
+            NoLoss,
+            r"round -1: the evaluation has the entries accuracy; expected accuracy, grad_norm, loss " + HERE,
+        ),
+        (
+            InfiniteStart,
+            r"^problem: the loss of the initial model is not finite " + HERE,
+        ),
+        (
+            FlatStart,
+            r"^problem, initial model: the model has the shape \(1,\), expected \(3,\) " + HERE,
+        ),
     ],
 )
 def test_a_problem_that_fails_is_named(problem: type[Quadratic], message: str) -> None:
@@ -294,16 +306,22 @@ class MatrixModel(FedAvg):
 @pytest.mark.parametrize(
     ("optimizer", "message"),
     [
-        (FailingInit(), r"^optimizer 'mine', init: MemoryError: too many clients \(test_train\.py, line \d+\)$"),
-        (FailingApply(), r"^optimizer 'mine', apply, round 3: KeyError: 'momentum' \(test_train\.py, line \d+\)$"),
+        (
+            FailingInit(),
+            r"^optimizer 'mine', init: MemoryError: too many clients " + HERE,
+        ),
+        (
+            FailingApply(),
+            r"^optimizer 'mine', apply, round 3: KeyError: 'momentum' " + HERE,
+        ),
         (
             OneScale(),
             r"^optimizer 'mine', prepare, round 0: "
-            r"the array of scales has the shape \(1,\), expected \(2,\)$",
+            r"the array of scales has the shape \(1,\), expected \(2,\) " + HERE,
         ),
         (
             MatrixModel(),
-            r"^optimizer 'mine', apply, round 0: the model has the shape \(2, 3\), expected \(3,\)$",
+            r"^optimizer 'mine', apply, round 0: the model has the shape \(2, 3\), expected \(3,\) " + HERE,
         ),
     ],
 )

@@ -72,8 +72,9 @@ def test_they_are_drawn_by_the_run_and_by_a_report_of_it(scenario: Path, tmp_pat
     out, runner = tmp_path / "run", CliRunner()
     done = runner.invoke(app, ["run", str(scenario), "--out", str(out), "--allow-plugins"])
     assert done.exit_code == 0, done.output
-    assert "chart 'own_charts:Fails' failed: ValueError: <b>no</b>\n" in done.stderr
-    assert "chart 'own_charts:Strange' failed: TypeError: its title is 7\n" in done.stderr
+    module = tmp_path / "own_charts.py"
+    assert f"chart 'own_charts:Fails' failed: ValueError: <b>no</b> ({module}:29)\n" in done.stderr
+    assert f"chart 'own_charts:Strange' failed: TypeError: its title is 7 ({module}:35)\n" in done.stderr
     page = (out / "report.html").read_text(encoding="utf-8")
     assert '<figure id="own-waiting">' in page
     bias, own = page.index('id="own-sessions"'), page.index('id="own"')

@@ -32,18 +32,18 @@ class Own:
             If it fails, or returns something else than numbers for the metrics that it declares.
         """
         where = f"metric {self.kind!r}"
-        with METRICS.reraise_as_plugin_error(where):
+        with METRICS.reraise_as_plugin_error(where, self.inner.measure):
             found = self.inner.measure(run)
-        named = found if isinstance(found, Mapping) else {self.metrics[0].name: found}
-        known = [each.name for each in self.metrics]
-        if not isinstance(found, Mapping) and len(known) > 1:
-            raise PluginError(f"{where} declares {len(known)} metrics, so it must return a mapping, not {found!r}")
-        for name, value in named.items():
-            if name not in known:
-                raise PluginError(f"{where} returned {name!r}, and declares only {', '.join(known)}")
-            if not isinstance(value, Real):
-                raise PluginError(f"{where} returned {value!r} for {name}, which is not a number")
-        return {name: float(value) for name, value in named.items()}
+            named = found if isinstance(found, Mapping) else {self.metrics[0].name: found}
+            known = [each.name for each in self.metrics]
+            if not isinstance(found, Mapping) and len(known) > 1:
+                raise PluginError(f"declares {len(known)} metrics, so it must return a mapping, not {found!r}")
+            for name, value in named.items():
+                if name not in known:
+                    raise PluginError(f"returned {name!r}, and declares only {', '.join(known)}")
+                if not isinstance(value, Real):
+                    raise PluginError(f"returned {value!r} for {name}, which is not a number")
+            return {name: float(value) for name, value in named.items()}
 
 
 def made_metrics(scenario: Scenario) -> tuple[list[Own], list[Mistake]]:
@@ -70,7 +70,7 @@ def _found(scenario: Scenario) -> Iterator[Own | Mistake]:
             continue
         try:
             inner = METRICS.build(choice.kind, choice.options)
-            with METRICS.reraise_as_plugin_error(f"metric {choice.kind!r}"):
+            with METRICS.reraise_as_plugin_error(f"metric {choice.kind!r}", type(inner)):
                 own = Own(choice.kind, declared(inner), scope(inner), inner)
             complaint = _complaint(own, names)
         except PluginError as error:

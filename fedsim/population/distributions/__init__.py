@@ -46,7 +46,7 @@ class CheckedLaw(Distribution):
 
     def quantile(self, p: Floats) -> Floats:
         """Return the values, one number at least 0 and finite for each probability, or raise a `PluginError`."""
-        with DISTRIBUTIONS.reraise_as_plugin_error(self._where):
+        with DISTRIBUTIONS.reraise_as_plugin_error(self._where, self._law.quantile):
             values = np.asarray(self._law.quantile(p), dtype=np.float64)
             if values.shape != p.shape:
                 raise ValueError(f"quantile gives the shape {values.shape} for probabilities of shape {p.shape}")
