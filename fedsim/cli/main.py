@@ -213,6 +213,7 @@ def run_command(
     allow_outside: options.AllowOutside = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 if a chart of your own fails.")] = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
     from fedsim.common.json_files import finite
@@ -226,15 +227,19 @@ def run_command(
     overrides = [*(override or []), *([f"engine={engine}"] if engine is not None else [])]
     scenario = options.load_scenario(file, overrides, seed, allow_plugins, allow_outside)
     _check_charts(scenario)
-    hear = keep_quiet if quiet else complain
+    hear, failed = keep_quiet if quiet else complain, list[str]()
     directory = out if out is not None else default_directory(scenario, changed=bool(overrides) or seed is not None)
     provenance = Provenance(str(file), overrides, seed, permissions=scenario.permissions)
     try:
         with on_stderr(quiet=quiet) as report:
-            done = record(scenario, directory, provenance, resume=resume, report=report, tell=hear)
+            done = record(
+                scenario, directory, provenance, resume=resume, report=report, tell=hear, chart_failed=failed.append
+            )
     except KeyboardInterrupt:
         complain(f"To go on: {provenance.command_here('--out', str(directory), '--resume')}")
         raise
+    for failure in failed:
+        complain(failure)
     verdict = judge(scenario, [done.metrics], done.own)
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
@@ -247,7 +252,8 @@ def run_command(
             hear(f"note: {caution}")
         hear(f"Report: {done.page}")
         say(str(directory))
-    raise Exit(show_verdict(verdict, file, quiet=quiet) if verdict else 0)
+    code = show_verdict(verdict, file, quiet=quiet) if verdict else 0
+    raise Exit(code or int(strict and bool(failed)))
 
 
 def _check_charts(scenario: "Scenario") -> None:

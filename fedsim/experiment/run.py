@@ -180,18 +180,21 @@ def record(
     resume: bool = False,
     report: Report = silent,
     tell: _Tell = lambda _: None,
+    chart_failed: _Tell | None = None,
 ) -> Recording:
     """Run a scenario into a directory, report included.
 
     Memory does not grow with the log, except for training and a few columns of the rounds. The directory has the same
     files, byte for byte, as that of `Result.save` with a report, however often the run was interrupted; only the wall
     time in the manifest, which is added to the provenance, differs. With `resume` it goes on with a run of the same
-    scenario that the directory holds, if it holds one.
+    scenario that the directory holds, if it holds one. `chart_failed`, by default `tell`, gets a message for each chart
+    of the scenario's own that failed.
 
     A `RunError` says that the directory cannot be written, another process writes to it, or the run that is to be
     resumed is another one or is damaged; an `AfterwardsError`, that something unforeseen fails after the simulation,
     whose tables are kept. Other errors are those of `fedsim.simulate`.
     """
+    chart_failed = chart_failed or tell
     if resume and _found_complete(directory, scenario) and not (directory / UNFINISHED).exists():
         metrics = open_finished(directory).metrics
         tell(f"{directory} is complete: there is nothing left to do")
@@ -204,7 +207,7 @@ def record(
         again = provenance.command_here("--out", str(directory), "--resume") if provenance.file else ""
         if resume and _found_complete(directory, scenario):  # but for its report
             with _saying_how_to_go_on(again):
-                return _report(directory, scenario, ready, report, tell)
+                return _report(directory, scenario, ready, report, chart_failed)
         if resume and (unfinished / _BEGUN).exists():
             check_identity(directory, unfinished / _BEGUN, identity(scenario, 0))
             if not (unfinished / STATE).exists():
@@ -236,7 +239,7 @@ def record(
             known = {"participations": data.fingerprint.hexdigest()}
             write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)
             del outcome  # the page is drawn from the directory
-            return _report(directory, scenario, ready, report, tell, data)
+            return _report(directory, scenario, ready, report, chart_failed, data)
 
 
 @contextmanager
@@ -255,10 +258,10 @@ def _saying_how_to_go_on(command: str) -> Iterator[None]:
 
 
 def _report(
-    directory: Path, scenario: Scenario, ready: Ready, report: Report, tell: _Tell, data: PageData | None = None
+    directory: Path, scenario: Scenario, ready: Ready, report: Report, chart_failed: _Tell, data: PageData | None = None
 ) -> Recording:
     report("drawing the report", 0.0)
-    page = write_run_report(directory, plugins=scenario.permissions.plugins, tell=tell, data=data)
+    page = write_run_report(directory, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
     for leftover in directory.glob(".*.partial"):
         remove(leftover)  # of a run that was killed
     remove(directory / UNFINISHED)

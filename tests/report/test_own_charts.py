@@ -98,6 +98,17 @@ def test_they_are_drawn_by_the_run_and_by_a_report_of_it(scenario: Path, tmp_pat
     assert sorted(path.name for path in figures.glob("own-*")) == ["own-sessions.svg", "own-waiting.svg"]
 
 
+@pytest.mark.parametrize(("more", "code"), [([], 0), (["--strict"], 1)])
+def test_a_failure_is_told_when_all_else_is_quiet(scenario: Path, tmp_path: Path, more: list[str], code: int) -> None:
+    """And costs the exit code with ``--strict``; a chart that is drawn does not."""
+    asked = ["run", str(scenario), "--out", str(tmp_path / "run"), "--allow-plugins", "-q", *more]
+    done = CliRunner().invoke(app, [*asked, "--set", "charts=[own_charts:Waiting, own_charts:Fails]"])
+    assert (done.exit_code, done.stdout) == (code, f"{tmp_path / 'run'}\n")
+    assert done.stderr == f"chart 'own_charts:Fails' failed: ValueError: <b>no</b> ({tmp_path / 'own_charts.py'}:29)\n"
+    well = CliRunner().invoke(app, [*asked, "--set", "charts=[own_charts:Waiting]"])
+    assert (well.exit_code, well.stderr) == (0, "")
+
+
 def test_nothing_is_imported_without_permission(scenario: Path, tmp_path: Path) -> None:
     out, runner = tmp_path / "run", CliRunner()
     runner.invoke(app, ["run", str(scenario), "--out", str(out), "--allow-plugins"])
