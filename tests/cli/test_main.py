@@ -151,7 +151,11 @@ def test_init_writes_what_run_takes(tmp_path: Path, template: str) -> None:
     path = tmp_path / "mine" / "first one.fedsim.yaml"
     words = ("init", path, "--template", template)
     assert fedsim(*words).stdout == f"{path}\n"
+    assert fedsim(*words).returncode == 0  # as after a kill: nothing would be lost
+    written = path.read_text(encoding="utf-8")
+    path.write_text(f"{written}# mine\n", encoding="utf-8")
     assert fedsim(*words).returncode == 2
+    assert path.read_text(encoding="utf-8") == f"{written}# mine\n"
     assert fedsim(*words, "--force").returncode == 0
     done = fedsim("run", path, "--set", "stop.rounds=20", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
