@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo test test-all style types quick replay reports studies schema docs consoles dist clean
+.PHONY: demo fuzz test test-all style types quick replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -32,6 +32,12 @@ quick: $(TEST_READY)
 # Everything: also long simulations against theory, the paper's claims, runs that are killed, and all examples.
 test-all: style types
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# Scenarios drawn from the JSON Schema for every command: make fuzz CASES=100000 FROM=300.
+CASES ?= 1000
+FROM ?= 0
+fuzz: $(TEST_READY)
+	FEDSIM_SCENARIOS_CASES=$(CASES) FEDSIM_SCENARIOS_FROM=$(FROM) $(BIN)/pytest -s tests/fuzz/test_scenarios.py
 
 # Every scenario of the repository but those of MNIST, which take long: its limits, and that no figure has drifted from its
 # lock file. Needs the same extras as the reports.

@@ -20,10 +20,12 @@ from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
+from fedsim.scenario.server import SyncServer
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
 from fedsim.theory.available_prediction import why_not
 from fedsim.theory.prediction import covers
+from fedsim.theory.question import largest_separation
 
 MOST_PROCESSES = 2_000_000
 
@@ -76,7 +78,17 @@ def _check_selection(scenario: Scenario) -> list[Mistake]:
     if not mistakes and scenario.theory.convergence is not None and theory_of(choice) is None:
         message = f"no theory covers the selection law {choice.kind!r}, so there is no convergence to study"
         mistakes = [scenario.mistake(("theory", "convergence"), message)]
-    return mistakes
+    return mistakes + _check_convergence(scenario)
+
+
+def _check_convergence(scenario: Scenario) -> list[Mistake]:
+    study, server = scenario.theory.convergence, scenario.server
+    if study is None or not isinstance(server, SyncServer):
+        return []
+    most = largest_separation(scenario.devices, server.cohort)
+    message = f"{scenario.devices:,} clients in cohorts of {server.cohort:,} can keep a separation of {most:,} at most"
+    path: KeyPath = ("theory", "convergence", "separations")
+    return [scenario.mistake((*path, i), message) for i, each in enumerate(study.separations) if each > most >= 0]
 
 
 def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:

@@ -114,3 +114,36 @@ def test_a_file_that_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(RunError, match="file cannot be removed: Input/output error"):
         remove(file)
+
+
+EVALUATED = """
+import os, signal, sys
+import fedsim.cli
+def run_app():
+    try:
+        eval("os.kill(os.getpid(), signal.SIGINT) or [0 for _ in range(9999)]")
+    except KeyboardInterrupt:
+        sys.exit(130)
+fedsim.cli.run_app = run_app
+from fedsim.__main__ import main
+main()
+"""
+ENDING = """
+import os, signal, sys
+import fedsim.cli
+class Last:
+    def __del__(self, kill=os.kill, process=os.getpid(), name=signal.SIGHUP):
+        kill(process, name)
+sys.last = Last()
+fedsim.cli.run_app = lambda: sys.exit(0)
+from fedsim.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("code", "expected"), [(EVALUATED, 130), (ENDING, 0)])
+def test_the_exit_code_is_ours_to_the_end(code: str, expected: int) -> None:
+    """Python would end itself by SIGINT after one in `eval`, as of a dataclass, and restores the signals at its end."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=variables({}), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == expected, done.stderr

@@ -15,6 +15,7 @@ import fedsim
 from fedsim import Result, RunError, Scenario, ScenarioError
 from fedsim.bridges.exports import export_perfetto, schedule_of
 from fedsim.common.json_files import checksum
+from fedsim.experiment.preflight import made_ready
 from fedsim.experiment.privacy import check_log
 from fedsim.experiment.run import record
 from fedsim.experiment.run_directory import Provenance
@@ -185,3 +186,10 @@ def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: s
     (folder / "rounds.parquet").write_bytes((new / "rounds.parquet").read_bytes())
     with pytest.raises(RunError, match=r"its fingerprint in manifest\.json is another"):
         fedsim.load(folder)
+
+
+def test_a_convergence_that_cannot_be_is_told_first(small: Load) -> None:
+    """It was told when the run was over."""
+    scenario = small("theory.convergence={rounds: 20, separations: [0, 9]}")
+    with pytest.raises(ScenarioError, match=r"separations\[1\]: 12 clients in cohorts of 3 can keep a separation of 3"):
+        made_ready(scenario)

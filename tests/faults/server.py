@@ -1,7 +1,7 @@
 """Runs command lines under the shim, each in a fork of a process that has imported everything.
 
-A line of JSON on stdin is a command and the fault that meets it; the answer, a line on stdout, is its exit code
-(negative: the signal that ended it), what it said, and how many calls it made.
+A line of JSON on stdin is a command and the fault or the signal that meets it; the answer, a line on stdout, is its
+exit code (negative: the signal that ended it), what it said, how many calls it made, and how many seconds it took.
 """
 
 import json
@@ -11,6 +11,7 @@ import signal
 import struct
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,8 @@ from typing import Any
 KINDS = ("nothing", "once", "from then on", "short", "crash", "crash of all")
 _PLAN = struct.Struct("@qqqq4096s")
 _LIMIT_S = 60
+DROPPED = 99
+"""The exit code of a command that has heard a signal and ended as if there had been none."""
 
 
 def make_quick() -> None:
@@ -46,7 +49,8 @@ def make_quick() -> None:
 
 def run(arguments: list[str], said: int, imported: Path) -> None:
     """Run a command line in this process, and end the process with its exit code."""
-    from fedsim.cli import run_app
+    from fedsim.__main__ import main
+    from fedsim.common.interrupts import EXIT_CODE, THIS_PROCESS
 
     code = 70
     try:
@@ -55,9 +59,11 @@ def run(arguments: list[str], said: int, imported: Path) -> None:
         os.dup2(said, 2)
         signal.alarm(_LIMIT_S)
         sys.argv = ["fedsim", *arguments]
-        run_app()
+        main()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 70
+        if THIS_PROCESS.asked and code != EXIT_CODE:
+            code = DROPPED
     except BaseException:  # noqa: BLE001  it is told
         traceback.print_exc()
     finally:
@@ -78,21 +84,26 @@ def serve(plan: mmap.mmap, imported: Path) -> None:
     """Answer until stdin ends."""
     for line in sys.stdin:
         asked = json.loads(line)
-        if imported.exists() and asked["kind"] != "nothing":
+        if imported.exists():
             import_all(imported.read_text().split("\n"))
             imported.unlink()
         with tempfile.TemporaryFile() as said:
             kind = KINDS.index(asked["kind"])
             plan[: _PLAN.size] = _PLAN.pack(0, asked["at"], kind, asked["errno"], asked["root"].encode())
             sys.stdout.flush()
+            begun = time.monotonic()
             child = os.fork()
             if child == 0:
                 run(asked["arguments"], said.fileno(), imported)
+            if asked["signal"]:
+                time.sleep(asked["after_s"])
+                os.kill(child, asked["signal"])  # it may have ended, but is still there to be waited for
             _, status = os.waitpid(child, 0)
+            took_s = time.monotonic() - begun
             count = _PLAN.unpack(plan[: _PLAN.size])[0]
             said.seek(0)
             text = said.read().decode(errors="replace")
-        print(json.dumps([os.waitstatus_to_exitcode(status), text, count]), flush=True)  # noqa: T201
+        print(json.dumps([os.waitstatus_to_exitcode(status), text, count, took_s]), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The n-th call that writes fails, is cut short, or is the last: all is whole, and a restart ends in the same bytes.
+"""The n-th call that writes fails, is cut short, or is the last; or a signal comes: a restart ends in the same bytes.
 
-``FEDSIM_FAULTS_CASES=1000 pytest tests/faults -s`` is the long campaign; without it, a few of the same list. With
-another ``FEDSIM_FAULTS_SEED`` other faults are drawn.
+``FEDSIM_FAULTS_CASES=1000 pytest tests/faults -s`` is the long campaign of both, over every command that writes;
+without it, a few of the same list. With another ``FEDSIM_FAULTS_SEED`` other faults are drawn.
 """
 
 import errno
@@ -9,11 +9,12 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -49,15 +50,19 @@ population: [{devices: 6}]
 server: {cohort: 2}
 sweep: {grid: {server.cohort: [1, 2]}, seeds: 2}
 """
+P = "stop: {rounds: 6}\npopulation: [{devices: 6, separation: 1}]\nserver: {cohort: 2}\n"
+P += "privacy: {noise_multiplier: 1.0, delta: 1.0e-5, mechanism: sqrt}\n"
+EVENTS = "".join(f"2026-01-05 {hour:02}:00:00\tbattery_charged_o{'ff' if hour % 2 else 'n'}\n" for hour in range(20))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command answered, and how many calls that write it made."""
+    """What a command answered, how many calls that write it made, and how long it took."""
 
     code: int
     said: str
     calls: int
+    took_s: float
 
 
 class Server:
@@ -78,9 +83,15 @@ class Server:
         )
 
     def ask(self, root: Path, arguments: list[str], kind: str = "nothing", at: int = 0, error: int = 0) -> Answer:
+        return self._ask(root=str(root), arguments=arguments, kind=kind, at=at, errno=error, signal=0)
+
+    def signal(self, root: Path, arguments: list[str], name: signal.Signals, after_s: float) -> Answer:
+        asked = {"kind": "nothing", "at": 0, "errno": 0, "signal": name, "after_s": after_s}
+        return self._ask(root=str(root), arguments=arguments, **asked)
+
+    def _ask(self, **asked: object) -> Answer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        asked = {"root": str(root), "arguments": arguments, "kind": kind, "at": at, "errno": error}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return Answer(*json.loads(self._process.stdout.readline()))
@@ -113,49 +124,90 @@ class Subject:
 
     name: str
     arguments: list[str]
-    again: list[list[str]]
-    before: dict[str, str]
+    again: Sequence[list[str]] = ([],)
+    before: Mapping[str, str] = field(default_factory=dict)
+    needs: Sequence[str] = ()
 
 
 THREADS = ["--executor", "concurrent.futures:ThreadPoolExecutor", "--workers", "1", "--no-report"]
+_CASE, _RUN = {"case.fedsim.yaml": RUN}, ("run",)
 SUBJECTS = [
-    Subject("run", ["run", "IN/case.fedsim.yaml", "--out", "OUT/run"], [["--resume"], ["--resume"], []], {"case": RUN}),
-    Subject("sweep", ["sweep", "IN/case.fedsim.yaml", "--out", "OUT/sweep", *THREADS], [[]], {"case": SWEPT}),
-    Subject(
-        "sweep --compact",
-        ["sweep", "IN/case.fedsim.yaml", "--out", "OUT/sweep", "--compact", *THREADS],
-        [[]],
-        {"case": SWEPT},
+    Subject("run", ["run", "IN/case.fedsim.yaml", "--out", "OUT/run"], [["--resume"], ["--resume"], []], _CASE),
+    *(
+        Subject(name, ["sweep", "IN/case.fedsim.yaml", "--out", "OUT/sweep", *more, *THREADS], [[]], before)
+        for before in ({"case.fedsim.yaml": SWEPT},)
+        for name, more in (("sweep", []), ("sweep --compact", ["--compact"]))
     ),
-    Subject("replay --update", ["replay", "OUT/case.fedsim.yaml", "--update"], [[]], {"case": RUN}),
+    Subject("replay --update", ["replay", "OUT/case.fedsim.yaml", "--update"], [[]], _CASE),
+    Subject("init", ["init", "OUT/new/a.fedsim.yaml", "--template", "trace"]),
+    Subject("schema", ["schema", "--out", "OUT/schema.json"]),
+    Subject("playground", ["playground", "IN/case.fedsim.yaml", "--out", "OUT/play.html"], before=_CASE),
+    Subject("privacy --export", ["privacy", "IN/p.fedsim.yaml", "--export", "OUT/m.json"], before={"p.fedsim.yaml": P}),
+    Subject(
+        "plan --scale", ["plan", "IN/case.fedsim.yaml", "--scale", "1/2", "--out", "OUT/s.fedsim.yaml"], before=_CASE
+    ),
+    *(
+        Subject(
+            f"trace import {form}", ["trace", "import", "IN/t.tsv", "--out", f"OUT/t.{form}"], before={"t.tsv": EVENTS}
+        )
+        for form in ("csv", "parquet")
+    ),
+    Subject("export --perfetto", ["export", "OUT/run", "--perfetto", "OUT/p.json"], needs=_RUN),
+    *(
+        Subject(f"export {form}", ["export", "schedule", "OUT/run", "--out", f"OUT/s.{form}"], needs=_RUN)
+        for form in ("csv", "parquet", "json")
+    ),
+    Subject("report", ["report", "OUT/run"], needs=_RUN),
+    Subject("report --format md", ["report", "OUT/run", "--format", "md", "--out", "OUT/a/r.md"], needs=_RUN),
+    Subject("report --figures", ["report", "OUT/run", "--figures", "OUT/figures", "--dpi", "50"], needs=_RUN),
+    Subject("compare --report", ["compare", "OUT/run", "OUT/run", "--report", "--out", "OUT/b"], needs=_RUN),
 ]
 _ENDS = 40, 100
-WEIGHTS = {"run": 0.55, "sweep": 0.2, "sweep --compact": 0.15, "replay --update": 0.1}
+WEIGHTS = {"run": 0.4, "sweep": 0.15, "sweep --compact": 0.1, "replay --update": 0.05}
+_OF_OTHERS = 0.3 / (len(SUBJECTS) - len(WEIGHTS))
+SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
-def set_up(subject: Subject, place: Path) -> list[str]:
-    """Lay out the folder of a case; return the command."""
+def set_up(subject: Subject, place: Path, kept: Path) -> list[str]:
+    """Lay out the folder of a case, with what it needs of those that are kept; return the command."""
     outside, inside = place / "in", place / "out"
     shutil.rmtree(place, ignore_errors=True)
     outside.mkdir(parents=True)
     inside.mkdir()
     for name, text in subject.before.items():
-        (outside / f"{name}.fedsim.yaml").write_text(text)
+        (outside / name).write_text(text)
         if subject.name.startswith("replay"):
-            (inside / f"{name}.fedsim.yaml").write_text(text)
+            (inside / name).write_text(text)
+    for name in subject.needs:
+        shutil.copytree(kept / name, inside / name)
     return [each.replace("IN/", f"{outside}/").replace("OUT/", f"{inside}/") for each in subject.arguments]
 
 
-def test_a_restart_ends_in_the_same_bytes(server: Server, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def kept(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run."""
+    folder = tmp_path_factory.mktemp("kept")
+    (folder / "case.fedsim.yaml").write_text(RUN)
+    done = server.ask(folder, ["run", str(folder / "case.fedsim.yaml"), "--out", str(folder / "run")])
+    assert done.code == 0, done.said
+    return folder
+
+
+def reference_of(server: Server, subject: Subject, place: Path, kept: Path) -> tuple[Answer, dict[str, bytes]]:
+    """Return what a command answers and leaves that nothing disturbs."""
+    whole = server.ask(place / "out", set_up(subject, place, kept), "once", at=10**9)
+    assert whole.code == 0, whole.said
+    assert whole.calls > 3
+    return whole, content(place / "out")
+
+
+def test_a_restart_ends_in_the_same_bytes(server: Server, kept: Path, tmp_path: Path) -> None:
     draw, wrong, counts = random.Random(SEED), [], Counter[str]()
     place = tmp_path / "case"
     for subject in SUBJECTS:
-        whole = server.ask(place / "out", set_up(subject, place), "once", at=10**9)
-        assert whole.code == 0, whole.said
-        assert whole.calls > 3
-        reference = content(place / "out")
+        whole, reference = reference_of(server, subject, place, kept)
         everything = [(at, *fault) for at in range(whole.calls) for fault in FAULTS]
-        wanted = max(3, round(WEIGHTS[subject.name] * CASES))
+        wanted = max(1, round(WEIGHTS.get(subject.name, _OF_OTHERS) * CASES))
         # Half of them at the beginning and the end, where the most different things are done.
         ends = [each for each in everything if not _ENDS[0] <= each[0] < whole.calls - _ENDS[1]]
         chosen = draw.sample(ends, min(wanted // 2, len(ends)))
@@ -163,7 +215,7 @@ def test_a_restart_ends_in_the_same_bytes(server: Server, tmp_path: Path) -> Non
         chosen += draw.sample(others, min(wanted - len(chosen), len(others)))
         counts[f"{subject.name}: {whole.calls} calls, of {len(everything)} faults"] = len(chosen)
         for number, (at, kind, error) in enumerate(chosen):
-            command = set_up(subject, place)
+            command = set_up(subject, place, kept)
             case = f"{subject.name}, call {at} of {whole.calls}: {kind} {errno.errorcode.get(error, '')}"
             hit = server.ask(place / "out", command, kind, at, error)
             crash = kind.startswith("crash")
@@ -176,6 +228,33 @@ def test_a_restart_ends_in_the_same_bytes(server: Server, tmp_path: Path) -> Non
                 wrong.append(f"{case}: says nothing of it: {hit.said}")
             if hit.code == 0 and kind == "short" and content(place / "out") != reference:
                 wrong.append(f"{case}: other bytes at once")
+            restarted = server.ask(place / "out", [*command, *subject.again[number % len(subject.again)]])
+            found = content(place / "out")
+            if restarted.code != 0 or found != reference:
+                other = [name for name in found | reference if found.get(name) != reference.get(name)]
+                wrong.append(f"{case}: restarted with exit code {restarted.code}, other {other}: {restarted.said}")
+    print(dict(counts))  # noqa: T201
+    assert not wrong, "\n".join([f"{len(wrong)}", *wrong[:20]])
+
+
+def test_a_signal_at_any_moment(server: Server, kept: Path, tmp_path: Path) -> None:
+    """It ends a command with 130, nothing is torn, and the next call ends in the same bytes and leaves nothing else."""
+    draw, wrong, counts = random.Random(SEED), [], Counter[str]()
+    place = tmp_path / "case"
+    for subject in SUBJECTS:
+        _, reference = reference_of(server, subject, place, kept)
+        whole = server.ask(place / "out", set_up(subject, place, kept))  # once more, since all is imported now
+        for number in range(max(2, round(CASES / len(SUBJECTS)))):
+            kind, after_s = draw.choice(SIGNALS), 1.1 * whole.took_s * draw.random()
+            command = set_up(subject, place, kept)
+            hit = server.signal(place / "out", command, kind, after_s)
+            case = f"{subject.name}, {kind.name} after {after_s:.3f} s: exit code {hit.code}"
+            counts[f"exit code {hit.code}"] += 1
+            done = content(place / "out") == reference
+            if hit.code not in ({-9} if kind == signal.SIGKILL else {130}) and not (hit.code == 0 and done):
+                wrong.append(f"{case}: {hit.said}")
+            for left in (place / "out").iterdir():
+                check_whole(left)
             restarted = server.ask(place / "out", [*command, *subject.again[number % len(subject.again)]])
             found = content(place / "out")
             if restarted.code != 0 or found != reference:

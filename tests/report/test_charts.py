@@ -12,6 +12,7 @@ import pytest
 
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import LARGEST_CURVE, DistanceChart, Distances, choose_separations
+from fedsim.report.charts.gaps import _histogram
 from fedsim.report.charts.learning import GradientLastHalf, LearningChart, LossLastHalf, curves
 from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
@@ -266,3 +267,11 @@ def test_data_tables_are_thinned_and_say_so(run_directory: Path) -> None:
 )
 def test_neighbouring_ticks_never_read_alike(places: list[float], labels: list[str]) -> None:
     assert Spaced().format_ticks(places) == labels
+
+
+def test_gaps_may_be_0_versions() -> None:
+    """A client of a buffered server may take part twice in a version."""
+    bounds, shares = _histogram(pl.DataFrame({"gap": [0, 1, 90], "len": [2, 1, 1]}))
+    assert bounds[0] == 0
+    assert shares.sum() == 1.0
+    assert shares[0] == 0.5

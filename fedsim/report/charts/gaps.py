@@ -46,7 +46,8 @@ def _histogram(table: pl.DataFrame) -> tuple[Ints, Floats]:
     gaps, sizes = table["gap"].to_numpy(), table["len"].to_numpy().astype(np.float64)
     low, high = int(gaps[0]), int(gaps[-1])
     if high > 30 * low:
-        bounds = np.unique(np.rint(np.geomspace(low, high + 1, _BARS + 1)).astype(np.int64))
+        grown = np.rint(np.geomspace(max(1, low), high + 1, _BARS + 1)).astype(np.int64)
+        bounds = np.unique([low, *grown])  # low is 0 where a client took part twice in a version of a buffered server
     else:
         width = max(1, -(-(high - low + 1) // _BARS))
         bounds = np.arange(low, high + 1 + width, width, dtype=np.int64)

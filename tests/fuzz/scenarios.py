@@ -1,0 +1,216 @@
+"""Scenarios drawn from the JSON Schema: small ones of which most are valid, with the files that they name."""
+
+import json
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fedsim.scenario import scenario_schema
+
+LENGTHS = ["1s", "20s", "90s", "5m", "30m", "1h", "8h", "PT8H", "1d12h", "0.5m"]
+FIGURES = ["rounds.count", "participation.most", "rounds.duration.mean", "participation.p99"]
+LISTED = ["weight", "separation", "cooldown", "time_zone", "speed", "most"]
+TRACE = [("device", "start_s", "end_s")] + [(f"d{d}", 7200 * h, 7200 * h + 5400) for d in range(4) for h in range(12)]
+OPTIONS = {"batch_size": 3, "local_steps": 2, "replicas": 40, "devices": 20, "cohort": 3, "concurrency": 3, "buffer": 2}
+OPTIONS |= {"rounds": 20, "replicates": 2, "separations": 5, "separation": 4, "most": 9, "evaluate_every": 4}
+"""The largest of whole numbers, so that no case takes long."""
+PROBLEMS: list[Any] = ["quadratic", "robust_regression", {"kind": "softmax_regression", "data": "digits"}]
+PROBLEMS[2]["data"] = {"kind": "npz", "path": "d.npz"}
+
+
+@cache
+def schema() -> dict[str, Any]:
+    return scenario_schema()
+
+
+class Maker:
+    """Draws a scenario; the files that it names are in `files`."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw, self.files, self.devices = draw, dict[str, list[tuple[Any, ...]]](), 1
+        self.named: dict[str, Callable[[], Any]] = {
+            "Group": self.group,
+            "Column": lambda: None,
+            "Shock": self.shock,
+            "Stop": self.stop,
+            "Trace": self.trace,
+            "Sweep": self.sweep,
+            "Expectation": lambda: {"check": self.check(), "over": "every"},
+            "Decide": lambda: {draw.choice(["minimize", "maximize"]): draw.choice(FIGURES[:3])},
+            "Drift": lambda: {"figures": draw.sample(FIGURES, draw.randint(0, 2)), "fingerprint": ["rounds"]},
+            "Privacy": self.privacy,
+        }
+
+    def scenario(self) -> dict[str, Any]:
+        """Draw all of it; keys that a run needs are there, and others by chance."""
+        made: dict[str, Any] = self.mapping(schema(), 0.15)
+        made.pop("extends", None)
+        if made.get("decide") and not made.get("sweep"):
+            made.pop("decide")
+        return made
+
+    def mapping(self, found: dict[str, Any], chance: float = 0.3) -> dict[str, Any]:
+        required = found.get("required", [])
+        made = {}
+        for key, each in found.get("properties", {}).items():
+            if key in required or self.draw.random() < chance:
+                made[key] = self.value(each, key)
+        if (
+            {"low", "high"} <= set(made)
+            and type(made["low"]) is type(made["high"])
+            and not isinstance(made["low"], str)
+        ):
+            made["low"], made["high"] = sorted([made["low"], made["high"]])
+        return made
+
+    def value(self, found: dict[str, Any], key: str) -> Any:
+        draw = self.draw
+        if "$ref" in found:
+            name = found["$ref"].rpartition("/")[2]
+            return self.column(key) if name == "Column" else self.of_definition(name)
+        if options := found.get("anyOf") or found.get("oneOf"):
+            options = [
+                each for each in options if each.get("$ref", "").rpartition("/")[2] not in {"Component", "OwnDrawn"}
+            ]
+            return self.value(draw.choice(options), key)
+        if "const" in found:
+            return found["const"]
+        if "enum" in found:
+            return draw.choice(found["enum"])
+        match found.get("type"):
+            case "null":
+                return None
+            case "boolean":
+                return draw.random() < 0.5
+            case "integer":
+                least = found.get("minimum", 0)
+                return draw.randint(least, max(least, OPTIONS.get(key, 6)))
+            case "number":
+                return self.number(found)
+            case "string":
+                return self.text(found, key)
+            case "array":
+                few = found.get("minItems", 0) + draw.randrange(3)
+                few = min(few, found.get("maxItems", few))
+                many = self.devices if key in LISTED or key == "values" else few
+                return [self.value(found["items"], key) for _ in range(many)]
+            case _:
+                return self.mapping(found)
+
+    def of_definition(self, name: str) -> Any:
+        if name in self.named:
+            return self.named[name]()
+        return self.mapping(schema()["$defs"][name])
+
+    def number(self, found: dict[str, Any]) -> float:
+        least = found.get("minimum", found.get("exclusiveMinimum", -3.0))
+        most = min(found.get("maximum", found.get("exclusiveMaximum", 3.0)), least + 3.0)
+        if "concentration" in str(found.get("title", "")).lower():
+            return 1.0  # smaller ones make lengths of centuries
+        if "minimum" in found and self.draw.random() < 0.1:
+            return float(least)
+        return round(least + (most - least) * (0.01 + 0.98 * self.draw.random()), 3) or 0.5
+
+    def text(self, found: dict[str, Any], key: str) -> Any:
+        draw, examples = self.draw, found.get("examples", [])
+        if key == "problem":
+            return draw.choice(PROBLEMS)
+        if key == "expect":
+            return self.check()
+        if key in {"optimizers", "kind"}:
+            return draw.choice(
+                schema()["$defs"]["Learning"]["properties"]["optimizers"]["items"]["anyOf"][0]["examples"]
+            )
+        if key == "name":
+            return f"n-{draw.randrange(99)}"
+        if key == "gauges":
+            return draw.choice(["1h", "10m", "3h"])
+        if "90s" in examples:
+            return draw.choice(["1d", "30d"]) if key == "patience" else draw.choice(LENGTHS)
+        if "22:30" in examples:
+            return f"{draw.randrange(24):02}:{draw.randrange(60):02}"
+        if examples:
+            return draw.choice(examples)
+        return draw.choice(["a", "b", "x y", "é漢", "<b>", "[red]", "%s", "-1"]) + str(draw.randrange(99))
+
+    def check(self) -> str:
+        pick = self.draw.choice
+        return f"{pick(FIGURES)} {pick(['<=', '>=', '==', '<'])} {pick([0, 1, 5, 0.5])}"
+
+    def group(self) -> dict[str, Any]:
+        self.devices = self.draw.randint(4, 20)
+        made = self.mapping(schema()["$defs"]["Group"], 0.25)
+        return made | {"devices": self.devices, "name": f"g{self.draw.randrange(10**6)}"}
+
+    def stop(self) -> dict[str, Any]:
+        made: dict[str, Any] = {"rounds": self.draw.randint(1, 20)}
+        if self.draw.random() < 0.3:
+            made["duration"] = self.draw.choice(LENGTHS[2:])
+        return made
+
+    def shock(self) -> dict[str, Any]:
+        draw = self.draw
+        made: dict[str, Any] = draw.choice(
+            [
+                {"every": "8h", "length": "30m"},
+                {"down": 0.1, "length": {"kind": "exponential", "mean": "10m"}},
+                {"windows": [{"begin": "2026-01-05T00:30:00Z", "end": "2026-01-05T02:00:00Z"}]},
+                {"days": ["2026-01-05"]},
+                self.mapping(schema()["$defs"]["Shock"], 0.4),
+            ]
+        )
+        if draw.random() < 0.3:
+            made = made | draw.choice([{"share": 0.5}, {"of": "server"}, {"of": "zone", "zones": ["UTC"]}])
+        return {"name": f"s{draw.randrange(10**6)}", **made}
+
+    def privacy(self) -> dict[str, Any]:
+        draw = self.draw
+        how = draw.choice([{"noise_multiplier": 1.5}, {"epsilon": 4.0}])
+        kind = draw.choice(["independent", "sqrt", "banded", "blt"])
+        return {"delta": 1e-05, "mechanism": kind, **how} | draw.choice([{}, {"clip": 1.0, "training": "noise"}])
+
+    def sweep(self) -> dict[str, Any]:
+        draw = self.draw
+        axes: list[tuple[str, list[Any]]] = [
+            *(("server.cohort", [1, 2]), ("seed", [3, 4]), ("population.*.separation", [0, 1])),
+            *(("stop.rounds", [2, 3]), ("population[0].devices", [5, 6]), ("learning.step_size", [0.1, 0.2])),
+        ]
+        made: dict[str, Any] = {"grid": dict(draw.sample(axes, draw.randint(0, 2)))}
+        if draw.random() < 0.3:
+            made["zip"] = dict(draw.sample(axes, 1))
+        return made | draw.choice([{}, {"seeds": 2}, {"seeds": [1, 7]}])
+
+    def column(self, key: str) -> dict[str, Any]:
+        value = {"separation": 2, "most": 5, "cooldown": "90s", "time_zone": "UTC"}.get(key, 1.5)
+        name = f"{key}{len(self.files)}.{self.draw.choice(['csv', 'parquet'])}"
+        self.files[name] = [(key,), *[(value,)] * self.devices]
+        return {"kind": "column", "file": name, "column": key}
+
+    def trace(self) -> dict[str, Any]:
+        name = f"t{len(self.files)}.{self.draw.choice(['csv', 'parquet'])}"
+        self.files[name] = TRACE
+        made = self.mapping(schema()["$defs"]["Trace"], 0.1)
+        return made | {"file": name, "base": "2026-01-05T00:00:00Z", "require": None, "since": None, "until": None}
+
+
+def write_scenario(draw: random.Random, folder: Path) -> Path:
+    """Draw a scenario into a folder; some of them extend another file there."""
+    maker = Maker(draw)
+    made = maker.scenario()
+    for name, (header, *rows) in maker.files.items():
+        table = pl.DataFrame(rows, schema=list(map(str, header)), orient="row")
+        (table.write_parquet if name.endswith("parquet") else table.write_csv)(folder / name)
+    inputs, targets = np.arange(24.0).reshape(8, 3), np.arange(8) % 2
+    np.savez(folder / "d.npz", x_train=inputs, y_train=targets, x_test=inputs[:2], y_test=targets[:2])
+    if draw.random() < 0.2:
+        base = {key: made.pop(key) for key in draw.sample(sorted(made), len(made) // 2)}
+        (folder / "base.fedsim.yaml").write_text(json.dumps(base), encoding="utf-8")
+        made["extends"] = "base.fedsim.yaml"
+    path = folder / "case.fedsim.yaml"
+    path.write_text(json.dumps(made, indent=draw.choice([None, 1])), encoding="utf-8")
+    return path
