@@ -48,11 +48,11 @@ import fedsim.report.page
 def page(*_, **__):
     global thing
     del thing
-before = fedsim.experiment.record.record
+before = fedsim.experiment.run.record
 def record(*given, **named):
     page()
     return before(*given, **named)
-fedsim.experiment.record.record = record
+fedsim.experiment.run.record = record
 from fedsim.__main__ import main
 main()
 """
@@ -65,7 +65,7 @@ def test_a_signal_that_python_drops_counts(tmp_path: Path, name: str, times: int
     file = tmp_path / "a.fedsim.yaml"
     file.write_text(SMALL)
     values = {"TIMES": times, "SIGNAL": f"signal.{name}", "FILE": repr(str(file)), "OUT": repr(str(tmp_path / "run"))}
-    code = "import fedsim.experiment.record\n" + LOST
+    code = "import fedsim.experiment.run\n" + LOST
     for key, value in values.items():
         code = code.replace(key, str(value))
     done = subprocess.run(
