@@ -1,5 +1,6 @@
 """Fixtures for all tests: scenarios written as a person would write them."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -16,6 +17,9 @@ settings.register_profile(
     "fedsim", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("fedsim")
+
+if hasattr(signal, "SIGHUP"):  # which nohup would let the processes that tests start ignore
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 LIMIT_S = 240.0
 """Seconds that a process which a test starts may take: a machine may be slow and busy, but not that slow."""

@@ -130,6 +130,7 @@ def test_a_requirements_file_of_the_checkout_is_warned_of(tmp_path: Path) -> Non
             capture_output=True,
             text=True,
             check=True,
+            timeout=LIMIT_S,
         )
         assert ("::warning" in done.stdout) == warned, given
 

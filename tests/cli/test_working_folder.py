@@ -39,7 +39,8 @@ COMMANDS = (
 def of_python() -> set[str]:
     """Return the modules that Python itself imports, from the working folder too, to find what -m names."""
     code = "import runpy, importlib.util, sys; print(*{name.partition('.')[0] for name in sys.modules})"
-    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    return set(done.stdout.split())
 
 
 @pytest.mark.parametrize("program", ["console script", "python -m"])

@@ -17,7 +17,7 @@ from fedsim.sweeps.store import RUNS, read_runs
 def test_damage_on_which_polars_panics_is_told_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A panic is no `Exception` of Python; some damaged files cause one, in whatever reads them."""
     (tmp_path / RUNS).mkdir()
-    for path in (tmp_path / RUNS / "abc.parquet", tmp_path / "t.parquet"):
+    for path in (tmp_path / RUNS / "abc.parquet", tmp_path / "t.parquet", tmp_path / "rounds.parquet"):
         pl.DataFrame({"run_id": ["abc"]}).write_parquet(path)
 
     def panic(*_: Any, **__: Any) -> None:
