@@ -2,13 +2,15 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import typer.main
@@ -89,3 +91,21 @@ def variables(changes: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command that runs the code of this repository, wherever it is run."""
     kept = {name: value for name, value in os.environ.items() if name not in NOT_HERE}
     return {**kept, "PYTHONPATH": str(REPOSITORY), **changes}
+
+
+@contextmanager
+def limited(most_s: float, *, processor_time: bool = False) -> Iterator[None]:
+    """Let the block take no longer: by the clock on the wall, so that it must not wait either, or of processor time."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"took more than {most_s} s")
+
+    timer = signal.ITIMER_VIRTUAL if processor_time else signal.ITIMER_REAL
+    late = signal.SIGVTALRM if processor_time else signal.SIGALRM
+    before = signal.signal(late, end)
+    signal.setitimer(timer, most_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(timer, 0.0)
+        signal.signal(late, before)

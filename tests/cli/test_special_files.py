@@ -2,15 +2,12 @@
 
 import os
 import shutil
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
-from tests.command import fedsim
+from tests.command import fedsim, limited
 
 EVERY = "FEDSIM_MANY" in os.environ  # kind of special file in place of each; else one of them
 MOST_S = 10
@@ -55,20 +52,6 @@ COMMANDS = {
 """Each command, and the files that it reads or writes."""
 
 
-@contextmanager
-def within(seconds: int) -> Iterator[None]:
-    def late(_signal: int, _frame: FrameType | None) -> None:
-        raise AssertionError(f"it took more than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What all commands read and write."""
@@ -102,7 +85,7 @@ def test_no_special_file_is_waited_for_or_replaced(
             (folder / name).unlink()
             make(folder / name)
             before = (folder / name).lstat()
-            with within(MOST_S):
+            with limited(MOST_S):
                 done = fedsim(*command.split(), cwd=folder)
             assert done.returncode in CODES, (name, kind, done.stderr)
             assert "Traceback" not in done.stderr, (name, kind, done.stderr)

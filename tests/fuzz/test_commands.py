@@ -10,14 +10,11 @@ import os
 import random
 import resource
 import shutil
-import signal
 import struct
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import polars as pl
@@ -26,7 +23,7 @@ import pytest
 from fedsim.ci.lock import LockError, read_lock
 from fedsim.common.errors import where
 from fedsim.log import journal
-from tests.command import Done, fedsim
+from tests.command import Done, fedsim, limited
 from tests.fuzz.mutations import mutate
 
 FIRST, CASES = int(os.environ.get("FEDSIM_FUZZ_FROM", "0")), int(os.environ.get("FEDSIM_FUZZ_CASES", "3000"))
@@ -199,22 +196,6 @@ KINDS: list[tuple[Callable[[random.Random, Path], list[Done]], int]] = [
 ]
 
 
-@contextmanager
-def limited() -> Iterator[None]:
-    """Let the block take no more processor time than a command may."""
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        raise AssertionError(f"took more than {MOST_CPU_S} s")
-
-    before = signal.signal(signal.SIGVTALRM, end)
-    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
 @pytest.mark.long
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each case has a limit of its own
 def test_every_case_has_an_answer(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +208,7 @@ def test_every_case_has_an_answer(kept: Path, tmp_path: Path, monkeypatch: pytes
         folder = tmp_path / "case"
         shutil.copytree(kept, folder)
         try:
-            with limited(), warnings.catch_warnings():
+            with limited(MOST_CPU_S, processor_time=True), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what the mutations make numbers do is not this test's business
                 for done in kind(draw, folder):
                     answers[kind.__name__, done.returncode] += 1

@@ -6,19 +6,16 @@
 import os
 import random
 import shutil
-import signal
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
 from fedsim.common.errors import where
-from tests.command import Done, fedsim
+from tests.command import Done, fedsim, limited
 from tests.fuzz.scenarios import write_scenario
 
 FIRST, CASES = (
@@ -45,22 +42,6 @@ AFTER = [
 ]
 
 
-@contextmanager
-def limited() -> Iterator[None]:
-    """Let the block take no longer than a command may, by the clock on the wall: it must not wait, either."""
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        raise AssertionError(f"took more than {MOST_S} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, MOST_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def outside(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Return all that is not in the folder that `--out` names."""
     found = (path for path in folder.rglob("*") if path.is_file() and folder / "out" not in path.parents)
@@ -72,7 +53,7 @@ def ask(draw: random.Random, folder: Path, file: Path, valid: Counter[str]) -> I
 
     def call(arguments: tuple[object, ...]) -> Done:
         named = [str(each).replace("OUT", str(folder / "out")).replace("FILE", str(file)) for each in arguments]
-        with limited(), warnings.catch_warnings():
+        with limited(MOST_S), warnings.catch_warnings():
             warnings.simplefilter("error")
             return fedsim(*named, cwd=folder / "cwd")
 
