@@ -55,7 +55,7 @@ def users_line(error: BaseException, asked: Any = None) -> str:
         if isinstance(cause, SyntaxError):
             steps.append((cause.filename or "<string>", cause.lineno or 1))
         for file, line in reversed(steps):
-            if (own and _shown(file) == own) or _is_users(file):
+            if (own and _shown(file) == own) or is_users(file):
                 return f"{_shown(file)}:{line}"
         cause = cause.__cause__
     return begins
@@ -77,11 +77,13 @@ def line_of(asked: Any) -> str:
     return f"{_shown(file)}:{line}" if line and not _lies_in(file, _NOT_USERS[:1]) else ""
 
 
-def _is_users(file: str) -> bool:
-    return not (file.startswith("<") or "site-packages" in Path(file).parts or _lies_in(file, _NOT_USERS))
+def is_users(file: str | Path) -> bool:
+    """Say whether a source is neither Python's, nor fedsim's, nor that of an installed package."""
+    not_installed = {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    return not_installed and not (str(file).startswith("<") or _lies_in(file, _NOT_USERS))
 
 
-def _lies_in(file: str, folders: Sequence[Path]) -> bool:
+def _lies_in(file: str | Path, folders: Sequence[Path]) -> bool:
     return any(map(Path(file).is_relative_to, folders))
 
 

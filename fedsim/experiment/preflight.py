@@ -20,7 +20,6 @@ from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
-from fedsim.scenario.server import SyncServer
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
 from fedsim.theory.available_prediction import why_not
@@ -83,7 +82,7 @@ def _check_selection(scenario: Scenario) -> list[Mistake]:
 
 def _check_convergence(scenario: Scenario) -> list[Mistake]:
     study, server = scenario.theory.convergence, scenario.server
-    if study is None or not isinstance(server, SyncServer):
+    if study is None or not server.selects_once:
         return []
     most = largest_separation(scenario.devices, server.cohort)
     message = f"{scenario.devices:,} clients in cohorts of {server.cohort:,} can keep a separation of {most:,} at most"

@@ -4,7 +4,6 @@ import ast
 import hashlib
 import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,12 +14,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from fedsim.common.errors import RunError
+from fedsim.common.errors import RunError, is_users
 from fedsim.common.files import hash_of
 
 _MARK = "__fedsim_hash__"  # attribute of an imported module: the hash of the source that it was made from
 _BY_NAME = (b"import_module", b"__import__", b"resolve_name", b"__all__")  # in sources whose strings name modules
-_NOT_OWN = (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
 _IMPORTING = threading.Lock()
 _HELD: dict[str, str] = {}  # first hashes of modules that cannot be imported anew, such as compiled ones
 
@@ -39,9 +37,9 @@ def with_imports(names: Iterable[str]) -> dict[str, str]:
         seen.add(name)
         waiting.append(name.rpartition(".")[0])
         file, below = file_of(name)
-        if file is not None and (name in named or _is_own(file)) and (known := hash_of(file)) is not None:
+        if file is not None and (name in named or is_users(file)) and (known := hash_of(file)) is not None:
             found[name] = known
-            if _is_own(file) and file.suffix == ".py":
+            if is_users(file) and file.suffix == ".py":
                 waiting += _imports_of(file.read_bytes(), name if below else name.rpartition(".")[0])
     return found
 
@@ -55,7 +53,7 @@ def import_afresh(modules: Mapping[str, str]) -> None:
         if _FromSource not in sys.meta_path:
             sys.meta_path.insert(0, _FromSource)
         files = {name: file for name in modules if (file := file_of(name)[0]) is not None}
-        _FromSource.ours |= {name for name, file in files.items() if _is_own(file) and file.suffix == ".py"}
+        _FromSource.ours |= {name for name, file in files.items() if is_users(file) and file.suffix == ".py"}
         for name in modules.keys() - _FromSource.ours:
             _HELD.setdefault(name, modules[name])
         changed = made_otherwise(modules)
@@ -120,10 +118,6 @@ class _FromSource(SourceFileLoader):
         module = ModuleType(spec.name)
         setattr(module, _MARK, hashlib.sha256(self.get_data(self.path)).hexdigest())
         return module
-
-
-def _is_own(file: Path) -> bool:
-    return not any(map(file.is_relative_to, _NOT_OWN)) and {"site-packages", "dist-packages"}.isdisjoint(file.parts)
 
 
 @lru_cache(1000)
