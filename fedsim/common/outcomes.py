@@ -16,6 +16,7 @@ ROUND_OUTCOMES: Final = {
     "target": "enough clients reported",
     "deadline": "time was up first",
     "exhausted": "nobody was left who could report",
+    "empty": "the draw chose nobody",
     "skipped": "too few clients were eligible",
     "stopped": "the run was over",
 }

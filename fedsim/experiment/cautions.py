@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from fedsim.analysis.participation import by_chance, chance_spread
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, readable_time
+from fedsim.population import Population
+from fedsim.population.feasibility import shortage
 from fedsim.scenario import Scenario
 
 FEW = 30
@@ -19,12 +21,14 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
     rounds, stop_s, server, clients = scenario.stop.rounds, scenario.stop.most_s, scenario.server, len(separation)
     wanted = server.wanted
     longest = float(cooldown_s.max(initial=0.0))
+    once = f"can {'take part' if server.cooldown_from == 'selected' else 'report'} once at most"
+    once += ": how often says nothing of a bias"
     if rounds is not None and (kept := int(((separation > 0) & (separation + 1 >= rounds)).sum())):
         of = f"a separation of {int(separation.max()):,} {server.turn}s in a run of {rounds:,}"
-        yield f"with {of}, {_who(kept, clients)} can take part once at most: how often says nothing of a bias"
+        yield f"with {of}, {_who(kept, clients)} {once}"
     if kept := int((cooldown_s >= stop_s).sum()):
         of = f"a cool-down of {readable_time(longest)} in a run of {readable_time(stop_s)}"
-        yield f"with {of}, {_who(kept, clients)} can take part once at most: how often says nothing of a bias"
+        yield f"with {of}, {_who(kept, clients)} {once}"
     if rounds is not None and server.selects_once and rounds * wanted < clients:
         taken = f"{rounds:,} round{'s' if rounds > 1 else ''} of {wanted:,} are {rounds * wanted:,} participations"
         yield f"{taken} for {clients:,} clients, not even one for each: only groups of clients can be compared"
@@ -32,6 +36,16 @@ def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> I
         yield (
             f"a cool-down of {readable_time(longest)} is shorter than a day, and devices with habits come at about the "
             "same hours every day: it keeps nobody out from one day to the same hour of the next"
+        )
+
+
+def of_shortage(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Warn of separations and caps that stop a run which gets far enough."""
+    if (short := shortage(scenario, population)) is not None:
+        turn = scenario.server.turn
+        yield (
+            f"the separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
+            f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever"
         )
 
 

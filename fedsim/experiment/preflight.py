@@ -1,7 +1,7 @@
 """Checks a scenario before it is run."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,7 @@ from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
 from fedsim.experiment.budget import check_budget
-from fedsim.experiment.cautions import of_separation, of_shocks
+from fedsim.experiment.cautions import of_separation, of_shocks, of_shortage
 from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
@@ -152,7 +152,8 @@ def notes_of(scenario: Scenario, population: Population) -> list[str]:
         from fedsim.learning.private import caveats
 
         notes = [f"privacy: {each}" for each in caveats(scenario, population)]
-    cautions = of_separation(scenario, population.separation, population.cooldown_s)
+    cautions: Iterable[str] = of_separation(scenario, population.separation, population.cooldown_s)
+    cautions = [*of_shortage(scenario, population), *cautions]
     return [*notes, *describe_shocks(scenario), *of_shocks(scenario), *cautions]
 
 

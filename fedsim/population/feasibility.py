@@ -1,79 +1,145 @@
 """Whether a population can fill its rounds at all, found before anything is simulated."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.population.columns import Population
 from fedsim.scenario import Scenario
-from fedsim.scenario.server import BufferedServer
+
+_CERTAIN = 6.0  # standard deviations of how many clients random cohorts have together
+_TRIED = 32  # numbers of rounds for which participations are counted
+
+
+class Shortage(NamedTuple):
+    """The first of the numbers of rounds tried in which clients cannot take part as often as these rounds need."""
+
+    rounds: int
+    possible: int  # participations that separations and caps allow in them
+    needed: int
+
+
+class _Need(NamedTuple):
+    """How many clients each round surely keeps out afterwards, and how many can start one."""
+
+    kept: int
+    least: int
 
 
 def check_feasible(scenario: Scenario, population: Population) -> list[Mistake]:
-    """Return the mistakes that make it certain that a round can never be filled.
-
-    With ``shortage: wait`` the separation passes only as rounds do. Each round takes `wanted` clients out for R rounds,
-    so R + 1 rounds need (R + 1) * wanted different clients; with per-client R_i a client can take part at most once in
-    R_i + 1 rounds, so sum_i 1 / (R_i + 1) must reach `wanted`.
-    """
-    server = scenario.server
-    if not server.selects_once:
-        return _check_buffered(scenario, server, population)
-    clients, wanted = len(population), server.wanted
-    mistakes = []
+    """Return the mistakes that make it certain that a round can never be filled."""
+    server, clients, mistakes = scenario.server, len(population), list[Mistake]()
+    if not server.selects_once and scenario.theory.convergence is not None:
+        message = "the study of convergence is about synchronous rounds, and this server is buffered"
+        mistakes.append(scenario.mistake(("theory", "convergence"), message))
     if server.selection.kind == "groups":
         mistakes += _check_groups(scenario, population)
-    if wanted > clients and server.shortage != "proceed":
-        chosen = f"{wanted:,}" if wanted == server.cohort else f"{wanted:,} (cohort {server.cohort:,}, over-selected)"
+    if server.selects_once and server.least > clients:
+        wanted, cohort = server.wanted, server.cohort
+        chosen = f"{wanted:,}" if wanted == cohort else f"{wanted:,} (cohort {cohort:,}, over-selected)"
         message = f"a round wants {chosen} clients, but the population has {clients:,}"
-        mistakes.append(scenario.mistake(("server", "cohort"), message))
-    # Where only reports start a cool-down, drop-outs can leave enough clients free: that is not certain beforehand.
-    certain = server.cooldown_from == "selected" or scenario.always_available
-    if mistakes or server.shortage != "wait" or not certain:
-        return mistakes
-    mistakes = _check_caps(scenario, population, wanted)
-    supply = _supply(population)
-    if mistakes or supply >= wanted * (1 - 1e-12):
-        return mistakes
-    common = population.common_separation
-    if common is not None:
-        limit = clients // wanted - 1
-        message = (
-            f"separation {common} can never be kept: with {wanted} of {clients:,} clients in each round, nobody "
-            f"would be left after {limit + 1} rounds; the largest that works is {limit}"
-        )
-    else:
-        message = (
-            f"the separations can never be kept: together the clients can take part {supply:.6g} times a round at "
-            f"most, and a round wants {wanted}; the largest cohort that works is {int(supply + 1e-9)}"
-        )
-    return [scenario.mistake(_longest(population), message)]
+        return [*mistakes, scenario.mistake(("server", "cohort"), message)]
+    short = shortage(scenario, population)
+    if not mistakes and short is not None and short.rounds <= _sure_rounds(scenario, population):
+        mistakes.append(_told(scenario, population, short))
+    return mistakes
 
 
-def _check_caps(scenario: Scenario, population: Population, wanted: int) -> list[Mistake]:
-    """Return a mistake if the caps on participations allow fewer of them than the rounds select."""
-    rounds = scenario.stop.rounds if scenario.stop.duration is None else None
-    counted = scenario.server.cooldown_from == "selected" and scenario.server.fixed_size
-    if population.most is None or rounds is None or not counted:
-        return []
-    possible = int(population.at_most(rounds).sum())
-    if possible >= wanted * rounds:
-        return []
+def shortage(scenario: Scenario, population: Population) -> Shortage | None:
+    """Return what keeps a run from filling its rounds or versions for certain, if it gets so far; None for nothing.
+
+    While rounds wait, separations pass only as rounds do. In t rounds client i can take part ceil(t / (R_i + 1)) times,
+    or as often as its cap allows; all rounds but the last keep as many out as they select (or as report), and the last
+    one needs as many as it can start with.
+    """
+    server, need, horizon = scenario.server, _need(scenario), scenario.stop.rounds or 1 << 60
+    if server.shortage == "proceed" and scenario.always_available and server.fixed_size:
+        # Each round takes as many as it can get, so that all are out after some rounds.
+        together = -(-len(population) // server.wanted)
+        if server.cooldown_from == "selected" and together < min(int(population.separation.min()) + 1, horizon):
+            return Shortage(together + 1, len(population), len(population) + 1)
+    supply = float((1.0 / (population.separation + 1.0)).sum())
+    if not need.kept or (population.most is None and need.kept == need.least and supply >= need.kept * (1 - 1e-12)):
+        return None
+    lasting = np.unique(population.separation) + 1
+    tried = [*lasting[:: len(lasting) // _TRIED + 1].tolist(), (len(population) - need.least) // need.kept + 2]
+    if supply < need.kept * (1 - 1e-12):
+        spread = 0.0 if server.fixed_size else _CERTAIN * math.sqrt(need.least)
+        gap = need.kept - supply
+        tried.append(math.ceil(max(4 * (len(population) + need.least) / gap, (2 * spread / gap) ** 2)))
+    if scenario.stop.rounds is not None:
+        tried.append(horizon)
+    for rounds in sorted(each for each in tried if each <= horizon):
+        needed = need.kept * (rounds - 1) + need.least
+        if not server.fixed_size:
+            needed -= math.ceil(_CERTAIN * math.sqrt(server.wanted * rounds))
+        possible = int(population.at_most(rounds).sum())
+        if possible < needed:
+            return Shortage(rounds, possible, needed)
+    return None
+
+
+def _need(scenario: Scenario) -> _Need:
+    server = scenario.server
+    if not server.selects_once:
+        # A report that is taken keeps its client out for R_i versions, whatever else happens.
+        return _Need(server.buffer, server.buffer)
+    if server.shortage == "skip":
+        return _Need(0, server.least)
+    if server.cooldown_from == "selected":
+        return _Need(server.least, server.least)
+    # Sessions that drop out or are late keep nobody out.
+    surely = scenario.always_available and server.deadline is None
+    return _Need(min(server.cohort, server.least) if surely else 0, server.least)
+
+
+def _sure_rounds(scenario: Scenario, population: Population) -> float:
+    """Return how many rounds the run surely has if all can be filled."""
+    server, stop = scenario.server, scenario.stop
+    rounds, longest = float(stop.rounds or math.inf), 0.0
+    if stop.duration is None:
+        return rounds
+    for index, group in enumerate(scenario.population):
+        phases = (group.session.download, group.session.train, group.session.upload)
+        own = sum(each.value if each.kind == "constant" else math.inf for each in phases)
+        longest = max(longest, own / float(population.speed[population.group == index].min()))
+    longest = server.pause + min(longest, server.deadline or math.inf)
+    return min(rounds, stop.duration // longest) if longest and scenario.always_available else 0
+
+
+def _told(scenario: Scenario, population: Population, short: Shortage) -> Mistake:
+    server, clients, common, need = scenario.server, len(population), population.common_separation, _need(scenario)
+    path: KeyPath = ("population", int(population.group[population.separation.argmax()]), "separation")
+    if population.most is not None:
+        first = next(i for i, group in enumerate(scenario.population) if group.participations is not None)
+        path = ("population", first, "participations", "most")
+    elif not server.selects_once and need.kept > clients:
+        message = (
+            f"a step takes {need.kept:,} reports, a client gives one in each version at most, and the population has "
+            f"{clients:,} clients"
+        )
+        return scenario.mistake(("server", "buffer"), message)
+    elif common is not None:
+        most = (clients - need.least) // need.kept
+        each = f"{server.wanted:,} of {clients:,} clients in each round"
+        if not server.selects_once:
+            each = f"a step after every {need.kept:,} reports of {clients:,} clients"
+        elif server.shortage == "proceed":
+            most = min(most, short.rounds - 2)
+        left = max(0, clients - (most + 1) * max(need.kept, server.wanted * (server.shortage == "proceed")))
+        message = (
+            f"separation {common} can never be kept: with {each}, {f'only {left:,}' if left else 'nobody'} would be "
+            f"left after {most + 1} {server.turn}s; the largest that works is {most}"
+        )
+        return scenario.mistake(path, message)
     message = (
-        f"the clients can take part {possible:,} times in all, with their caps and separations, and {rounds:,} rounds "
-        f"select {wanted * rounds:,}; the most rounds that work are {possible // wanted:,}"
+        f"the clients can take part {short.possible:,} times in all, with their caps and separations, and "
+        f"{short.rounds:,} {server.turn}s need {short.needed:,}; the most {server.turn}s that work are "
+        f"{short.possible // need.least:,}"
     )
-    first = next(i for i, group in enumerate(scenario.population) if group.participations is not None)
-    return [scenario.mistake(("population", first, "participations", "most"), message)]
-
-
-def _supply(population: Population) -> float:
-    """Return how many participations, or reports, all clients can give in a round or a version."""
-    return float((1.0 / (population.separation + 1.0)).sum())
-
-
-def _longest(population: Population) -> KeyPath:
-    """Return the path of the longest separation."""
-    return ("population", int(population.group[population.separation.argmax()]), "separation")
+    return scenario.mistake(path, message)
 
 
 def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
@@ -94,37 +160,3 @@ def _check_groups(scenario: Scenario, population: Population) -> list[Mistake]:
             message = f"the members of selection group {int(mixed[0])} have different {name}; they must share one"
             return [scenario.mistake(path, message)]
     return []
-
-
-def _check_buffered(scenario: Scenario, server: BufferedServer, population: Population) -> list[Mistake]:
-    """Return the mistakes that make it certain that the server cannot go on stepping.
-
-    A report that is taken keeps its client out for R_i versions, so a client gives one in R_i + 1 versions at most, and
-    sum_i 1 / (R_i + 1) must reach `buffer`, whatever else happens.
-    """
-    mistakes = []
-    if scenario.theory.convergence is not None:
-        message = "the study of convergence is about synchronous rounds, and this server is buffered"
-        mistakes.append(scenario.mistake(("theory", "convergence"), message))
-    clients, buffer, supply = len(population), server.buffer, _supply(population)
-    if supply >= buffer * (1 - 1e-12):
-        return mistakes
-    common, path = population.common_separation, _longest(population)
-    if buffer > clients:
-        path = ("server", "buffer")
-        message = (
-            f"a step takes {buffer:,} reports, a client gives one in each version at most, and the population has "
-            f"{clients:,} clients"
-        )
-    elif common is not None:
-        message = (
-            f"separation {common} can never be kept: with a step after every {buffer:,} reports of {clients:,} "
-            f"clients, everybody would be waiting after {clients // buffer} versions; the largest that works is "
-            f"{clients // buffer - 1}"
-        )
-    else:
-        message = (
-            f"the separations can never be kept: together the clients can give {supply:.6g} reports in each version at "
-            f"most, and a step takes {buffer:,}; the largest buffer that works is {int(supply + 1e-9)}"
-        )
-    return [*mistakes, scenario.mistake(path, message)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsim import simulate
-from fedsim.experiment.cautions import beyond_chance, of_chance, of_figures, of_separation
+from fedsim.experiment.cautions import beyond_chance, of_chance, of_figures, of_separation, of_shortage
 from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import Load
@@ -30,6 +30,10 @@ HABITS = "population.0.availability=habits"
         (
             ["stop={duration: 1h}", "server.pause=1m", "population.0.cooldown=2h"],
             f"cool-down of 2 h in a run of 60 min, every client {ONCE}",
+        ),
+        (
+            ["stop.rounds=4", "population.0.separation=3", "server.cooldown_from=reported"],
+            "every client can report once at most: how often says nothing of a bias",
         ),
         (["stop.rounds=3"], "3 rounds of 3 are 9 participations for 12 clients, not even one for each"),
         ([HABITS, "population.0.cooldown=11.6h"], "a cool-down of 11.6 h is shorter than a day"),
@@ -102,3 +106,12 @@ def test_equal_chances_are_seldom_taken_for_a_bias() -> None:
         distances = np.abs(draws / draws[0].sum() - together / 200).sum(axis=1)
         wrong = np.mean([beyond_chance(each, 40_000, 200, together) for each in distances])
         assert wrong < 0.06
+
+
+def test_separations_that_outlast_their_clients_are_told_where_the_run_may_end_before(small: Load) -> None:
+    """With a duration and sessions of random length nobody knows how many rounds there will be."""
+    scenario = small(
+        "stop={duration: 1h}", "population.0.separation=9", "population.0.session.train={kind: exponential, mean: 5m}"
+    )
+    (said,) = of_shortage(scenario, preflight(scenario))
+    assert "can be kept for less than 5 rounds: clients can take part 12 times in these, which need 15" in said

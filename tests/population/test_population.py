@@ -100,8 +100,8 @@ def test_lists_must_fit(write: Write) -> None:
     assert message == "population: weights span too many orders of magnitude: client 2 would have none"
 
 
-def feasibility(write: Write, population: str, server: str) -> list[str]:
-    path = write(f"stop: {{rounds: 5}}\npopulation:\n  - {{{population}}}\nserver: {{{server}}}\n")
+def feasibility(write: Write, population: str, server: str, stop: str = "{rounds: 50}") -> list[str]:
+    path = write(f"stop: {stop}\npopulation:\n  - {{{population}}}\nserver: {{{server}}}\n")
     scenario = Scenario.load(path)
     found = check_feasible(scenario, build_population(scenario))
     return [str(mistake).replace(str(path), "FILE") for mistake in found]
@@ -123,7 +123,52 @@ def test_the_largest_separation_that_works(write: Write, law: str, devices: int,
 
 def test_a_separation_too_large_is_no_mistake_where_rounds_go_on(write: Write) -> None:
     assert feasibility(write, "devices: 10, separation: 9", "cohort: 5, shortage: skip") == []
-    assert feasibility(write, "devices: 10, separation: 9", "cohort: 5, shortage: proceed") == []
+    assert feasibility(write, "devices: 10, separation: 1", "cohort: 5, shortage: proceed") == []
+    assert feasibility(write, "devices: 10, separation: 9", "cohort: 5, selection: poisson") == []
+
+
+def test_a_separation_with_which_nobody_is_left_is_a_mistake_where_rounds_proceed_with_fewer(write: Write) -> None:
+    (found,) = feasibility(write, "devices: 9, separation: 2", "cohort: 5, shortage: proceed")
+    assert found.endswith("nobody would be left after 2 rounds; the largest that works is 1")
+
+
+@pytest.mark.parametrize(
+    ("population", "server", "stop"),
+    [
+        ("devices: 20, separation: 10", "cohort: 4", "{rounds: 5}"),  # each client once
+        ("devices: 20, separation: 10", "mode: buffered, concurrency: 4, buffer: 4", "{rounds: 5}"),
+        (
+            "devices: 20, separation: [1000, 1000, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4]",
+            "cohort: 4",
+            "{rounds: 5}",
+        ),
+        ("devices: 12, separation: 3", "cohort: 2, over_select: 2, cooldown_from: reported", "{rounds: 90}"),
+        ("devices: 12, separation: 50", "cohort: 2, selection: bernoulli", "{rounds: 7}"),
+        ("devices: 12, separation: 50", "cohort: 2", "{rounds: 50, duration: 5m}"),  # four rounds of 90 s
+        ("devices: 12, separation: 50, availability: habits", "cohort: 2", "{duration: 5d}"),
+    ],
+)
+def test_what_may_work_is_no_mistake(write: Write, population: str, server: str, stop: str) -> None:
+    assert feasibility(write, population, server, stop) == []
+
+
+@pytest.mark.parametrize(
+    ("population", "server", "stop", "words"),
+    [
+        ("devices: 20, separation: 10", "cohort: 4", "{rounds: 6}", "nobody would be left after 5 rounds"),
+        (
+            "devices: 12, separation: 5",
+            "cohort: 2, over_select: 2, cooldown_from: reported",
+            "{rounds: 90}",
+            "only 2 would",
+        ),
+        ("devices: 12, separation: 50", "cohort: 2", "{duration: 1h}", "nobody would be left after 6 rounds"),
+        ("devices: 12, separation: 50", "cohort: 2, selection: bernoulli", "{rounds: 900}", "left after 6 rounds"),
+    ],
+)
+def test_what_fails_for_certain_is_a_mistake(write: Write, population: str, server: str, stop: str, words: str) -> None:
+    (found,) = feasibility(write, population, server, stop)
+    assert words in found
 
 
 def test_a_population_too_small(write: Write) -> None:
@@ -139,7 +184,8 @@ def test_a_population_too_small(write: Write) -> None:
 def test_separations_that_cannot_be_kept_together(write: Write) -> None:
     found = feasibility(write, "devices: 4, separation: [0, 1, 3, 3]", "cohort: 3")
     assert found[0].endswith(
-        "can take part 2 times a round at most, and a round wants 3; the largest cohort that works is 2"
+        "the clients can take part 5 times in all, with their caps and separations, and 2 rounds need 6; the most "
+        "rounds that work are 1"
     )
     assert feasibility(write, "devices: 4, separation: [0, 1, 3, 3]", "cohort: 2") == []
 

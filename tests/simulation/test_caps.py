@@ -138,7 +138,7 @@ def test_caps_that_cannot_fill_the_rounds_are_told_before(small: Load) -> None:
     with pytest.raises(
         ScenarioError,
         match=r"population\[0\]\.participations\.most: the clients can take part 120 times in all, with their caps and "
-        r"separations, and 60 rounds select 180; the most rounds that work are 40",
+        r"separations, and 60 rounds need 180; the most rounds that work are 40",
     ):
         preflight(small("population.0.participations={most: 10}"))
     preflight(small("population.0.participations={most: 10}", "stop.rounds=40"))

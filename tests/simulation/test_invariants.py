@@ -105,8 +105,9 @@ def check_rounds(scenario: Scenario, log: Log) -> None:
         assert bernoulli or row["selected"] == server.wanted or server.shortage == "proceed"
         target = row["selected"] if bernoulli else server.cohort
         assert (row["outcome"] == "target") == (row["reported"] >= target > 0) or row["outcome"] == "stopped"
+        assert (row["outcome"] == "empty") == (row["selected"] == 0) or row["outcome"] == "stopped"
         last = members.filter(pl.col("outcome") != "late")["ended_s"].max()
-        if row["outcome"] in {"target", "exhausted"}:
+        if row["outcome"] in {"target", "empty", "exhausted"}:
             assert (last if row["selected"] else row["selected_s"]) == row["closed_s"]
         if row["outcome"] == "deadline":
             assert row["closed_s"] == pytest.approx(row["selected_s"] + server.deadline, abs=1e-6)

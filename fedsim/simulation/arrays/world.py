@@ -59,7 +59,9 @@ class ArrayRound:
     @property
     def outcome(self) -> str:
         """How the round closes, if it closes now."""
-        if self._reports.searchsorted(self._clock.now, side="right") >= self._target > 0:
+        if not self._target:
+            return "empty"
+        if self._reports.searchsorted(self._clock.now, side="right") >= self._target:
             return "target"
         return "deadline" if self.any_running else "exhausted"
 

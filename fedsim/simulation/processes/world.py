@@ -136,7 +136,9 @@ class ProcessRound:
     @property
     def outcome(self) -> str:
         """How the round closes, if it closes now."""
-        if self.reported >= self._target > 0:
+        if not self._target:
+            return "empty"
+        if self.reported >= self._target:
             return "target"
         return "deadline" if self.sessions else "exhausted"
 
