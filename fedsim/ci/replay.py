@@ -161,6 +161,7 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
     """Run one replicate; return an outcome instead if anything goes wrong."""
     from fedsim.experiment.result import write_run_report
     from fedsim.experiment.run import simulate
+    from fedsim.experiment.run_directory import Provenance
     from fedsim.learning.failures import AbsentDataError
     from fedsim.log import fingerprint
 
@@ -168,7 +169,8 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
     try:
         result = simulate(open_scenario(Path(job.file), job.permissions), replicate=job.replicate)
         if job.keep is not None:
-            write_run_report(result.save(job.keep), plugins=job.permissions.plugins)
+            kept = result.save(job.keep, Provenance(job.file, permissions=job.permissions))
+            write_run_report(kept, plugins=job.permissions.plugins)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}
     except ScenarioError as error:
         return FileOutcome.of_mistakes(Path(job.file), error)

@@ -216,6 +216,7 @@ def run_command(
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if a chart of your own fails.")] = False,
 ) -> None:
     """Run a scenario: simulate, measure against theory, train, and write the run directory with its report."""
+    from fedsim.common.files import pasteable
     from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
     from fedsim.experiment.cautions import of_figures
@@ -236,7 +237,7 @@ def run_command(
                 scenario, directory, provenance, resume=resume, report=report, tell=hear, chart_failed=failed.append
             )
     except KeyboardInterrupt:
-        complain(f"To go on: {provenance.command_here('--out', str(directory), '--resume')}")
+        complain(f"To go on: {provenance.command('run', '--out', pasteable(str(directory)), '--resume')}")
         raise
     for failure in failed:
         complain(failure)

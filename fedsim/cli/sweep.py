@@ -180,7 +180,7 @@ def sweep_command(
                 backend,
                 retries=retries,
                 timeout=limit_s,
-                options=_how(executor, workers, retries, timeout),
+                options=[*_how(executor, workers, retries, timeout), *(["--compact"] if compact else [])],
                 provenance=provenance,
                 report=progress,
                 tell=complain,

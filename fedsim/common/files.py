@@ -41,6 +41,13 @@ def portable(path: str) -> str:
     return whole.relative_to(top).as_posix()
 
 
+def pasteable(path: str) -> str:
+    """Return a path as it may stand in a command: from the working folder if it is below it, else as it is."""
+    whole, here = Path(path), Path.cwd()
+    words = str(whole.relative_to(here)) if whole.is_relative_to(here) else path
+    return f"./{words}" if words.startswith("-") else words
+
+
 def hash_of(path: Path) -> str | None:
     """Return the SHA-256 of a file, or of the files in a folder, as hexadecimal digits; None where there is none."""
     digest = hashlib.sha256()

@@ -17,7 +17,7 @@ from fedsim.analysis.participation import available_time, clients_table
 from fedsim.analysis.tally import Watch
 from fedsim.common.arguments import whole
 from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
-from fedsim.common.files import remove, sole_writer, write_text
+from fedsim.common.files import pasteable, remove, sole_writer, write_text
 from fedsim.common.instants import readable_time
 from fedsim.common.json_files import as_json, read_figures
 from fedsim.common.progress import Report, silent
@@ -204,7 +204,7 @@ def record(
         tell(f"note: {note}")
     with sole_writer(directory, "run"):
         unfinished = directory / UNFINISHED
-        again = provenance.command_here("--out", str(directory), "--resume") if provenance.file else ""
+        again = provenance.command("run", "--out", pasteable(str(directory)), "--resume")
         if resume and _found_complete(directory, scenario):  # but for its report
             with _saying_how_to_go_on(again):
                 return _report(directory, scenario, ready, report, chart_failed)

@@ -17,7 +17,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.analysis.metrics.own import Own, made_metrics
 from fedsim.common.errors import RunError
-from fedsim.common.files import hash_of, name_of_file, portable, write_table, write_text
+from fedsim.common.files import hash_of, name_of_file, pasteable, write_table, write_text
 from fedsim.common.json_files import as_json, finite, read_object
 from fedsim.common.regular_files import check_replaceable
 from fedsim.experiment.finished import CHECKSUMS, MANIFEST, METRICS, UNFINISHED, Outcome, checksums
@@ -45,15 +45,9 @@ class Provenance:
     permissions: Permissions = NOTHING
 
     def command(self, verb: str = "run", *more: str) -> str:
-        """Return the command that does this to the scenario again, wherever its file lies; nothing, if it has none."""
-        return shlex.join(["fedsim", verb, portable(self.file), *more, *self._options()]) if self.file else ""
-
-    def command_here(self, *more: str) -> str:
-        """Return the command that runs the scenario again on this machine."""
-        return shlex.join(["fedsim", "run", self.file, *self._options(), *more])
-
-    def _options(self) -> list[str]:
-        return [*override_options(self.overrides, self.seed), *self.permissions.words]
+        """Return the command that does this again in the same working folder; nothing, if there is no file."""
+        asked = [*override_options(self.overrides, self.seed), *self.permissions.words]
+        return shlex.join(["fedsim", verb, pasteable(self.file), *more, *asked]) if self.file else ""
 
 
 def write_run(

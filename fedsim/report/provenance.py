@@ -1,7 +1,9 @@
 """Where a report's figures come from: what would have to be the same to get them again."""
 
 import json
+import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fedsim.common.files import portable
@@ -29,7 +31,7 @@ def provenance(run: FinishedRun) -> ReportProvenance:
     """Gather the provenance from the manifest; what it does not say shows as missing."""
     manifest, time_s = run.manifest, run.manifest.get("simulated_s")
     facts = (
-        ("Scenario file", portable(_text(manifest.get("scenario_file")))),
+        ("Scenario file", _file(manifest)),
         *((key.replace("_", " ").capitalize(), _text(manifest.get(key))) for key in ("seed", "replicate", "status")),
         ("Simulated time", duration(time_s if isinstance(time_s, int | float) else None)),
         ("Versions", _versions(manifest)),
@@ -41,10 +43,22 @@ def provenance(run: FinishedRun) -> ReportProvenance:
 def sweep_provenance(meta: Mapping[str, Json]) -> ReportProvenance:
     """Gather the provenance from `sweep.json`; what it does not say shows as missing."""
     known = [key for key in ("status", "seeds", "platform") if key in meta]
-    facts = [("Scenario file", portable(_text(meta["scenario_file"])))] if "scenario_file" in meta else []
+    facts = [("Scenario file", _file(meta))] if "scenario_file" in meta else []
     facts += [(key.replace("_", " ").capitalize(), cut(_text(meta[key]), 301)) for key in known]
     facts += [("Versions", versions)] if (versions := _versions(meta)) else []
-    return _provenance(meta, tuple(facts), meta, "sweep.json")
+    # The same command writes the same page, however long it took, and wherever it is.
+    shown = {key: value for key, value in meta.items() if key not in {"wall_time_s", "checksum"}}
+    shown |= {"scenario_file": _file(meta)} if "scenario_file" in meta else {}
+    return _provenance(meta, tuple(facts), shown, "sweep.json")
+
+
+def _file(meta: Mapping[str, Json]) -> str:
+    """Return the scenario file as the command names it, or without the folders that are only here."""
+    with suppress(ValueError):  # what a shell cannot read
+        words = shlex.split(_text(meta.get("command")))
+        if words[:1] == ["fedsim"] and len(words) > 2:
+            return words[2]
+    return portable(_text(meta.get("scenario_file")))
 
 
 def _provenance(

@@ -15,7 +15,7 @@ import polars as pl
 from fedsim._version import __version__
 from fedsim.common.arguments import path_of, whole
 from fedsim.common.errors import SweepError
-from fedsim.common.files import name_of_file, portable
+from fedsim.common.files import name_of_file, pasteable
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.run_directory import Provenance
 from fedsim.log import fingerprint
@@ -202,7 +202,7 @@ def _about(plan: Plan, directory: Path, provenance: Provenance, options: Sequenc
         "runs": [vars(run) for run in plan.runs],
         "versions": {"fedsim": __version__, "python": platform.python_version()},
         "platform": platform.platform(),
-        "command": provenance.command("sweep", "--out", portable(str(directory)), *options),
+        "command": provenance.command("sweep", "--out", pasteable(str(directory)), *options),
     }
 
 

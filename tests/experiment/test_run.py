@@ -223,17 +223,23 @@ def test_a_problem_and_an_optimizer_of_ones_own(write: Write, tmp_path: Path) ->
     assert metrics["learning.half.grad_norm"] < 0.5
 
 
-def test_the_command_names_no_place_that_is_only_here(small: Load, tmp_path: Path) -> None:
-    (tmp_path / "project" / ".git").mkdir(parents=True)
+def test_the_command_names_no_place_that_is_only_here(
+    small: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files in the working folder are named from there; others as they were typed, since commands are pasted."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
     for file, named in (
         (tmp_path / "project" / "studies" / "night.yaml", "studies/night.yaml"),
-        (tmp_path / "night.yaml", "night.yaml"),
+        (tmp_path / "project" / "night.yaml", "night.yaml"),
         (Path("studies/night.yaml"), "studies/night.yaml"),
+        (Path("../night.yaml"), "../night.yaml"),
+        (tmp_path / "night.yaml", str(tmp_path / "night.yaml")),
     ):
         provenance = Provenance(str(file))
         simulate(small()).save(tmp_path / "run", provenance)
         assert json.loads((tmp_path / "run" / "manifest.json").read_text())["command"] == f"fedsim run {named}"
-        assert provenance.command_here("--resume") == f"fedsim run {file} --resume"
+        assert provenance.command("run", "--resume") == f"fedsim run {named} --resume"
         page = write_report(tmp_path / "run").read_text()
         assert named in page
-        assert str(tmp_path) not in page
+        assert str(tmp_path) not in page.replace(named, "")
