@@ -54,6 +54,7 @@ def scenarios(draw: st.DrawFn, *, always: bool | None = None) -> Scenario:
         "server": {
             "cohort": cohort,
             "over_select": over_select,
+            "minimum_reports": draw(st.sampled_from([0, 0, cohort])),
             "deadline": draw(st.sampled_from([None, "30s", "1m"])),
             "pause": draw(st.sampled_from(["0s", "7s"])) if shortage != "skip" else "7s",
             "selection": law,

@@ -159,6 +159,7 @@ def replay_files(
 
 def run_job(job: Job) -> RunFigures | FileOutcome:
     """Run one replicate; return an outcome instead if anything goes wrong."""
+    from fedsim.experiment.cautions import why_nothing
     from fedsim.experiment.result import write_run_report
     from fedsim.experiment.run import simulate
     from fedsim.experiment.run_directory import Provenance
@@ -171,6 +172,8 @@ def run_job(job: Job) -> RunFigures | FileOutcome:
         if job.keep is not None:
             kept = result.save(job.keep, Provenance(job.file, permissions=job.permissions))
             write_run_report(kept, plugins=job.permissions.plugins)
+        if nothing := why_nothing(result.metrics):
+            return _crashed(job, nothing)
         prints = {name: fingerprint(table) for name, table in result.tables.items() if name in job.tables}
     except ScenarioError as error:
         return FileOutcome.of_mistakes(Path(job.file), error)

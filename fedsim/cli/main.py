@@ -241,7 +241,9 @@ def run_command(
         raise
     for failure in failed:
         complain(failure)
-    verdict = judge(scenario, [done.metrics], done.own)
+    verdict, nothing = judge(scenario, [done.metrics], done.own), done.failure
+    if nothing:
+        complain(f"error: {nothing}")
     if as_json:
         judged = [judgement.as_dict() for judgement in verdict]
         page, figures = str(done.page), finite(done.metrics)
@@ -254,7 +256,7 @@ def run_command(
         hear(f"Report: {done.page}")
         say(str(directory))
     code = show_verdict(verdict, file, quiet=quiet) if verdict else 0
-    raise Exit(code or int(strict and bool(failed)))
+    raise Exit(CRASHED if nothing else code or int(strict and bool(failed)))
 
 
 def _check_charts(scenario: "Scenario") -> None:

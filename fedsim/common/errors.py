@@ -120,7 +120,14 @@ class ScenarioError(FedsimError):
 
 
 class StalledError(FedsimError):
-    """The federation can never make progress again; the message says what everyone is waiting for."""
+    """The federation can never make progress again; the message says what everyone is waiting for.
+
+    `ended_s` is when that was clear, in seconds of simulated time. `log` is the log until then, a `fedsim.log.Log`,
+    where the simulation kept it in memory.
+    """
+
+    ended_s: float = 0.0
+    log: Any = None
 
 
 class ChainError(FedsimError):

@@ -8,6 +8,7 @@ SESSION_OUTCOMES: Final = {
     "late": "the report came after the deadline",
     "aborted": "the round had closed, or the run was over",
     "stale": "the report was too many versions late",
+    "failed": "the report came, and its round failed",
 }
 """In the order of their codes in the log. A buffered server discards stale reports."""
 COUNTED_OUTCOMES: Final = ("reported", "dropped", "late")
@@ -17,6 +18,7 @@ ROUND_OUTCOMES: Final = {
     "deadline": "time was up first",
     "exhausted": "nobody was left who could report",
     "empty": "the draw chose nobody",
+    "failed": "fewer reports came than the server needs, and none was taken",
     "skipped": "too few clients were eligible",
     "stopped": "the run was over",
 }

@@ -1,18 +1,26 @@
 """Warnings that a run cannot measure bias: too short, separations too long, shocks."""
 
+import math
 from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from fedsim.analysis.participation import by_chance, chance_spread
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.instants import DAY_S, readable_time
+from fedsim.common.instants import DAY_S, readable_time, to_ms
+from fedsim.common.keyed import Purpose, stream
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.population import Population
 from fedsim.population.feasibility import shortage
 from fedsim.scenario import Scenario
+from fedsim.simulation.engine import sample
+from fedsim.simulation.world import session_lengths
 
 FEW = 30
 """With more participations per client than these, chance hides no bias that matters."""
 
 _SHOWN = 3
+_SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 _ROUNDING = 1e-9
 
 
@@ -93,11 +101,46 @@ def of_chance(measured: float, most: int, taken: int, clients: int, together: in
 
 
 def of_figures(scenario: Scenario, metrics: Mapping[str, float]) -> Iterator[str]:
-    """Give the warnings of `of_chance` from the metrics of a run."""
+    """Give the warnings of `of_training` and `of_chance` from the metrics of a run."""
+    yield from of_training(metrics)
     names = ("participation.l1_uniform", "participation.most", "sessions.count", "participation.mean")
-    if all(name in metrics for name in names):
+    if all(name in metrics for name in names) and not why_nothing(metrics):
         measured, most, taken, mean = (metrics[name] for name in names)
         yield from of_chance(measured, round(most), round(taken), round(taken / mean), drawn_together(scenario))
+
+
+def of_training(metrics: Mapping[str, float]) -> Iterator[str]:
+    """Warn of optimizers that diverged, and of models that never moved."""
+    for name, value in metrics.items():
+        optimizer, _, figure = name.removeprefix("learning.").rpartition(".")
+        if figure == "diverged_round":
+            yield f"training with {optimizer} diverged at round {value:,.0f}; try a smaller step (learning.step_size)"
+        elif figure == "moved" and not value:
+            yield f"the model of {optimizer} never moved: the server made no step, or every step was zero"
+
+
+def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Warn of a deadline that the median session misses."""
+    deadline, some = to_ms(scenario.server.deadline or math.inf), sample(population.group, _SAMPLED).clients
+    draws = stream(scenario.seed, 0, Purpose.SESSION)
+    lengths = session_lengths(scenario, population, draws)(np.arange(len(population)) if some is None else some, 0)
+    late, median = float((lengths > deadline).mean()), float(np.median(lengths)) / 1000
+    if late >= 0.5:
+        yield (
+            f"{'every session' if late == 1 else f'{late:.0%} of the sessions'} would be late: the median takes "
+            f"{readable_time(median)}, and the deadline is {readable_time(scenario.server.deadline or 0.0)}"
+        )
+
+
+def why_nothing(metrics: Mapping[str, float]) -> str:
+    """Say that no report was taken, and what became of the sessions; "" where one was, or if that is not known."""
+    sessions, rounds = (round(metrics.get(name, -1)) for name in ("sessions.count", "rounds.count"))
+    if sessions < 0 or metrics.get("sessions.reported_share", 0.0) > 0:
+        return ""
+    shares = {name: metrics.get(f"sessions.{name}_share", 0.0) for name in SESSION_OUTCOMES}
+    ended = ", ".join(f"{round(share * sessions):,} {name}" for name, share in shares.items() if share)
+    what = f"its {sessions:,} sessions ended otherwise ({ended})" if sessions else "nobody was selected"
+    return f"no report was taken in a run of {rounds:,} rounds: {what}"
 
 
 def drawn_together(scenario: Scenario) -> int:

@@ -15,7 +15,7 @@ from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
 from fedsim.experiment.budget import check_budget
-from fedsim.experiment.cautions import of_separation, of_shocks, of_shortage
+from fedsim.experiment.cautions import of_deadline, of_separation, of_shocks, of_shortage
 from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
@@ -153,7 +153,7 @@ def notes_of(scenario: Scenario, population: Population) -> list[str]:
 
         notes = [f"privacy: {each}" for each in caveats(scenario, population)]
     cautions: Iterable[str] = of_separation(scenario, population.separation, population.cooldown_s)
-    cautions = [*of_shortage(scenario, population), *cautions]
+    cautions = [*of_shortage(scenario, population), *cautions, *of_deadline(scenario, population)]
     return [*notes, *describe_shocks(scenario), *of_shocks(scenario), *cautions]
 
 

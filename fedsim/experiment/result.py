@@ -100,9 +100,12 @@ def figure_lines(metrics: Mapping[str, float]) -> list[str]:
             shown.append((words, form.format(metrics[name])))
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):
-            settled = metrics.get(name.replace(".loss", ".converged")) == 1.0
+            settled, diverged = (
+                metrics.get(name.replace(".loss", each)) == 1.0 for each in (".converged", ".diverged")
+            )
             optimizer = name.removeprefix("learning.").removesuffix(".loss")
-            shown.append((f"loss of {optimizer}{'' if settled else ' (not converged)'}", f"{loss:.6f}"))
+            state = " (diverged)" if diverged else "" if settled else " (not converged)"
+            shown.append((f"loss of {optimizer}{state}", f"{loss:.6f}"))
     shown += [(name, f"{value:.6g}") for name, value in metrics.items() if describe(name) is None]
     return [f"{words:<42} {figure:>12}" for words, figure in shown]
 

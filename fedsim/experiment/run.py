@@ -19,9 +19,10 @@ from fedsim.common.arguments import whole
 from fedsim.common.errors import AfterwardsError, FedsimError, StalledError, where
 from fedsim.common.files import pasteable, remove, sole_writer, write_text
 from fedsim.common.instants import readable_time
-from fedsim.common.json_files import as_json, read_figures
+from fedsim.common.json_files import as_json, read_figures, read_object
 from fedsim.common.progress import Report, silent
 from fedsim.experiment.budget import check_log_size
+from fedsim.experiment.cautions import why_nothing
 from fedsim.experiment.finished import MANIFEST, METRICS, UNFINISHED, Outcome, open_finished
 from fedsim.experiment.preflight import Ready, made_ready, notes_of
 from fedsim.experiment.result import PageData, Result, write_run_report
@@ -171,6 +172,12 @@ class Recording:
     metrics: dict[str, float]
     own: Sequence[Own] | None = field(default=None, compare=False)
 
+    @property
+    def failure(self) -> str:
+        """Why the run is no success although it ended, because it stalled or took no report; "" where it is one."""
+        stalled = read_object(self.directory / MANIFEST).get("stalled")
+        return f"{stalled}. The log until then is kept" if stalled else why_nothing(self.metrics)
+
 
 def record(
     scenario: Scenario,
@@ -219,14 +226,14 @@ def record(
         if journal.ended_s is None:
             if journal.state is not None:
                 tell(f"going on at round {int(journal.state['number']):,}")
+            stalled = ""
             try:
                 ended_s = simulate_into(
                     journal, scenario, ready.population, 0, progress_reporter(scenario, report), ready.devices
                 )
-            except StalledError:
-                remove(unfinished)  # it would stall there again
-                raise
-            journal.close(directory, ended_s)
+            except StalledError as error:
+                ended_s, stalled = error.ended_s, str(error)
+            journal.close(directory, ended_s, stalled)
         else:
             tell("the simulation is over; going on with what follows")
             ended_s = journal.ended_s
@@ -235,7 +242,7 @@ def record(
             log = stored_log(directory, ended_s)
             data = PageData(scenario, ready.population, log)
             outcome = evaluate(scenario, ready, log, 0, report, data.begin)
-            origin = replace(provenance, wall_time_s=round(journal.wall_s, 3))
+            origin = replace(provenance, wall_time_s=round(journal.wall_s, 3), stalled=journal.stalled)
             known = {"participations": data.fingerprint.hexdigest()}
             write_run(directory, outcome, origin, there=TABLES, known=known, own=ready.own)
             del outcome  # the page is drawn from the directory

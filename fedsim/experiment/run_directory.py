@@ -36,12 +36,16 @@ Change = tuple[str, Any, Any]
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a run or a sweep was asked for (file, ``path=value`` overrides, seed option), and how long it took."""
+    """How a run or a sweep was asked for, how long it took, and why it ended before its stop if it did.
+
+    `overrides` are ``path=value``, `seed` is the option.
+    """
 
     file: str = ""
     overrides: Sequence[str] = ()
     seed: int | None = None
     wall_time_s: float | None = None
+    stalled: str = ""
     permissions: Permissions = NOTHING
 
     def command(self, verb: str = "run", *more: str) -> str:
@@ -79,7 +83,8 @@ def write_run(
         **identity(scenario, outcome.replicate),
         "overrides": list(provenance.overrides),
         "seed": scenario.seed,
-        "status": "complete",
+        "status": "stalled" if provenance.stalled else "complete",
+        **({"stalled": provenance.stalled} if provenance.stalled else {}),
         "platform": platform.platform(),
         "verdict": [judgement.as_dict() for judgement in judge(scenario, [metrics], own)],
         **({"own_metrics": described} if described else {}),

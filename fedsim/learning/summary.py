@@ -31,8 +31,10 @@ def summarise(learning: pl.DataFrame) -> dict[str, float]:
         final_loss                  in the last row
         drift                       (m_3 - m_4) / abs(m_3)
         late_descent                (m_3 - m_4) / (m_0 - m_4), NaN without a descent
-        converged                   1 if `has_converged` says so, else 0
+        moved                       1 if a row has another loss than the initial model, else 0
+        converged                   1 if it moved and `has_converged` says so, else 0
         diverged                    1 if a model or loss was not finite, else 0
+        diverged_round              the round after which that was first seen, where it was
     """
     figures: dict[str, float] = {}
     steps = learning["round"].to_numpy() + 1
@@ -47,14 +49,18 @@ def summarise(learning: pl.DataFrame) -> dict[str, float]:
         drift = (third - fourth) / abs(third) if third else 0.0
         descent = loss[own][0] - fourth
         late_descent = (third - fourth) / descent if descent > 0 else float("nan")
+        moved = bool((loss[own] != loss[own][0]).any())
         figures |= {f"learning.{name}.{column}": _mean(learning[column].to_numpy()[late]) for column in means}
         figures |= {
             f"learning.{name}.final_loss": float(loss[own][-1]),
             f"learning.{name}.drift": drift,
             f"learning.{name}.late_descent": float(late_descent),
-            f"learning.{name}.converged": float(has_converged(drift, late_descent)),
+            f"learning.{name}.moved": float(moved),
+            f"learning.{name}.converged": float(moved and has_converged(drift, late_descent)),
             f"learning.{name}.diverged": float(not np.isfinite(loss[own][-1])),
         }
+        if not np.isfinite(loss[own][-1]):
+            figures[f"learning.{name}.diverged_round"] = float(steps[own][-1] - 1)
     return figures
 
 

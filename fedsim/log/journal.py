@@ -75,13 +75,18 @@ class Journal:
         now = time.monotonic()
         self._due = now + max(SOONEST_S, PATIENCE * (now - began))
 
-    def close(self, directory: Path, ended_s: float) -> None:
+    @property
+    def stalled(self) -> str:
+        """Why the run ended before its stop; "" if it did not, or is under way."""
+        return str(self.state["stalled"]) if self.ended_s is not None and self.state is not None else ""
+
+    def close(self, directory: Path, ended_s: float, stalled: str = "") -> None:
         """Put the tables of the log, which is whole now, into a directory."""
         for name in TABLES:
             join_tables(directory / f"{name}.parquet", [self._part(name, number) for number in range(self._parts)])
         parts = self._files()
         self._hashes = [_hash(directory / f"{name}.parquet") for name in TABLES]
-        self._write({"ended_s": np.array(ended_s)})
+        self._write({"ended_s": np.array(ended_s), "stalled": np.array(stalled)})
         for path in parts:
             remove(path)
 

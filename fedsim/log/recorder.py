@@ -200,6 +200,15 @@ class Recorder:
         if outcome in _TALLIED:
             self._rounds.count(number, _TALLIED[outcome], 1)
 
+    def discard_fewer(self, least: int) -> bool:
+        """Discard the reports of the open round if they are fewer than `least`, and say whether they are."""
+        if self._rounds.of(self.closed, "reported") >= least:
+            return False
+        reported = (self._rows.get("round") == self.closed) & (self._rows.get("outcome") == CODES["reported"])
+        self._rows.put(self._rows.first + np.flatnonzero(reported), "outcome", CODES["failed"])
+        self._rounds.count(self.closed, "reported", -int(reported.sum()))
+        return True
+
     def _count_ended(self, number: int, count: int) -> None:
         self._running[number] -= count
         if not self._running[number]:

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 from fedsim.common.instants import HOUR_S, time_unit
-from fedsim.experiment.cautions import drawn_together, of_chance, of_separation, of_shocks
+from fedsim.experiment.cautions import (
+    drawn_together,
+    of_chance,
+    of_separation,
+    of_shocks,
+    of_training,
+    why_nothing,
+)
 from fedsim.report.bias import (
     ROUNDING,
     Bias,
@@ -31,7 +38,7 @@ from fedsim.report.formatting import (
     percent_within,
     roughly,
 )
-from fedsim.report.methods import learning_sentences, optimizer_figures, optimizers, slow_descents
+from fedsim.report.methods import learning_sentences, optimizer_figures, slow_descents
 
 # What the sentences of an answer are about, in their order
 WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
@@ -71,6 +78,8 @@ def run_answer(run: FinishedRun) -> tuple[Sentence, ...]:
 
 def _what(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     took, clients = int((run.clients["participations"] > 0).sum()), len(run.clients)
+    if failure := _failure(run):
+        yield Sentence(failure, WHAT, warns=True)
     over = f"Over {count(len(run.rounds), run.noun)}{_separation(run)}"
     if bias.seen is Seen.NOBODY:
         yield Sentence(f"{over}, nobody took part: there is no frequency to measure.", WHAT, warns=True)
@@ -81,8 +90,12 @@ def _what(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     yield Sentence(_wanted(run), WHAT)
     if clients > 1:
         yield Sentence(_per_client(run), WHAT)
-    if run.metrics.get("sessions.reported_share") == 0:
-        yield Sentence("No session ended with a report.", WHAT, warns=True)
+
+
+def _failure(run: FinishedRun) -> str:
+    """Say why the run is no success although it ended: it stalled, or took no report; "" where it is one."""
+    stalled, nothing = run.manifest.get("stalled"), why_nothing(run.metrics)
+    return f"The run stalled: {stalled}." if stalled else f"{capitalized(nothing)}." if nothing else ""
 
 
 def _separation(run: FinishedRun) -> str:
@@ -189,8 +202,7 @@ def _groups(groups: Sequence[GroupRate]) -> str:
 
 def _learning(run: FinishedRun) -> Iterator[Sentence]:
     yield from (Sentence(text, MODEL) for text in learning_sentences(run))
-    if unknown := [name for name in optimizers(run) if name not in optimizer_figures(run, "loss")]:
-        yield Sentence(f"No finite loss at the end: {listing(unknown)}.", MODEL, warns=True)
+    yield from (Sentence(f"{capitalized(text)}.", MODEL, warns=True) for text in of_training(run.metrics))
 
 
 # What rounds that lack clients do, by the scenario's `shortage`
@@ -211,6 +223,10 @@ def _cost(run: FinishedRun) -> Iterator[Sentence]:
             once = ", once it had its clients" if waiting else ""
             text += f"; the median {run.noun} took {duration(typical)}{once}"
         yield Sentence(f"{text}.", COST)
+    if failed := metric("rounds.failed_share"):
+        least = run.scenario.sync_server.minimum_reports
+        text = f"{percent(failed)} of the rounds failed: fewer than {count(least, 'report')} came, and none was taken"
+        yield Sentence(f"{text}.", COST, warns=True)
     if (shortage := metric("rounds.shortage_share")) and server.shortage is not None:
         text = f"{percent(shortage)} of the rounds found fewer eligible clients than they wanted to select"
         if (met := metric("rounds.target_share")) is not None:
@@ -226,6 +242,8 @@ def _cost(run: FinishedRun) -> Iterator[Sentence]:
 
 def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     """Tell what chance does to the figures, what may not have been meant, and whether training settled."""
+    if why_nothing(run.metrics):
+        return
     counts = run.clients["participations"]
     taken, together = int(counts.sum()), drawn_together(run.scenario)
     short = list(of_chance(bias.measured, int(counts.to_numpy().max(initial=0)), taken, len(counts), together))
@@ -246,7 +264,7 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
 
 
 def _convergence(run: FinishedRun) -> Iterator[Sentence]:
-    names = list(optimizer_figures(run, "loss"))
+    names = [name for name in optimizer_figures(run, "loss") if run.metrics.get(f"learning.{name}.moved") != 0]
     state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
     moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
     late = {name: share for name, share in slow_descents(run).items() if name in names}
@@ -287,6 +305,10 @@ _TITLES = {
 def run_finding(run: FinishedRun) -> str:
     """Say what a run found: how many turns go to the wrong devices, and who gets too many or none."""
     bias = bias_of(run)
+    if run.manifest.get("stalled"):
+        return f"The run stalled in {run.noun} {len(run.rounds) - 1:,} and ended there."
+    if why_nothing(run.metrics) and bias.seen is not Seen.NO_ROUNDS:
+        return _failure(run)
     if bias.seen in _TITLES:
         return f"{_TITLES[bias.seen]}."
     if bias.seen is Seen.NONE:

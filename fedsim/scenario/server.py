@@ -57,6 +57,8 @@ class SyncServer(Model):
     """B: reports wanted in a round."""
     over_select: Annotated[float, Field(ge=1, le=100)] = 1.0
     """Clients selected for each report wanted; the round closes at `cohort` reports."""
+    minimum_reports: Annotated[int, Field(ge=0, le=MOST_CLIENTS)] = 0
+    """A round that closes with fewer reports has failed: the server takes none of them, as secure aggregation needs."""
     deadline: PositiveDuration | None = None
     """Longest time from selection until the round closes without those that are late."""
     pause: Duration = Field(default="0s", validate_default=True)
@@ -64,8 +66,8 @@ class SyncServer(Model):
     selection: Selection = Field(default="midzuno", validate_default=True)
     """The law of one round."""
     shortage: Literal["wait", "proceed", "skip"] = "wait"
-    """Fewer eligible clients than the round wants: wait for them, proceed with those there are (at least one), or
-    skip the round."""
+    """Fewer eligible clients than the round wants: wait for them, proceed with those there are (one, or
+    `minimum_reports`, at least), or skip the round."""
     cooldown_from: CooldownFrom = "selected"
     """What starts a cool-down: being selected, or only a report that the server took."""
     patience: PositiveDuration = Field(default="30d", validate_default=True)
@@ -86,7 +88,7 @@ class SyncServer(Model):
         """Fewest clients with which a round can start."""
         if self.selection.kind == "poisson":
             return 0
-        return 1 if self.shortage == "proceed" else self.wanted
+        return max(1, self.minimum_reports) if self.shortage == "proceed" else self.wanted
 
     @property
     def fixed_size(self) -> bool:
@@ -103,6 +105,11 @@ class SyncServer(Model):
             raise ValueError("selection by groups takes exactly one group a round: leave over_select at 1")
         if self.selection.kind == "groups" and self.shortage == "proceed":
             raise ValueError("selection by groups takes a whole group or none: shortage must be wait or skip")
+        if self.minimum_reports > self.cohort:
+            raise ValueError(
+                f"minimum_reports is {self.minimum_reports:,}, and a round closes at {self.cohort:,} reports (cohort), "
+                "so every round would fail"
+            )
         return self
 
 
@@ -113,6 +120,7 @@ class BufferedServer(Model):
         "cohort": "is for mode: sync; a buffered server has no rounds: `concurrency` says how many sessions may run at "
         "once, `buffer` how many reports make a step",
         "over_select": "is for mode: sync; a buffered server replaces every session that ends, and aborts none",
+        "minimum_reports": "is for mode: sync; a buffered server makes a step of exactly `buffer` reports",
         "pause": "is for mode: sync; a buffered server has no rounds to pause between",
         "shortage": "is for mode: sync; a buffered server fills a free place as soon as somebody is eligible",
     }

@@ -17,6 +17,7 @@ from fedsim.availability.model import condition_pieces
 from fedsim.availability.population import Strata, strata
 from fedsim.availability.shocks import outages_of
 from fedsim.common.arrays import Ints
+from fedsim.common.errors import StalledError
 from fedsim.common.instants import FOREVER, each_to_seconds, to_ms, to_seconds
 from fedsim.common.keyed import Purpose, stream
 from fedsim.log import TRANSITIONS, Log
@@ -60,10 +61,14 @@ def simulate_log(
     Raises
     ------
     StalledError
-        If the federation can never make progress again.
+        If the federation can never make progress again; it has the log until then.
     """
     memory = InMemoryLog()
-    return memory.log(simulate_into(memory, scenario, population, replicate, progress, devices))
+    try:
+        return memory.log(simulate_into(memory, scenario, population, replicate, progress, devices))
+    except StalledError as error:
+        error.log = memory.log(error.ended_s)
+        raise
 
 
 def simulate_into(
@@ -77,7 +82,7 @@ def simulate_into(
     """Simulate a scenario into a sink, into a journal from where it stands, and return when it ended, in seconds.
 
     With a journal, the memory that this takes does not grow with the number of rounds. Parameters and errors are those
-    of `simulate_log`, and so are the tables.
+    of `simulate_log`, and so are the tables; a `StalledError` is raised after the log until then is in the sink.
     """
     journal = sink if isinstance(sink, Journal) else None
     state = None if journal is None else journal.state
@@ -112,21 +117,7 @@ def simulate_into(
     if records.gauges is not None:
         generators.append(_gauge(world, devices.of_client, to_ms(records.gauges), records.gauge_sample))
         clock.process(generators[-1])
-    stop = scenario.stop.horizon
-    stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
-    try:
-        _run_until(world, serving if stopping is None else serving | stopping, progress)
-    except Enough:
-        stop_run()
-    else:
-        if stopping is not None and clock.now >= stop:
-            # The last round may have closed at the very instant of the stop: let that instant run its course.
-            while not stopping.processed:
-                clock.step()
-            stop_run()
-        elif server.selects_once:
-            # Sessions that are late may still be on their way: let them end.
-            world.finish()
+    stalled = _run_to_end(world, serving, stop_run, progress)
     # Break the reference cycle generator -> world -> clock -> generator, so that memory is freed at once.
     for each in generators:
         each.close()
@@ -134,6 +125,9 @@ def simulate_into(
     if progress is not None:
         with suppress(Enough):
             progress(recorder.closed, to_seconds(clock.now))
+    if stalled is not None:
+        stalled.ended_s = to_seconds(clock.now)
+        raise stalled
     return to_seconds(clock.now)
 
 
@@ -142,6 +136,31 @@ def engine_of(scenario: Scenario) -> str:
     if scenario.engine == "auto":
         return "process" if scenario.devices <= FEW_DEVICES else "vectorized"
     return scenario.engine
+
+
+def _run_to_end(
+    world: Federation, serving: simpy.Event, stop_run: Callable[[], None], progress: Progress | None
+) -> StalledError | None:
+    """Run until the server has ended or the duration is over; return the error of a server that stalled."""
+    clock, stop = world.clock, world.scenario.stop.horizon
+    stopping = clock.at(stop, Turn.STOP) if stop < FOREVER else None
+    try:
+        _run_until(world, serving if stopping is None else serving | stopping, progress)
+    except Enough:
+        stop_run()
+    except StalledError as error:
+        stop_run()
+        return error
+    else:
+        if stopping is not None and clock.now >= stop:
+            # The last round may have closed at the very instant of the stop: let that instant run its course.
+            while not stopping.processed:
+                clock.step()
+            stop_run()
+        elif world.scenario.server.selects_once:
+            # Sessions that are late may still be on their way: let them end.
+            world.finish()
+    return None
 
 
 def _run_until(world: Federation, event: simpy.Event, progress: Progress | None) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import simpy
 
 from fedsim.common.errors import StalledError
-from fedsim.common.instants import to_ms
+from fedsim.common.instants import FOREVER, to_ms
 from fedsim.log.recorder import CODES
 from fedsim.scenario.server import BufferedServer
 from fedsim.simulation.arrays.world import ArrayRound, ArrayWorld
@@ -27,7 +27,8 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
     Raises
     ------
     StalledError
-        If a round waits for clients that can never be eligible, or longer than the server's patience.
+        If a round waits longer than the server's patience, or for clients that can never be eligible in a run without
+        a duration.
     """
     clock, recorder, server, stop = world.clock, world.recorder, world.scenario.sync_server, world.scenario.stop
     wanted, least, pause, horizon = server.wanted, server.least, to_ms(server.pause), stop.horizon
@@ -79,6 +80,8 @@ def _gather(world: Federation, number: int) -> Generator[simpy.Event, None, Tria
     opened, until = clock.now, clock.now + to_ms(server.patience)
     while True:
         attainable = roster.attainable()
+        if attainable < server.least and world.scenario.stop.horizon < FOREVER:
+            yield clock.event()  # never: the run's duration goes by
         if attainable < server.least or clock.now >= until:
             raise StalledError(_stalled(world, number, attainable, opened))
         yield roster.wait_for(server.least, until)
@@ -116,6 +119,8 @@ def _start(world: Federation, number: int, trial: Trial) -> OpenRound:
 
 def _close(world: Federation, round_: OpenRound, outcome: str) -> None:
     round_.close(outcome)
+    if world.recorder.discard_fewer(world.scenario.sync_server.minimum_reports) and outcome != "stopped":
+        outcome = "failed"
     world.recorder.close_round(world.clock.now, outcome)
 
 
@@ -142,7 +147,8 @@ class BufferedRun:
         Raises
         ------
         StalledError
-            If no report can ever come again, or a version lasts longer than the server's patience.
+            If a version lasts longer than the server's patience, or no report can ever come again in a run without a
+            duration.
         """
         clock, sessions = self._world.clock, self._sessions
         yield clock.at(0, Turn.SERVER)  # after the devices that are available from the start
@@ -159,6 +165,8 @@ class BufferedRun:
             if free := self._server.concurrency - sessions.count:
                 free -= self._fill(free)
             # 3. Wait until a session ends or, with places free, somebody becomes eligible.
+            if self._horizon < FOREVER and not sessions.count and not self._world.roster.attainable():
+                yield clock.event()  # never: the run's duration goes by
             self._check_progress()
             yield sessions.wait(free=free > 0, until=self._began + self._patience)
             yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant

@@ -96,6 +96,7 @@ class EndedError(FedsimError):
 
 def work(task: Task) -> RunOutcome:
     """Do a run and write its results, unless they exist; errors are returned, not raised."""
+    from fedsim.experiment.cautions import why_nothing
     from fedsim.experiment.run import simulate
     from fedsim.sweeps.store import mark_of, run_file, write_run_results
 
@@ -118,6 +119,8 @@ def work(task: Task) -> RunOutcome:
         import_afresh(task.inputs.modules)
         result = simulate(task.scenario, report=look)
         check_inputs(task.inputs, imported=True)  # they may have been changed since
+        if nothing := why_nothing(result.metrics):
+            return RunOutcome(nothing, final=True)
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
         return RunOutcome(str(error))

@@ -1,10 +1,21 @@
 """What a person is warned of: separations that outlast the run, cool-downs within a day, and runs of mere chance."""
 
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 
 from fedsim import simulate
-from fedsim.experiment.cautions import beyond_chance, of_chance, of_figures, of_separation, of_shortage
+from fedsim.experiment.cautions import (
+    beyond_chance,
+    of_chance,
+    of_deadline,
+    of_figures,
+    of_separation,
+    of_shortage,
+    why_nothing,
+)
 from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
 from tests.conftest import Load
@@ -115,3 +126,43 @@ def test_separations_that_outlast_their_clients_are_told_where_the_run_may_end_b
     )
     (said,) = of_shortage(scenario, preflight(scenario))
     assert "can be kept for less than 5 rounds: clients can take part 12 times in these, which need 15" in said
+
+
+QUADRATIC = "learning={problem: {kind: quadratic}, optimizers: [fedavg], step_size: 0.1}"
+LATE = ["population.0.session={train: 20m}", "server.deadline=10m"]
+
+
+def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
+    scenario = small(*LATE)
+    (said,) = of_deadline(scenario, preflight(scenario))
+    assert said.startswith("every session would be late: the median takes 20")
+    half = small("population.0.session={train: {kind: lognormal, median: 11m, sigma: 1}}", "server.deadline=10m")
+    (said,) = of_deadline(half, preflight(half))
+    assert "% of the sessions would be late" in said
+    for fits in (small("server.deadline=1h"), small()):
+        assert not list(of_deadline(fits, preflight(fits)))
+
+
+def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
+    late = simulate(small(*LATE, QUADRATIC))
+    assert (
+        why_nothing(late.metrics)
+        == "no report was taken in a run of 60 rounds: its 180 sessions ended otherwise (180 late)"
+    )
+    assert list(of_figures(late.scenario, late.metrics)) == [
+        "the model of fedavg never moved: the server made no step, or every step was zero"
+    ]
+    assert late.metrics["learning.fedavg.converged"] == 0
+    failed = simulate(small(QUADRATIC, "server.deadline=10m", "server.minimum_reports=3", "server.cohort=3"))
+    assert why_nothing(failed.metrics) == ""
+    assert why_nothing({"sessions.count": 0.0, "rounds.count": 4.0}).endswith("run of 4 rounds: nobody was selected")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_diverged_run_says_at_which_round_and_what_helps(small: Load, tmp_path: Path) -> None:
+    run = simulate(small(QUADRATIC, "learning.step_size=5", "stop.rounds=3000"))
+    assert run.learning is not None
+    first = run.learning.filter(pl.col("loss").is_nan())["round"].to_list()[0]
+    told = [said for said in of_figures(run.scenario, run.metrics) if "diverged" in said]
+    assert told == [f"training with fedavg diverged at round {first:,}; try a smaller step (learning.step_size)"]
+    assert "diverged at round" in run.report(tmp_path / "page.html").read_text()

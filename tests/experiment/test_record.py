@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim import simulate
-from fedsim.common.errors import RunError, StalledError
+from fedsim import load, simulate
+from fedsim.common.errors import RunError
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.finished import UNFINISHED
 from fedsim.experiment.run import Recording, record
@@ -170,12 +170,16 @@ def test_what_a_journal_says_must_be_readable(small: Load, tmp_path: Path, monke
         run(small(), tmp_path / "run", resume=True)
 
 
-def test_a_run_that_stalls_leaves_nothing_to_resume(write: Write, tmp_path: Path) -> None:
+def test_a_run_that_stalls_keeps_its_log_and_says_so_again(write: Write, tmp_path: Path) -> None:
     stuck = "stop: {rounds: 9}\npopulation: [{devices: 6, separation: [1, 1, 1, 4, 4, 4]}]\n"
     scenario = Scenario.load(write(stuck + "server: {cohort: 2, selection: cyclic}\n"))
-    with pytest.raises(StalledError):
-        run(scenario, tmp_path / "run")
-    assert not list((tmp_path / "run").iterdir())
+    done = record(scenario, tmp_path / "run", Provenance())
+    assert done.failure.startswith("round 4 (opened at 6m) wants 2 eligible clients")
+    kept = load(tmp_path / "run")
+    assert kept.rounds["outcome"].to_list() == ["target"] * 4 + ["stopped"]
+    before = files(tmp_path / "run")
+    assert record(scenario, tmp_path / "run", Provenance(), resume=True).failure == done.failure
+    assert files(tmp_path / "run") == before
 
 
 LONG = """\

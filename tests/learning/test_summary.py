@@ -37,6 +37,7 @@ def test_the_figures_are_of_the_last_half(every: int) -> None:
         "learning.sgd.final_loss": 2.0,
         "learning.sgd.drift": pytest.approx((4.5 - 2.5) / 4.5),
         "learning.sgd.late_descent": pytest.approx((4.5 - 2.5) / (99.0 - 2.5)),
+        "learning.sgd.moved": 1.0,
         "learning.sgd.converged": 0.0,
         "learning.sgd.diverged": 0.0,
     }
@@ -45,7 +46,7 @@ def test_the_figures_are_of_the_last_half(every: int) -> None:
 def test_each_optimizer_has_its_figures() -> None:
     """Names follow the table, and each optimizer sees its own rows only."""
     figures = summarise(learning({"b": [1.0] * 9, "a": [2.0] * 9}))
-    assert list(figures)[::7] == ["learning.b.loss", "learning.a.loss"]
+    assert list(figures)[::8] == ["learning.b.loss", "learning.a.loss"]
     assert figures["learning.a.loss"] == 2.0
     assert figures["learning.b.drift"] == 0.0
 
@@ -54,7 +55,8 @@ def test_a_diverged_optimizer_has_no_figures() -> None:
     """It stopped with NaN before the last half; the other's figures do not change."""
     figures = summarise(learning({"fine": [1.0] * 9, "boom": [1.0, 2.0, math.nan]}))
     gone = {name.rpartition(".")[2]: value for name, value in figures.items() if "boom" in name}
-    assert (gone.pop("diverged"), gone.pop("converged")) == (1.0, 0.0)
+    states = [gone.pop(name) for name in ("diverged", "diverged_round", "moved", "converged")]
+    assert states == [1.0, 1.0, 1.0, 0.0]
     assert all(math.isnan(value) for value in gone.values())
     assert figures["learning.fine.loss"] == 1.0
 

@@ -295,7 +295,13 @@ def zero_reports(directory: Path) -> None:
         ),
     )
     rewrite(directory / "learning.parquet", lambda learning: learning.filter(pl.col("round") == -1))
-    write_metrics(directory, {"participation.l1_uniform": None, "sessions.reported_share": 0.0})
+    dropped = {
+        "rounds.count": 10.0,
+        "sessions.count": 20.0,
+        "sessions.reported_share": 0.0,
+        "sessions.dropped_share": 1.0,
+    }
+    write_metrics(directory, {"participation.l1_uniform": None, **dropped})
 
 
 def no_rounds(directory: Path) -> None:

@@ -191,7 +191,9 @@ def test_what_has_not_converged_is_named(run: FinishedRun) -> None:
 
 
 def test_a_missing_loss_is_said(run: FinishedRun) -> None:
-    assert warnings(with_metrics(run, learning__fedavg__loss=None)) == ["No finite loss at the end: fedavg."]
+    diverged = with_metrics(run, learning__fedavg__loss=None, learning__fedavg__diverged_round=7.0)
+    told = "Training with fedavg diverged at round 7; try a smaller step (learning.step_size)."
+    assert warnings(diverged) == [told]
 
 
 def test_dropped_sessions_and_shortages_are_said_when_there_are_any(run: FinishedRun) -> None:

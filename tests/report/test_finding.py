@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedsim.report.answer import run_finding
+from fedsim.report.answer import run_answer, run_finding
 from fedsim.report.bias import Seen, bias_of
 from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
 from fedsim.report.finished_run import FinishedRun, read_run
@@ -118,13 +118,19 @@ def test_what_there_is_to_be_seen(run: FinishedRun, counts: pl.Expr, seen: Seen,
     ("name", "words"),
     [
         ("one_client", "The one device takes every turn."),
-        ("zero_reports", "Nobody took part."),
+        ("zero_reports", "No report was taken in a run of 10 rounds: its 20 sessions ended otherwise (20 dropped)."),
         ("no_rounds", "Nothing was simulated: the run has no rounds."),
     ],
 )
 def test_odd_runs_have_a_title(run_directory: Path, name: str, words: str) -> None:
     DEGENERATE[name](run_directory)
     assert run_finding(read_run(run_directory)) == words
+
+
+def test_a_stalled_run_says_so_first(run: FinishedRun) -> None:
+    stalled = replace(run, manifest={**run.manifest, "stalled": "round 9 wants 2 eligible clients"})
+    assert run_finding(stalled) == f"The run stalled in round {len(run.rounds) - 1:,} and ended there."
+    assert run_answer(stalled)[0].text == "The run stalled: round 9 wants 2 eligible clients."
 
 
 def test_what_was_not_measured_is_no_finding(run: FinishedRun) -> None:

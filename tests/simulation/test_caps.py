@@ -116,22 +116,21 @@ def test_killed_and_resumed_many_times(data: dict[str, Any], after: list[int], e
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
-def test_a_federation_that_runs_dry_says_why(small: Load, engine: str) -> None:
+def test_a_federation_that_runs_dry_waits_until_the_run_is_over(small: Load, engine: str) -> None:
     scenario = small("population.0.participations={most: 2}", "stop={duration: 3d}", f"engine={engine}")
-    with pytest.raises(
-        StalledError,
-        match=r"at most \d can become eligible .* of 12 clients: \d+ out for good, having taken part as often as they "
-        r"may, .*\d eligible.*raise participations\.most",
-    ):
-        simulate(scenario)
+    result = simulate(scenario)
+    assert (len(result.participations), result.simulated_s) == (24, 3 * 86400)
+    assert result.rounds["outcome"].to_list() == ["target"] * 8 + ["stopped"]
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_a_buffered_server_that_runs_dry_says_why(small: Load, engine: str) -> None:
     server = "server={mode: buffered, concurrency: 3, buffer: 2}"
     scenario = small(server, "population.0.participations={most: 2}", "stop={duration: 3d}", f"engine={engine}")
+    assert simulate(scenario).rounds["outcome"].to_list() == ["target"] * 12 + ["stopped"]
+    endless = scenario.with_values({"stop": {"rounds": 30}})
     with pytest.raises(StalledError, match=r"12 out for good, .*raise participations\.most"):
-        simulate(scenario)
+        simulate_log(endless, build_population(endless))
 
 
 def test_caps_that_cannot_fill_the_rounds_are_told_before(small: Load) -> None:

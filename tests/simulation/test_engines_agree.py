@@ -314,6 +314,7 @@ def minutes(draw: st.DrawFn) -> dict[str, Any]:
             "cohort": draw(st.integers(1, 4)),
             "over_select": draw(of([1, 1.5])),
             "deadline": draw(of([None, "2m", "3m", "5m"])),
+            "minimum_reports": draw(of([0, 1])),
             "pause": draw(of(["1m", "2m", "10m"])),
             "selection": draw(of(["midzuno", "uniform", "cyclic", "bernoulli"])),
             "shortage": draw(of(["wait", "proceed", "skip"])),

@@ -103,16 +103,20 @@ def check_rounds(scenario: Scenario, log: Log) -> None:
         assert bernoulli or 1 <= row["selected"] <= server.wanted
         assert row["selected"] <= row["eligible"]
         assert bernoulli or row["selected"] == server.wanted or server.shortage == "proceed"
+        came = row["reported"] + (members["outcome"] == "failed").sum()
+        assert row["reported"] == (came if came >= server.minimum_reports else 0)
+        assert (row["outcome"] == "failed") == (came < server.minimum_reports) or row["outcome"] == "stopped"
         target = row["selected"] if bernoulli else server.cohort
-        assert (row["outcome"] == "target") == (row["reported"] >= target > 0) or row["outcome"] == "stopped"
-        assert (row["outcome"] == "empty") == (row["selected"] == 0) or row["outcome"] == "stopped"
+        assert (row["outcome"] == "empty") == (row["selected"] == 0) or row["outcome"] in {"stopped", "failed"}
+        reached = row["reported"] >= target > 0
+        assert (row["outcome"] == "target") == reached or row["outcome"] in {"stopped", "failed"}
         last = members.filter(pl.col("outcome") != "late")["ended_s"].max()
         if row["outcome"] in {"target", "empty", "exhausted"}:
             assert (last if row["selected"] else row["selected_s"]) == row["closed_s"]
         if row["outcome"] == "deadline":
             assert row["closed_s"] == pytest.approx(row["selected_s"] + server.deadline, abs=1e-6)
         late = members.filter(pl.col("outcome") == "late")["ended_s"].to_numpy()
-        assert (late > row["closed_s"]).all() or row["outcome"] == "deadline"
+        assert (late > row["closed_s"]).all() or row["outcome"] in {"deadline", "failed"}
     for before, after in pairwise(rows):
         assert after["opened_s"] == pytest.approx(before["closed_s"] + server.pause, abs=1e-6)
 

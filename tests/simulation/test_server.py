@@ -135,6 +135,35 @@ def test_a_stuck_federation_says_what_everyone_waits_for() -> None:
     )
 
 
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_a_stall_keeps_the_log_until_then_and_with_a_duration_the_run_goes_on_to_its_end(engine: str) -> None:
+    case = scenario(
+        group={"separation": [1, 1, 1, 4, 4, 4]}, server={"cohort": 2, "selection": "cyclic"}, engine=engine
+    )
+    with pytest.raises(StalledError) as caught:
+        simulate_log(case, build_population(case))
+    log = caught.value.log
+    assert (log.ended_s, log.rounds["outcome"].to_list()) == (240.0, ["target"] * 4 + ["stopped"])
+    lasting = case.with_values({"stop.duration": "2h"})
+    whole = simulate_log(lasting, build_population(lasting))
+    assert whole.participations.equals(log.participations)
+    assert (whole.ended_s, whole.rounds["outcome"].to_list()) == (7200.0, ["target"] * 4 + ["stopped"])
+
+
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_a_round_with_fewer_reports_than_the_minimum_fails(engine: str) -> None:
+    """Two fast clients, four slow ones that are late; cohorts of three."""
+    slow = {"session": {**NO_TIME, "speed": [9.9, 9.9, 1, 1, 1, 1], "train": "99s"}}
+    server = {"cohort": 3, "deadline": "30s", "selection": "cyclic", "minimum_reports": 2}
+    log = run(group=slow, server=server, engine=engine)
+    assert log.rounds.select("reported", "outcome").rows()[:2] == [(2, "deadline"), (0, "failed")]
+    assert set(log.participations.filter(round=0)["outcome"]) == {"reported", "late"}
+    assert "reported" not in set(log.participations.filter(round=1)["outcome"])
+    failed = run(group=slow, server=server | {"minimum_reports": 3}, engine=engine)
+    assert failed.rounds["reported"].sum() == 0
+    assert failed.participations.filter(round=0).sort("client")["outcome"].to_list() == ["failed", "failed", "late"]
+
+
 def test_patience_ends_a_wait_that_would_take_for_ever() -> None:
     seldom = {"availability": {"kind": "renewal", "on": "1s", "off": "1h"}}
     case = scenario(group=seldom, server={"cohort": 6, "patience": "2h"})

@@ -114,8 +114,10 @@ LEARNING = described(
     final_loss | | Global loss at the last evaluation.
     drift | share | Relative change of the mean loss from the third to the fourth quarter of the rounds.
     late_descent | share | Share of the whole descent of the loss between those two quarters.
-    converged | | 1 if drift and late descent are small enough to call the run converged, else 0.
+    moved | | 0 if every evaluation has the loss of the initial model, else 1.
+    converged | | 1 if the model moved, and drift and late descent are small enough to call the run converged, else 0.
     diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
+    diverged_round | rounds | The round after which that was first seen.
     accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
     average_loss | | Global loss of the mean of the server's models over the last half of the rounds.
     average_excess_loss | | That loss above the first optimizer's under uniform participation.

@@ -17,6 +17,7 @@ class RoundMetrics:
         selected_mean | clients | Clients selected in a round, on average over rounds that selected any.
         reported_mean | clients | Reports taken in a round, on average over rounds that selected any.
         target_share | share | Rounds that closed because as many as `cohort` had reported.
+        failed_share | share | Rounds that failed, because fewer than `minimum_reports` had reported.
         shortage_share | share | Synchronous rounds that waited, were skipped or went on with fewer clients than wanted.
         wait.mean | s | From the opening of a synchronous round until it selects, on average.
         wait.p95 | s | From the opening of a synchronous round until it selects, 95th percentile.
@@ -46,6 +47,7 @@ class RoundMetrics:
             if in_rounds:  # a buffered server's version wants no number of clients, and need not select any
                 waited = pl.col("selected_s").is_null() | (pl.col("selected_s") > pl.col("opened_s"))
                 full = run.setting.wanted if run.setting.fixed_size else 0
+                metrics["rounds.failed_share"] = mean(rounds["outcome"] == "failed")
                 short = rounds.select(waited | (pl.col("selected") < full))
                 metrics["rounds.shortage_share"] = mean(short.to_series())
                 metrics |= _waits(rounds, run.ended_s)
@@ -74,6 +76,7 @@ class Sessions:
         dropped_share | share | Sessions whose device became unavailable.
         late_share | share | Sessions that reported after the deadline.
         stale_share | share | Sessions whose report came more than max_staleness versions late and was discarded.
+        failed_share | share | Sessions whose report came in a round that failed.
         aborted_share | share | Sessions that the server ended because the round had closed.
         wasted_share | share | Device time in sessions whose report was not taken, of all device time in sessions.
     """,

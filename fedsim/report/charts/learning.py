@@ -16,6 +16,8 @@ from fedsim.report.formatting import aligned_numbers, count, listing, number
 from fedsim.report.methods import optimizers, references
 from fedsim.report.tables import Table, thinned
 
+_MOST_DRAWN = 1e100  # axes with larger values cannot be laid out
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -63,7 +65,7 @@ def unit_of(run: FinishedRun, view: "LearningChart") -> tuple[float, str]:
 
 def curve_of(name: str, reference: bool, color: int, frame: pl.DataFrame) -> Curve:
     """Compute a curve from its points, in the columns ``x`` and ``value``."""
-    finite = pl.col("value").is_finite().fill_null(value=False)
+    finite = (pl.col("value").is_finite() & (pl.col("value").abs() < _MOST_DRAWN)).fill_null(value=False)
     kept, lost = frame.filter(finite), frame.filter(~finite)
     points = marks.binned(kept["x"].to_numpy().astype(np.float64), kept["value"].to_numpy(), marks.edges(len(kept)))
     return Curve(name, reference, color, points, len(lost), float(lost["x"][0]) if len(lost) else None)
@@ -133,7 +135,7 @@ class LearningChart:
                 yield f"{curve.optimizer} has no finite value here."
             elif curve.first_lost is not None:
                 lost = f"{count(curve.lost, 'value')}, first after {number(curve.first_lost)} {data.unit}"
-                yield f"{curve.optimizer}: what is not finite is not drawn ({lost})."
+                yield f"{curve.optimizer}: what is not finite, or above {_MOST_DRAWN:.0e}, is not drawn ({lost})."
 
     def table(self, data: Curves) -> Table:
         points = [curve.points for curve in data.shown]
