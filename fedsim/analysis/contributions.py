@@ -4,15 +4,57 @@ A report that is taken in a round is what reaches the model, so it is what a gua
 buffered server the round is the version at which it was taken: that of its selection plus its staleness.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.common.arrays import Ints
+from fedsim.common.arrays import Floats, Ints
 from fedsim.common.files import slices
 from fedsim.log import with_staleness
+
+
+class Pulls:
+    """Adds up with what weight N clients move the model: each of the n reports of a round weighs 1/n.
+
+    `numbers`, ascending, are those of the rounds (versions), and `sizes` says how many reports each takes. With one
+    size the sums are counts of reports.
+    """
+
+    def __init__(self, numbers: Ints, sizes: Ints, clients: int) -> None:
+        self._numbers, self._sums = numbers, np.zeros(clients)
+        self._worth = np.divide(sizes.max(initial=0), sizes, out=np.zeros(len(sizes)), where=sizes > 0)
+
+    def add(self, client: Ints, number: Ints) -> None:
+        """Take reports, and the number of the round for which each counts."""
+        np.add.at(self._sums, client, self._worth[np.searchsorted(self._numbers, number)])
+
+    def pulls(self) -> Floats:
+        """Return w_i, (N,): the mean of 1{i in S}/|S| over the rounds that take reports; zeros where none does."""
+        return self._sums / (float(self._sums.sum()) or 1.0)
+
+
+def pulls(participations: pl.DataFrame | pl.LazyFrame, clients: int, buffer: int | None = None) -> Floats:
+    """Return the `Pulls` of N clients, (N,), from a table of participations; with a `buffer` full versions count."""
+    seen = with_staleness(participations)
+
+    def reports() -> Iterator[tuple[Ints, Ints]]:
+        for part in slices(seen, "round", "client", "outcome", "staleness"):
+            taken = part.filter(pl.col("outcome").cast(pl.String) == "reported")
+            client, number, late = (taken[name].cast(pl.Int64) for name in ("client", "round", "staleness"))
+            yield client.to_numpy(), (number + late.fill_null(0)).to_numpy()
+
+    sizes = np.zeros(0, dtype=np.int64)
+    for _, number in reports():
+        more = np.bincount(number, minlength=len(sizes))
+        more[: len(sizes)] += sizes
+        sizes = more
+    found = Pulls(np.arange(len(sizes)), sizes if buffer is None else sizes * (sizes == buffer), clients)
+    for client, number in reports():
+        found.add(client, number)
+    return found.pulls()
 
 
 @dataclass(frozen=True)

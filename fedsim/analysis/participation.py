@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from fedsim.analysis.tally import Tally
 from fedsim.availability.population import Strata, strata
 from fedsim.availability.shocks import availability_of
 from fedsim.common.arrays import Floats, Ints
@@ -22,8 +23,8 @@ _LONGEST, _WINDOW = 1_000 * DAY, 7 * DAY
 _UPPER = ~np.uint64((1 << 27) - 1)  # bits of the upper half of a number's 53 binary digits, exponent and sign
 
 
-def clients_table(population: Population, counts: Ints, pi: Floats | None, method: str | None) -> pl.DataFrame:
-    """Return the table of clients, with how often each took part, (N,), and the frequencies that theory predicts.
+def clients_table(population: Population, tally: Tally, pi: Floats | None, method: str | None) -> pl.DataFrame:
+    """Return the table of clients, with what was tallied of the run, and the frequencies (N,) that theory predicts.
 
     `method` is how these were computed; both are None where there is no theory.
     """
@@ -32,8 +33,10 @@ def clients_table(population: Population, counts: Ints, pi: Floats | None, metho
         "group": pl.Series(population.group_names, dtype=pl.String).gather(population.group),
         "weight": population.weight,
         "separation": population.separation,
-        "participations": counts,
-        "frequency": counts / max(counts.sum(), 1),
+        "participations": tally.counts,
+        "frequency": tally.counts / max(tally.counts.sum(), 1),
+        "reported": tally.reported,
+        "pull": tally.pull,
         "pi": pl.repeat(None, len(population), dtype=pl.Float64, eager=True) if pi is None else pi,
         "pi_method": pl.repeat(method, len(population), dtype=pl.String, eager=True),
         "cooldown_s": population.cooldown_s,

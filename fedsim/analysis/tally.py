@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fedsim.analysis.contributions import Separations
+from fedsim.analysis.contributions import Pulls, Separations
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.files import slices
 from fedsim.common.outcomes import SESSION_OUTCOMES
@@ -35,6 +35,7 @@ class Tally:
     wasted_s: float  # in those whose report was not taken
     staleness: Ints  # reports by how many versions they were late, up to the latest
     reported: Ints  # reports that were taken of each client
+    pull: Floats  # w_i of each client of the run, as of `fedsim.analysis.contributions.Pulls`
     firsts_s: Floats  # when each client that took part did so first, in ascending order
     gaps: tuple[int, int, int, int] | None  # between two participations of a client: how many, sum, least and largest
     errors: tuple[float, float] | None  # as of `Batches.errors`
@@ -153,7 +154,7 @@ class _Part:
             least = min(least, int(rows.gap.view(np.uint32).min()))
             self._gaps = count + more_gaps, total, least, max(most, int(rows.gap.max()))
 
-    def tally(self, counts: Ints, reported: Ints, least_separation: int | None = None) -> Tally:
+    def tally(self, counts: Ints, reported: Ints, pull: Floats, least_separation: int | None = None) -> Tally:
         """Return what was tallied, with what is known from elsewhere."""
         return Tally(
             counts,
@@ -163,6 +164,7 @@ class _Part:
             math.fsum(self._wasted_s),
             self._staleness,
             reported,
+            pull,
             np.sort(np.concatenate(self._firsts)),
             self._gaps,
             self._batches.errors(counts),
@@ -184,10 +186,13 @@ def tally(
     clients: int,
     sizes: Sequence[int] = (),
     watches: Sequence[Watch] = (),
+    *,
+    fixed_divisor: bool = False,
 ) -> Tallies:
     """Tally the participations of a run of N `clients`, and of each group if the `sizes` of the groups are given.
 
-    The participations are read some rows at a time, and every part of them is passed to the `watches`.
+    The participations are read some rows at a time, and every part of them is passed to the `watches`. A server with a
+    `fixed_divisor` gives every report the same weight, whatever the number of reports in its round.
     """
     edges, most = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), int(rounds["selected"].sum())
     spans = [(int(first), int(last)) for first, last in pairwise(edges)]
@@ -198,7 +203,7 @@ def tally(
         for chosen, (first, last) in _of_groups(participations, rounds, spans)
     ]
     counts, reported = np.zeros((2, clients), dtype=np.int64)
-    separations = Separations(clients)
+    separations, pulls = Separations(clients), _pulls_of(participations, rounds, clients, fixed_divisor)
     for part in slices(participations):
         for watch in watches:
             watch(part)
@@ -208,17 +213,27 @@ def tally(
         taken: Bools = rows.outcome == _TAKEN
         client, number = rows.client[taken], rows.number[taken]
         np.add.at(reported, client, 1)
+        pulls.add(client, number + np.maximum(rows.staleness[taken], 0))
         if separations.within_reach(rows.staleness, rows.gap):
             separations.add(client, number, rows.staleness[taken].astype(np.int64))
         else:
             separations.go_on(client, number)
         for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
             group.add(rows.at(own, first))
-    of_groups = zip(groups, (slice(*span) for span in spans), strict=True)
+    of_groups, pull = zip(groups, (slice(*span) for span in spans), strict=True), pulls.pulls()
     return Tallies(
-        whole.tally(counts, reported, separations.least),
-        [group.tally(counts[own], reported[own]) for group, own in of_groups],
+        whole.tally(counts, reported, pull, separations.least),
+        [group.tally(counts[own], reported[own], pull[own]) for group, own in of_groups],
     )
+
+
+def _pulls_of(
+    participations: pl.DataFrame | pl.LazyFrame, rounds: pl.DataFrame, clients: int, fixed_divisor: bool
+) -> Pulls:
+    sizes = rounds["reported"].to_numpy().astype(np.int64)
+    if "staleness" in participations.lazy().collect_schema():  # a buffer that did not fill makes no step
+        sizes = np.where((rounds["outcome"] == "target").to_numpy(), sizes, 0)
+    return Pulls(rounds["round"].to_numpy(), np.minimum(sizes, 1) if fixed_divisor else sizes, clients)
 
 
 def _rows_of(part: pl.DataFrame) -> _Rows:

@@ -27,7 +27,7 @@ _WIDE: Mapping[type[pl.DataType], pl.DataType] = {pl.Int32: pl.Int64(), pl.Enum:
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "rounds": ROUNDS,
     "participations": PARTICIPATIONS,
-    "clients": CLIENTS,
+    "clients": {name: dtype for name, dtype in CLIENTS.items() if name not in {"reported", "pull"}},  # new in 0.3
     "gauges": GAUGES,
     "transitions": TRANSITIONS,
     "learning": pl.Schema({"round": pl.Int32, "closed_s": pl.Float64, "optimizer": pl.String, "loss": pl.Float64}),

@@ -23,7 +23,7 @@ from fedsim.scenario.learning import Learning
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
 from fedsim.theory.available_prediction import why_not
-from fedsim.theory.prediction import covers
+from fedsim.theory.prediction import all_report, covers
 from fedsim.theory.question import largest_separation
 
 MOST_PROCESSES = 2_000_000
@@ -188,7 +188,7 @@ def _check_frequencies(scenario: Scenario, population: Population) -> list[Mista
         if wanted is None:
             continue
         path, source = ("learning", "optimizers", index, wanted.name), choice.options.get(wanted.name, wanted.default)
-        if source == "theory" and not covers(scenario, population):
+        if source == "theory" and not (covers(scenario, population) and all_report(scenario, population)):
             message = (
                 "theory does not cover this scenario's participation, so it knows no frequencies; write "
                 f"{wanted.name}: {wanted.instead_of_theory}"

@@ -32,7 +32,7 @@ from fedsim.log.journal import STATE, TABLES, Journal, stored_log
 from fedsim.population import Population, residence
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.simulation import Progress, simulate_into, simulate_log, transitions_table
-from fedsim.theory.prediction import applicable, convergence_table
+from fedsim.theory.prediction import applicable, convergence_table, pull_of
 
 _SECONDS_BETWEEN = 0.1
 _BEGUN = "run.json"
@@ -52,7 +52,8 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
         from fedsim.privacy.guarantee import guarantee
 
         figures = guarantee(scenario.privacy, enforced_bounds(scenario, population)).figures
-    return Setting(server.wanted, scenario.start, groups, server.concurrency, figures, server.fixed_size)
+    sizes = server.fixed_size, scenario.divisor is not None
+    return Setting(server.wanted, scenario.start, groups, server.concurrency, figures, *sizes)
 
 
 def simulate(scenario: Scenario | str | os.PathLike[str], *, replicate: int = 0, report: Report = silent) -> Result:
@@ -138,15 +139,16 @@ def evaluate(
             training = opened.enter_context(Training(scenario, scenario.learning, population, log, replicate))
             watches.append(training.watch)
         tallies = tally_of(log, setting, watches)
-        clients = clients_table(population, tallies.run.counts, pi, method)
+        clients = clients_table(population, tallies.run, pi, method)
         available = available_time(scenario, population, log.ended_s, replicate, devices)
         metrics = measure(log, clients, setting, tallies, ready.own, available)
         study = scenario.theory.convergence
         convergence = None if study is None else convergence_table(scenario, population, study)
         learning = None
         if training is not None:
-            reported = tallies.run.reported
-            learning, of_learning = training.train(report, reported / max(1, reported.sum()), pi)
+            reported, pull = tallies.run.reported, None if theory is None else pull_of(scenario, population, theory)
+            shares = reported / max(1, reported.sum())
+            learning, of_learning = training.train(report, shares, tallies.run.pull, pull)
             metrics |= of_learning
     return Outcome(
         scenario=scenario,

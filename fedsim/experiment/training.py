@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -78,11 +78,13 @@ class Training:
         if self._twin is not None:
             self._temporary.add(self._log.rounds.clear(), self._twin.reassign(part))
 
-    def train(self, report: Report, frequency: Floats, pi: Floats | None) -> tuple[pl.DataFrame, dict[str, float]]:
+    def train(
+        self, report: Report, shares: Floats, frequency: Floats, pi: Floats | None
+    ) -> tuple[pl.DataFrame, dict[str, float]]:
         """Return the learning table of the run and its metrics, after all participations were taken.
 
-        `frequency`, (N,), is each client's share of the reports, and `pi` the participation that theory predicts, if it
-        does. A `LearningError` says which problem or optimizer fails.
+        `shares`, (N,), are the clients' shares of the reports, `frequency` their pulls, and `pi` the pulls that theory
+        predicts, if it does. A `LearningError` says which problem or optimizer fails.
         """
         scenario, learning, population = self._scenario, self._learning, self._population
         log, replicate = self._log, self._replicate
@@ -96,7 +98,7 @@ class Training:
         work = LocalWork.checked(problem, learning.local_steps, learning.step_size, learning.batch_size)
         draws = stream(scenario.seed, replicate, Purpose.OPTIMIZER)
         foreseen = cache(partial(available_participation, scenario, population, log.rounds, replicate))
-        plain = {choice.label: _build(choice, pi, frequency, foreseen) for choice in learning.optimizers}
+        plain = {choice.label: _build(choice, pi, frequency, shares, foreseen) for choice in learning.optimizers}
         own = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, replicate))
         buffer = scenario.server.buffer
         lengths = {each.label: each.local_step_size for each in learning.optimizers if each.local_step_size is not None}
@@ -157,7 +159,7 @@ class Training:
             self._scenario, self._population, self._log, self._replicate, self._temporary
         )
         lengths = {name: own.step_sizes[first.label]} if first.label in own.step_sizes else {}
-        optimizers = {name: _build(first, even, even, lambda: even)}
+        optimizers = {name: _build(first, even, even, even, lambda: even)}
         return Course(rounds, participations, optimizers, own.draws, own.buffer, lengths)
 
 
@@ -174,10 +176,9 @@ def _noise(scenario: Scenario, population: Population, replicate: int) -> Noise 
 def _clipping(scenario: Scenario, choice: OptimizerChoice) -> tuple[float, int] | None:
     """Return the clip norm of an optimizer and the fixed divisor; None where its updates are not clipped."""
     privacy = scenario.privacy
-    if privacy is None or privacy.clip is None or privacy.training == "none":
+    if privacy is None or privacy.clip is None or scenario.divisor is None:
         return None
-    server = scenario.server
-    return choice.update_clip or privacy.clip, (server.cohort if server.selects_once else server.buffer)
+    return choice.update_clip or privacy.clip, scenario.divisor
 
 
 def _with_privacy(
@@ -241,9 +242,12 @@ def _loss_parts(
     return metrics
 
 
-def _build(choice: OptimizerChoice, pi: Floats | None, frequency: Floats, predicted: Callable[[], Floats]) -> Optimizer:
+def _build(
+    choice: OptimizerChoice, pi: Floats | None, frequency: Floats, shares: Floats, predicted: Callable[[], Floats]
+) -> Optimizer:
+    known: dict[str, Any] = {"pi": pi, "frequency": frequency, "shares": shares, "predicted": predicted}
     try:
-        return build_optimizer(choice.kind, choice.options, pi=pi, frequency=frequency, predicted=predicted)
+        return build_optimizer(choice.kind, choice.options, **known)
     except LearningError as error:
         raise LearningError(f"learning.optimizers, {choice.label!r}: {error}") from None
 

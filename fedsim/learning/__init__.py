@@ -1,5 +1,6 @@
 """Learning replayed over a participation log: problems, optimizers, and what they reach."""
 
+from fedsim.analysis.contributions import pulls
 from fedsim.learning.cohorts import frequencies
 from fedsim.learning.components import build_optimizer, build_problem, check_optimizer, problem_size
 from fedsim.learning.failures import LearningError
@@ -35,6 +36,7 @@ __all__ = [
     "frequencies",
     "has_converged",
     "problem_size",
+    "pulls",
     "replay",
     "replay_together",
     "summarise",

@@ -261,7 +261,10 @@ def _absent(number: int) -> LearningError:
 
 
 def frequencies(participations: pl.DataFrame | pl.LazyFrame, clients: int) -> Floats:
-    """Return each client's share of the reported participations, shape (N,); zeros if there are none."""
+    """Return each client's share of the reported participations, shape (N,); zeros if there are none.
+
+    Where cohorts vary in size, FedAvg follows `fedsim.analysis.contributions.pulls` instead.
+    """
     counts = np.zeros(clients, dtype=np.int64)
     for part in slices(participations, "outcome", "client"):
         counts += np.bincount(_reported(part)["client"].to_numpy().astype(np.int64), minlength=clients)

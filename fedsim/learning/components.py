@@ -62,17 +62,18 @@ def build_optimizer(
     *,
     pi: Floats | None = None,
     frequency: Floats | None = None,
+    shares: Floats | None = None,
     predicted: Callable[[], Floats] | None = None,
 ) -> Optimizer:
     """Return the optimizer that a scenario names, with its server update around it.
 
-    `Optimizer` says what `pi`, `frequency` and `predicted` are, for constructors that have such arguments. Raises a
-    `LearningError` if `check_optimizer` finds a mistake, or the constructor fails.
+    `Optimizer` says what `pi`, `frequency`, `shares` and `predicted` are, for constructors that have such arguments.
+    Raises a `LearningError` if `check_optimizer` finds a mistake, or the constructor fails.
     """
     if findings := check_optimizer(kind, options):
         raise LearningError(findings_text(f"optimizer {kind!r}", findings))
     own, _, choice = _split_server(options)
-    optimizer = OPTIMIZERS.build(kind, own, pi=pi, frequency=frequency, predicted=predicted)
+    optimizer = OPTIMIZERS.build(kind, own, pi=pi, frequency=frequency, shares=shares, predicted=predicted)
     return Composed(optimizer, SERVER_UPDATES.build(choice.pop("kind"), choice)) if choice else optimizer
 
 

@@ -4,10 +4,10 @@
 
     x_{t+1} = x_t + (B_t / B) sum_i w_i clip(Delta_i(x_t; s_i))
 
-w_i is the client's share of all reports of the log, s_i the scale that the optimizer settles at for these shares, B_t
-the number of reports in round t, and B the divisor (B_t itself without privacy). Compared with the run it belongs to,
-only the randomness of who takes part when is removed: its loss shows the bias of uneven participation, what clipping
-adds to that, and what training had no time for.
+w_i is the client's pull in the log, s_i the scale that the optimizer settles at for these pulls, B_t the number of
+reports in round t, and B the divisor (B_t itself without privacy; with it, w_i is the share of all reports). Compared
+with the run it belongs to, only the randomness of who takes part when is removed: its loss shows the bias of uneven
+participation, what clipping adds to that, and what training had no time for.
 """
 
 from dataclasses import dataclass, replace
@@ -86,7 +86,7 @@ def expected_optimizer(
 ) -> Optimizer:
     """Return an optimizer that is given the expected change of each round, behind the same server update.
 
-    `frequency`, shape (N,), is each client's share of the reports of the log; a `LearningError` is raised unless the
+    `frequency`, shape (N,), is each client's pull in the log; a `LearningError` is raised unless the
     optimizer, which is without privacy, `can_be_expected`.
     """
     if isinstance(optimizer, Composed):

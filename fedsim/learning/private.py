@@ -4,13 +4,14 @@
 
     x_{t+1} = x_t + (1/B) (sum_{i in S_t} Delta_i min(1, clip / |Delta_i|) + (C^{-1} Z)_t)
 
-B is the wanted cohort, however many reports came. Changes are clipped last, after the local steps have been scaled, so
-Debiased FedAvg needs no more noise than FedAvg, but clipping a rare client's long update undoes some of the debiasing.
-A round without any report takes no step, and its noise is not used.
+B is the wanted cohort, however many reports came, so each report weighs 1/B: clients pull on the model by their shares
+of the reports, where without privacy each report weighs 1/|S_t|. Changes are clipped last, after the local steps have
+been scaled, so Debiased FedAvg needs no more noise than FedAvg, but clipping a rare client's long update undoes some of
+the debiasing. A round without any report takes no step, and its noise is not used.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class Private:
 
     def prepare(self, state: _State, cohort: Cohort) -> tuple[_State, Floats | LocalSteps]:
         """Ask the optimizer how the clients train."""
-        state.optimizer, local = self.optimizer.prepare(state.optimizer, cohort)
+        state.optimizer, local = self.optimizer.prepare(state.optimizer, replace(cohort, divisor=self.divisor))
         return state, local
 
     def apply(self, state: _State, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[_State, Floats]:

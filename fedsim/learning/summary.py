@@ -87,17 +87,20 @@ def biases(
     """Return how far from the optimum each optimizer ended, and should have ended; {} for a problem not `Solved`.
 
     In the long run an optimizer moves the model by sum_i w_i Delta_i(x; s_i), with weights and scales that follow from
-    the frequencies `pi`, shape (N,), sum 1; it comes to rest where that is zero. ``learning.NAME.bias`` is the distance
-    of the server's mean model over the last half of the run from the optimum; for a `Foreseeable` optimizer,
-    ``learning.NAME.bias_predicted`` is that of the point of rest, and ``learning.NAME.bias_error`` the distance between
-    the two models. `step_size`, or an optimizer's own, is alpha at the end of the run.
+    the pulls `pi`, shape (N,), sum 1; it comes to rest where that is zero. ``learning.NAME.bias`` is the distance of
+    the server's mean model over the last half of the run from the optimum, ``learning.NAME.last_bias`` that of its last
+    model; for a `Foreseeable` optimizer, ``learning.NAME.bias_predicted`` is that of the point of rest, and
+    ``learning.NAME.bias_error`` the distance between the two models. `step_size`, or an optimizer's own, is alpha at
+    the end of the run.
     """
     if not isinstance(problem, Solved):
         return {}
     figures: dict[str, float] = {}
     for name, optimizer in optimizers.items():
         average = ends[name].average
+        last = ends[name].last if np.isfinite(average).all() else average
         figures[f"learning.{name}.bias"] = float(np.linalg.norm(average - problem.optimum))
+        figures[f"learning.{name}.last_bias"] = float(np.linalg.norm(last - problem.optimum))
         limit = optimizer.long_run(pi) if isinstance(optimizer, Foreseeable) else None
         if limit is not None:
             steps, alpha = limit.local_steps or local_steps, (own_step_sizes or {}).get(name, step_size)

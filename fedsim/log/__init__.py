@@ -47,6 +47,8 @@ CLIENTS = pl.Schema(
         "separation": pl.Int64,
         "participations": pl.Int64,
         "frequency": pl.Float64,
+        "reported": pl.Int64,
+        "pull": pl.Float64,
         "pi": pl.Float64,
         "pi_method": pl.String,
         "cooldown_s": pl.Float64,

@@ -196,6 +196,12 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
         return sum(group.devices for group in self.population)
 
     @property
+    def divisor(self) -> int | None:
+        """By what the server divides the sum of a step's changes; None: by their number, so that it takes the mean."""
+        fixed = self.privacy is not None and self.privacy.training != "none"
+        return (self.server.cohort if self.server.selects_once else self.server.buffer) if fixed else None
+
+    @property
     def always_available(self) -> bool:
         """Whether every device is available at every instant."""
         return not self.absences

@@ -14,7 +14,10 @@ device, is by the law of selection, so that sum_i q_i(t) = B_t:
 - midzuno: h_i = a_i + (1 - a_i) phi; the first draw has a_i = min(1, theta p_i), sum_i e_i a_i = 1.
 - successive: h_i = 1 - exp(-theta p_i) (Rosén).
 
-With fewer than B_t to be expected all of them take part. What it leaves out is chance: eligible weight is as large as
+With fewer than B_t to be expected all of them take part. If n devices report, each has the weight 1/n in the mean that
+moves the model: the pull of device i is q_i(t) r_i(t) E[1/(1 + K)], r_i being its chance to report when selected, and K
+the number of the others' reports, taken to be binomial with the mean and the variance of the reports of such a cohort
+(Hajek's approximation, where its size is fixed). What it leaves out is chance: eligible weight is as large as
 expected. Where all devices are always available and none rests, uniform, bernoulli and midzuno are exact.
 
 References
@@ -52,7 +55,9 @@ _SURE = 255
 def available_participation(
     scenario: Scenario, population: Population, rounds: pl.DataFrame, replicate: int = 0
 ) -> Floats:
-    """Return each device's share of the reports that the mean field expects, (N,), sum 1.
+    """Return each device's pull on the model that the mean field expects, (N,), sum 1.
+
+    That is its share of the reports where the server divides by a fixed number.
 
     Of long runs of many devices the first rounds are taken, 2^28 / N of them, but not less than a day's.
 
@@ -87,9 +92,9 @@ def available_participation(
         return who, (codes[place, who] - 1.0) / (_SURE - 1)
 
     selections = Selections(began["round"].to_numpy().astype(np.int64), instants, sizes)
-    expected = expected_reports(
-        population.weight, population.separation, population.cooldown_s, law_of(server), selections, reporting
-    )
+    rests, law = (population.separation, population.cooldown_s), law_of(server)
+    means = scenario.divisor is None
+    expected = expected_reports(population.weight, *rests, law, selections, reporting, means=means)
     if not expected.any():
         raise ChainError("the mean field of devices that come and go expects no report of anybody")
     return np.asarray(expected / expected.sum())
@@ -178,8 +183,12 @@ def expected_reports(
     law: str,
     selections: Selections,
     reporting: Callable[[int], tuple[NDArray[np.intp], Floats]],
+    *,
+    means: bool = False,
 ) -> Floats:
     """Return how many reports of each device are to be expected, (N,).
+
+    With `means` each of the n reports of a round counts 1/n.
 
     `reporting` returns, for the place of a selection, the devices that are available then, and for each of them the
     chance that it reports if it is selected.
@@ -211,14 +220,35 @@ def expected_reports(
         resting[rests] = cooling
         who, reports = reporting(now)
         eligible = np.clip(1.0 - resting[who], 0.0, 1.0)
-        chosen = eligible * _LAWS[law](eligible, weights[who], float(selections.sizes[now]))
-        expected[who] += chosen * reports
+        chances = _LAWS[law](eligible, weights[who], float(selections.sizes[now]))
+        chosen = eligible * chances
+        worth = _inverse_size(chosen, reports, chances if law == "bernoulli" else None) if means else 1.0
+        expected[who] += chosen * reports * worth
         if depth:
             newest = np.zeros(clients)
             newest[who] = chosen
             past[now % depth] = newest[rests]
             cooling += past[now % depth]
     return expected
+
+
+def _inverse_size(chosen: Floats, reports: Floats, chances: Floats | None) -> Floats:
+    """Return E[1/|S| given i in S], (n,), of devices that are selected and then report with these probabilities.
+
+    `chances` are those of eligible devices, where each is selected by itself; None where the size is fixed.
+    """
+    mean, own = float(chosen @ reports), reports
+    if chances is None:
+        loose = chosen * (1.0 - chosen)
+        typical = float(loose @ reports) / (float(loose.sum()) or 1.0)
+        spread = float(chosen @ (reports * (1.0 - reports))) + float(loose @ np.square(reports - typical))
+        own = chosen * reports + (1.0 - chosen) * typical  # what the place of i would give
+    else:
+        own = chances * reports
+        spread = float(chosen @ (reports * (1.0 - own)))
+    step = min(1.0, max(1e-9, 1.0 - spread / mean)) if mean else 1.0
+    trials = np.maximum(mean - own, 0.0) / step + 1.0
+    return np.asarray(-np.expm1(trials * np.log1p(-min(step, 1 - 1e-15))) / (trials * step))
 
 
 def _level(eligible: Floats, weights: Floats, total: float, most: Floats | float = 1.0) -> Floats:

@@ -25,6 +25,7 @@ from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.selection.built_in import poisson_chances
 from fedsim.theory.poisson import inclusion
+from fedsim.theory.pull import independent_pulls
 from fedsim.theory.question import (
     Question,
     Stationary,
@@ -96,8 +97,8 @@ def renewals(weights: ArrayLike, separation: ArrayLike, cohort: int = 1) -> Stat
     rounds = separations(separation, shares.size)
     with np.errstate(over="ignore"):
         frequency = 1.0 / (rounds + 1.0 / poisson_chances(shares, size))
-    pi = frequency / frequency.sum()
-    return Stationary(pi, shares, rounds, size, POISSON, method="closed-form", error_bound=_ROUNDING)
+    pi, pull = frequency / frequency.sum(), independent_pulls(frequency, frequency)
+    return Stationary(pi, shares, rounds, size, POISSON, method="closed-form", error_bound=_ROUNDING, pull=pull)
 
 
 def distances(weights: ArrayLike, separations: Sequence[int], cohort: int = 1, law: str = "midzuno") -> Floats:

@@ -73,14 +73,18 @@ def exact(
         period=int(np.gcd.reduce(periods)),
         recurrent_classes=len(classes),
         states=windows.count,
+        pull=_participation(windows, states, vector.law, mean=True) if question.law == "bernoulli" else None,
     )
 
 
-def _participation(windows: Windows, states: NDArray[np.intp], law: Floats) -> Floats:
-    """Return each unit's share of participations when the chain lives on `states` with this law."""
+def _participation(windows: Windows, states: NDArray[np.intp], law: Floats, *, mean: bool = False) -> Floats:
+    """Return each unit's share of participations, or its pull on a mean, when the chain lives on `states`."""
     full = np.zeros(windows.count)
     full[states] = law
-    chances = windows.participation(full[windows.source] * windows.chance)
+    flow = full[windows.source] * windows.chance
+    if mean:
+        flow /= np.maximum(windows.members.sum(axis=1)[windows.cohort], 1)
+    chances = windows.participation(flow)
     return np.asarray(chances / chances.sum())
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory.exact import recurrent_classes, stationary_vector
-from fedsim.theory.monte_carlo import participations
+from fedsim.theory.monte_carlo import counted
 from fedsim.theory.question import ChainTooLargeError, Question, ask, per_client, reduced, whole_number
 from fedsim.theory.stationary import stationary
 from fedsim.theory.windows import Windows, enumerate_windows
@@ -170,7 +170,7 @@ def _renewal(question: Question, seed: int) -> Fluctuation:
 def _counted(question: Question, seed: int, replicas: int, rounds: int) -> Fluctuation:
     replicas = whole_number(replicas, "the number of replicas", least=3)
     rounds = whole_number(rounds, "the number of rounds", least=1)
-    counts = participations(reduced(question), range(replicas), seed, rounds, rounds)
+    counts, _ = counted(reduced(question), range(replicas), seed, rounds, rounds)
     size = float(counts.sum(axis=1).mean()) / rounds
     frequency = counts / (rounds * size)
     variance = rounds * frequency.var(axis=0, ddof=1)

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import ChainError
 from fedsim.theory.monte_carlo import rounds_of
+from fedsim.theory.pull import independent_pulls
 from fedsim.theory.question import Question, Stationary, ask, per_client, reduced
 
 _TOLERANCE = 1e-13  # of the logarithm of a mass
@@ -54,8 +55,11 @@ def mean_field(weights: ArrayLike, separation: ArrayLike, cohort: int = 1, law: 
     question = ask(weights, separation, cohort, law)
     units = reduced(question)
     taken = _participation(units)
-    pi, caveats = per_client(question, taken / taken.sum()), _stall_caveats(units)
-    return Stationary(pi, *question.asked, method="mean-field", error_bound=_error(units, taken), caveats=caveats)
+    pi, caveats, pull = per_client(question, taken / taken.sum()), _stall_caveats(units), None
+    if units.law == "bernoulli":
+        pull = independent_pulls(taken, taken / (1.0 - units.separations * taken))
+    error = _error(units, taken)
+    return Stationary(pi, *question.asked, method="mean-field", error_bound=error, caveats=caveats, pull=pull)
 
 
 def _participation(units: Question) -> Floats:

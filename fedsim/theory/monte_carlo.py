@@ -60,9 +60,10 @@ def monte_carlo(
     skip = enough if burn_in is None else whole_number(burn_in, "the burn-in")
 
     # Sums over replicas of each client's count, its square and its product with the total; exact, being integers.
-    sums, total, total_square = np.zeros((3, units.clients)), 0.0, 0.0
+    sums, total, total_square, pulled = np.zeros((3, units.clients)), 0.0, 0.0, np.zeros(units.clients)
     for batch in batches(replicas, units.clients, _COUNTED_CELLS):
-        counts = participations(units, batch, seed, skip, rounds)
+        counts, weights = counted(units, batch, seed, skip, rounds)
+        pulled += weights
         totals = counts.sum(axis=1)
         sums += [counts.sum(axis=0), (counts**2).sum(axis=0), totals @ counts]
         total, total_square = total + float(totals.sum()), total_square + float(totals @ totals)
@@ -71,7 +72,8 @@ def monte_carlo(
     residual = sums[1] - 2.0 * shares * sums[2] + shares**2 * total_square
     spread = np.sqrt(np.maximum(residual, 0.0) / (replicas - 1.0) * replicas)
     error = per_client(question, np.maximum(spread, 1.0) / total)
-    return Stationary(per_client(question, shares), *question.asked, method="monte-carlo", standard_error=error)
+    pi, pull = per_client(question, shares), pulled / pulled.sum() if units.law == "bernoulli" else None
+    return Stationary(pi, *question.asked, method="monte-carlo", standard_error=error, pull=pull)
 
 
 def batches(replicas: int, clients: int, cells: int) -> Iterator[range]:
@@ -111,12 +113,17 @@ def rounds_of(units: Question, replicas: range, seed: int, start: Ints | None = 
         free_from = np.where(played.chosen, now + back, free_from)
 
 
-def participations(units: Question, replicas: range, seed: int, skip: int, rounds: int) -> Floats:
-    """Return how often each client takes part in `rounds` rounds after the first `skip`, (replicas, N)."""
-    counts = np.zeros((len(replicas), units.clients))
+def counted(units: Question, replicas: range, seed: int, skip: int, rounds: int) -> tuple[Floats, Floats]:
+    """Return how often each client takes part in `rounds` rounds after the first `skip`, (replicas, N).
+
+    With it, the sums of 1/|S| over these, (N,); zeros where cohorts have one size.
+    """
+    counts, weights = np.zeros((len(replicas), units.clients)), np.zeros(units.clients)
     for played in islice(rounds_of(units, replicas, seed), skip, skip + rounds):
         counts += played.chosen
-    return counts
+        if units.law == "bernoulli":
+            weights += (1.0 / np.maximum(played.chosen.sum(axis=1), 1)) @ played.chosen
+    return counts, weights
 
 
 @dataclass(frozen=True)

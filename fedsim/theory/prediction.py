@@ -75,6 +75,25 @@ def covers(scenario: Scenario, population: Population) -> bool:
     return counted and not population.cooldown_s.any()
 
 
+def pull_of(scenario: Scenario, population: Population, found: Stationary) -> Floats | None:
+    """Return the pulls (N,) on a model by what is predicted of selections; None where not every session reports."""
+    if not all_report(scenario, population):
+        return None
+    return found.pi if found.pull is None or scenario.divisor is not None else found.pull
+
+
+def all_report(scenario: Scenario, population: Population) -> bool:
+    """Say whether every session of always-available clients surely ends with a report that is taken."""
+    server = scenario.server
+    if server.max_staleness is not None or (server.selects_once and server.wanted > server.cohort):
+        return False
+    lengths = [session_values(group.session) for group in scenario.population] if server.deadline is not None else []
+    return all(
+        len(each) == 1 and each[0] <= (server.deadline or 0.0) * population.speed[population.group == index].min()
+        for index, each in enumerate(lengths)
+    )
+
+
 def cap_binds(scenario: Scenario, population: Population) -> bool:
     """Say whether a client can reach its cap on participations: by its separation, and the rounds that there may be."""
     if population.most is None:

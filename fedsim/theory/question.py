@@ -239,8 +239,10 @@ class Stationary:
     period, recurrent_classes, states
         Of ``exact``: the period of the chain, 1 if it is aperiodic; how many sets of states it can end up in; how many
         states were visited. With a larger period, or several classes, `pi` is the long-run average over time.
-    caveats
-        What the answer leaves out, in sentences: ``mean-field`` with separations that differ does not see stalls.
+    pull
+        (N,) the clients' pulls on a model that moves by the mean of a round, E[1{i in S}/|S|] over the rounds that
+        select anyone; sums to 1. None where cohorts have one size, and it is `pi`. caveats What the answer leaves out,
+        in sentences: ``mean-field`` with separations that differ does not see stalls.
     """
 
     pi: Floats
@@ -255,6 +257,7 @@ class Stationary:
     recurrent_classes: int | None = None
     states: int | None = None
     caveats: tuple[str, ...] = ()
+    pull: Floats | None = None
 
     @property
     def clients(self) -> int:

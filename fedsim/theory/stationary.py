@@ -72,8 +72,8 @@ def answer(result: Stationary) -> dict[str, Any]:
     """Return any result of this package as the object that ``fedsim chain`` prints: strict JSON, no NaN or infinity.
 
     ``separation`` is an integer, or one per client; ``ratio``, of the largest pi to the smallest, is null when that is
-    infinite; ``error_bound`` is null for Monte Carlo and ``standard_error`` for all others; ``period`` is null unless
-    computed; ``caveats`` are sentences.
+    infinite; ``pull`` is null where it is pi; ``error_bound`` is null for Monte Carlo and ``standard_error`` for all
+    others; ``period`` is null unless computed; ``caveats`` are sentences.
     """
     rounds = result.separation
     return {
@@ -83,6 +83,7 @@ def answer(result: Stationary) -> dict[str, Any]:
         "cohort": result.cohort,
         "law": result.law,
         "pi": result.pi.tolist(),
+        "pull": None if result.pull is None else result.pull.tolist(),
         "l1_uniform": result.l1_uniform,
         "tv_uniform": result.tv_uniform,
         "ratio": result.ratio if result.pi.min() > 0.0 else None,

@@ -30,7 +30,7 @@ from tests.scenarios import buffered_scenarios, scenarios
 
 def measured(log: Recorded, population: Population, setting: Setting) -> dict[str, float]:
     tallies = tally_of(log, setting)
-    return measure(log, clients_table(population, tallies.run.counts, None, None), setting, tallies)
+    return measure(log, clients_table(population, tallies.run, None, None), setting, tallies)
 
 
 counts = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any).map(np.array)

@@ -60,7 +60,8 @@ def test_the_memory_of_training_and_of_its_twin_does_not_grow_with_the_log(
             with Training(scenario, learning, population, recorded, 0) as training:
                 for part in slices(recorded.participations):
                     training.watch(part)
-                return training.train(report, frequencies(recorded.participations, len(population)), None)
+                shares = frequencies(recorded.participations, len(population))
+                return training.train(report, shares, shares, None)
 
         expected = train(log, silent)
         with monkeypatch.context() as patch, Held() as held:

@@ -197,7 +197,7 @@ def outcome(data: dict[str, Any], folder: Path, engine: str) -> dict[str, Any]:
         return {"error": str(error)}
     setting = setting_of(scenario, population)
     tallies = tally_of(log, setting)
-    clients = clients_table(population, tallies.run.counts, None, None)
+    clients = clients_table(population, tallies.run, None, None)
     metrics = measure(log, clients, setting, tallies)
     tables = {"rounds": log.rounds, "participations": log.participations, "clients": clients, "gauges": log.gauges}
     return {

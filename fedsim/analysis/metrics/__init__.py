@@ -107,7 +107,8 @@ def tally_of(log: Recorded, setting: Setting, watches: Sequence[Watch] = ()) -> 
     """Read the participations of a log once, for all that is measured of them; `watches` are given every part."""
     sizes = {group: sum(zones.values()) for group, zones in setting.groups.items()}
     own = [sizes[group] for group in _measured_groups(setting)]
-    return tally(log.participations, log.rounds, sum(sizes.values()), own, watches)
+    everyone, fixed = sum(sizes.values()), setting.fixed_divisor
+    return tally(log.participations, log.rounds, everyone, own, watches, fixed_divisor=fixed)
 
 
 def _measured_groups(setting: Setting) -> list[str]:

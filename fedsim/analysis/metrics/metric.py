@@ -22,6 +22,7 @@ class Setting:
     concurrency: int | None = None  # places of a buffered server; None with synchronous rounds
     privacy: Mapping[str, float] = field(default_factory=dict)  # what the scenario's `privacy` promises, by name
     fixed_size: bool = True  # whether `wanted` is exact, and not an average as with `bernoulli` and `poisson`
+    fixed_divisor: bool = False  # whether the server divides changes by a fixed number, and not by that of the reports
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ class LogView:
     def of_group(self, group: str, tally: Tally) -> "LogView":
         """Return the view of one group, of which this was tallied."""
         own = self.clients.filter(group=group)
-        relative = own.with_columns(frequency=pl.col("participations") / max(int(own["participations"].sum()), 1))
+        relative = own.with_columns(
+            frequency=pl.col("participations") / max(int(own["participations"].sum()), 1),
+            pull=pl.col("pull") / (float(own["pull"].sum()) or 1.0),
+        )
         return replace(
             self,
             gauges=self.gauges.filter(group=group),
@@ -125,7 +129,8 @@ LEARNING = described(
     drawn_grad_norm | | Norm of the global gradient of that model.
     drawn_round | rounds | The round it was drawn from.
     bias | | Distance from the optimum, where it is known, of the mean model over the last half.
-    bias_predicted | | Distance from the optimum of the point to which the frequencies lead.
+    last_bias | | That of the last model, which swings with who takes part at the time.
+    bias_predicted | | Distance from the optimum of the point to which the pulls of the clients lead.
     bias_error | | Distance between that point and the mean model over the last half.
     time_to_target | s | Simulated time at which learning.target_loss was first seen to be reached.
     rounds_to_target | rounds | Server steps until then.

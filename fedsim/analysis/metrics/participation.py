@@ -21,7 +21,11 @@ class Participation:
         l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|.
         l1_uniform_se | L1 | Standard error of that distance, from batch means over rounds.
         tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1.
+        pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports.
+        pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1.
         reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
+        reported_tv_uniform | share | Total variation distance of the same: half the L1.
+        reported_coverage | share | Clients of whom at least one report was taken.
         l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
         l1_chance | L1 | Distance from uniform that as many participations with equal chances for everybody would have.
         mean | | Participations per client, on average.
@@ -38,7 +42,7 @@ class Participation:
         gap.min | rounds | Smallest gap between two participations of a client.
         gap.mean | rounds | Mean gap.
         gap.max | rounds | Largest gap.
-    """,
+    """,  # noqa: E501
     )
     scope = "both"
 
@@ -70,7 +74,11 @@ class Participation:
             if len(tally.firsts_s) >= needed:
                 metrics[f"participation.coverage.t{share}"] = float(tally.firsts_s[needed - 1])
         if tally.reported.any():
-            metrics["participation.reported_l1_uniform"] = l1(tally.reported / tally.reported.sum(), uniform)
+            metrics["participation.reported_coverage"] = float((tally.reported > 0).mean())
+            shares = {"reported": tally.reported / tally.reported.sum(), "pull": run.clients["pull"].to_numpy()}
+            for name, share in shares.items():
+                metrics[f"participation.{name}_l1_uniform"] = distance = l1(share, uniform)
+                metrics[f"participation.{name}_tv_uniform"] = distance / 2
         if tally.errors is not None:
             metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = tally.errors
         if tally.gaps is not None:
@@ -111,6 +119,8 @@ class GroupShares:
         """
         share | share | Share of all participations that went to the group.
         share_theory | share | That share as theory predicts it.
+        reported_share | share | Share of all reports that were taken.
+        pull | share | Share of the pull on the model.
         ratio | | That share over the group's share of the devices: 1 is even.
     """,
     )
@@ -123,6 +133,9 @@ class GroupShares:
         if total := int(everyone["participations"].sum()):
             metrics["share"] = int(run.clients["participations"].sum()) / total
             metrics["ratio"] = metrics["share"] / (len(run.clients) / len(everyone))
+        if total := int(everyone["reported"].sum()):
+            metrics["reported_share"] = int(run.clients["reported"].sum()) / total
+            metrics["pull"] = math.fsum(everyone["pull"].gather(run.clients["client"]).to_list())
         if not run.clients["pi"].null_count():
             metrics["share_theory"] = math.fsum(run.clients["pi"].to_list())
         return metrics
@@ -166,7 +179,7 @@ class Promised:
 
 
 class Tenths:
-    """How often each tenth of the devices takes part, and each time zone."""
+    """How often each tenth of the devices takes part, and each time zone, by selections and by reports."""
 
     metrics = described(
         "participation",
@@ -175,31 +188,36 @@ class Tenths:
         by_speed.TENTH | | Participations per device of a tenth of the devices by speed (1: slowest, 10: fastest), over the average: 1 is even.
         by_zone.most | | Share of the participations over share of the devices, of the time zone where it is largest.
         by_zone.least | | Share of the participations over share of the devices, of the time zone where it is smallest.
+        reported_by_availability.TENTH | | Like by_availability, of the reports that were taken.
+        reported_by_speed.TENTH | | Like by_speed, of the reports that were taken.
+        reported_by_zone.most | | Like by_zone.most, of the reports that were taken.
+        reported_by_zone.least | | Like by_zone.least, of the reports that were taken.
         availability.TENTH | share | Share of the run for which a device of that tenth was available, on average.
     """,  # noqa: E501
     )
 
     def measure(self, run: LogView) -> dict[str, float]:
         """Return those of quantities that differ; nothing where no device took part, or fewer than ten are known."""
-        counts, metrics = run.clients["participations"].to_numpy(), dict[str, float]()
-        if not counts.any():
-            return {}
-        if run.available is not None:
-            followed, share = run.available.clients, run.available.share
-            own = counts[followed]
-            if own.any():
-                metrics |= _by_tenth("participation.by_availability", share, own / own.mean())
-                metrics |= _by_tenth("participation.availability", share, share)
-        metrics |= _by_tenth("participation.by_speed", run.clients["speed"].to_numpy(), counts / counts.mean())
-        zones = run.clients["time_zone"].unique().sort()
-        if len(zones) > 1:
-            of_zone = run.clients["time_zone"].cast(pl.Enum(zones)).to_physical().to_numpy()
-            each = np.bincount(of_zone, weights=counts) / np.bincount(of_zone) / counts.mean()
-            metrics |= {
-                "participation.by_zone.most": float(each.max()),
-                "participation.by_zone.least": float(each.min()),
-            }
-        return metrics
+        reported, counts = run.clients["reported"].to_numpy(), run.clients["participations"].to_numpy()
+        return _tenths(run, "participation.by", counts) | _tenths(run, "participation.reported_by", reported)
+
+
+def _tenths(run: LogView, name: str, counts: Ints) -> dict[str, float]:
+    if not counts.any():
+        return {}
+    metrics = _by_tenth(f"{name}_speed", run.clients["speed"].to_numpy(), counts / counts.mean())
+    if run.available is not None:
+        followed, share = run.available.clients, run.available.share
+        own = counts[followed]
+        if own.any():
+            metrics |= _by_tenth(f"{name}_availability", share, own / own.mean())
+            metrics |= _by_tenth("participation.availability", share, share)
+    zones = run.clients["time_zone"].unique().sort()
+    if len(zones) > 1:
+        of_zone = run.clients["time_zone"].cast(pl.Enum(zones)).to_physical().to_numpy()
+        each = np.bincount(of_zone, weights=counts) / np.bincount(of_zone) / counts.mean()
+        metrics |= {f"{name}_zone.most": float(each.max()), f"{name}_zone.least": float(each.min())}
+    return metrics
 
 
 def _by_tenth(name: str, key: Floats, values: Floats) -> dict[str, float]:

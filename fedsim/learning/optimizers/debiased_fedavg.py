@@ -2,30 +2,33 @@
 
 ::
 
-    t_i      = participations of client i so far, this one included
-    lambda_i = t_i / sum_j t_j                                  an estimate of its frequency pi_i
-    nu_i     = 1 / (N lambda_i)
+    W_i      = (1/T) sum of 1/|S_s| over the T rounds s so far, this one included, in which client i reported
+    nu_i     = 1 / (N W_i)
     x^i_{t,k+1} = x^i_{t,k} - alpha nu_i grad f_i(x^i_{t,k})
     x_{t+1}  = x_t + (1/|S_t|) sum_{i in S_t} Delta_i
 
-Averaged over rounds, client i moves the model with weight pi_i nu_i = 1/N, whatever the participation. The paper writes
-lambda_i = t_i / ((t + 1) B), which is the same if B clients report in every round; a round without reports does not
-count here.
+W_i counts what the server does: in the long run it is the client's pull w_i = E[1{i in S}/|S|], so all move the model
+with the same weight w_i nu_i = 1/N, whatever the participation. The paper writes lambda_i = t_i / ((t + 1) B), t_i
+being the client's participations so far, which is W_i if B clients report in every round; a round without reports does
+not count here. Where the server divides by a fixed number (privacy), each report counts alike.
 
-The first lambda_i are rough: nu_i of a client that first takes part in round t is (t + 1) B / N, which may throw the
+``counts: shares`` counts lambda_i = t_i / sum_j t_j in place of W_i whatever the sizes of cohorts. Then client i keeps
+the weight w_i / (N lambda_i), which is even only where cohorts have one size, and may be farther from even than w_i.
+
+The first W_i are rough: nu_i of a client that first takes part in round t is (t + 1) B / N, which may throw the
 model far off. Three options limit that, all off by default, as in the paper::
 
-    clip c      nu_i <- min(nu_i, c); a bias remains for every client whose true 1 / (N pi_i) lies above c
+    clip c      nu_i <- min(nu_i, c); a bias remains for every client whose true 1 / (N w_i) lies above c
     warm_up T   nu_i = 1 in the first T rounds, in which all clients are counted already
-    prior c     lambda_i = (c N b_i + t_i) / (c N + sum_j t_j): c participations a client are counted in advance,
-                shared out by b, which is uniform or what theory predicts (`prior_from`); their weight fades as 1/t
+    prior c     W_i <- (c N b_i + n W_i) / (c N + n), n being the reports so far: c reports a client are counted in
+                advance, shared out by b, which is uniform or what theory predicts (`prior_from`)
 
 Source: Sun, Zhang, Xu, Joshi, Sharma and Wei, *Debiasing Federated Learning with Correlated Client Participation*, ICLR
 2025, arXiv:2410.01209, Algorithm 1 and equation (9).
 
-Oracle-weighted FedAvg knows the frequencies instead of counting them: lambda_i is its limit pi_i. The difference
-between the two curves is the price of estimating the frequencies, which no server knows at the start; with ``source:
-predicted`` they come from a model of the devices' availability, not from the log.
+Oracle-weighted FedAvg knows the pulls instead of counting them: W_i is its limit w_i. The difference between the two
+curves is the price of estimating them, which no server can know at the start; with ``source: predicted`` they come from
+a model of the devices' availability, not from the log.
 """
 
 from collections.abc import Callable
@@ -47,6 +50,8 @@ class ParticipationCounts:
 
     of_client: Floats
     total: float = 0.0
+    reports: int = 0  # of all clients
+    unit: int = 0  # reports that a round's counts sum up to: as many as the first took, so that one size counts by one
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,14 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
     clip: Annotated[float, Field(ge=1)] | None = None  # largest nu_i; None for no bound, as in the paper
     # rounds (versions, with a buffered server) from the start in which every nu_i is 1
     warm_up: Annotated[int, Field(ge=0)] = 0
-    # participations counted in advance, the mean over clients
+    counts: Literal["pulls", "shares"] = "pulls"  # what is counted of a report: 1/|S_t|, or 1 in rounds of all sizes
+    # reports counted in advance, the mean over clients
     prior: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     # how they are shared out: ``uniform``, evenly; ``theory``, as `pi`
     prior_from: Literal["uniform", "theory"] = "uniform"
-    pi: Floats | None = field(default=None, compare=False)  # given by the scenario's run, see `Optimizer`
+    # pi, shares: given by the scenario's run, see `Optimizer`
+    pi: Floats | None = field(default=None, compare=False)
+    shares: Floats | None = field(default=None, compare=False)
     frequency_option: ClassVar[FrequencyOption] = FrequencyOption("prior_from", "uniform", "uniform")
 
     def __post_init__(self) -> None:
@@ -74,24 +82,30 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
             )
 
     def init(self, clients: int, _dimension: int) -> ParticipationCounts:
-        if self.prior_from == "uniform" or self.pi is None:
-            return ParticipationCounts(np.full(clients, self.prior), self.prior * clients)
-        if self.pi.shape != (clients,):
+        if self.prior_from == "theory" and self.pi is not None and self.pi.shape != (clients,):
             raise LearningError(f"expected {clients} frequencies, got {len(self.pi)}")
-        return ParticipationCounts(self.prior * clients * self.pi, self.prior * clients)
+        return ParticipationCounts(np.zeros(clients))
 
     def prepare(self, state: ParticipationCounts, cohort: Cohort) -> tuple[ParticipationCounts, Floats]:
-        np.add.at(state.of_client, cohort.clients, 1.0)
-        state.total += len(cohort.clients)
+        own, size = cohort.clients, len(cohort.clients)
+        divisor = cohort.divisor or size
+        state.unit = state.unit or divisor
+        weight = state.unit / divisor if self.counts == "pulls" else 1.0
+        np.add.at(state.of_client, own, weight)
+        state.total += weight * size
+        state.reports += size
         if cohort.round < self.warm_up:
-            return state, np.ones(len(cohort.clients))
-        counted = float(len(state.of_client)) * state.of_client[cohort.clients]
+            return state, np.ones(size)
+        clients, mean = float(len(state.of_client)), state.reports / state.total
+        by_theory = self.pi if self.prior_from == "theory" else None
+        prior = self.prior if by_theory is None else self.prior * clients * by_theory[own]
         # A server that knows the reports up to the version that the client downloads: as many in each step.
-        known = state.total - cohort.staleness * len(cohort.clients)
-        return state, self._clipped(known / counted)
+        known = self.prior * clients + mean * (state.total - cohort.staleness * (weight * size))
+        return state, self._clipped(known / (clients * (prior + mean * state.of_client[own])))
 
     def long_run(self, pi: Floats) -> LongRun:
-        return LongRun(pi, self._clipped(inverse_frequency(pi)))
+        counted = pi if self.counts == "pulls" or self.shares is None else self.shares
+        return LongRun(pi, self._clipped(inverse_frequency(counted)))
 
     def _clipped(self, nu: Floats) -> Floats:
         return nu if self.clip is None else np.minimum(nu, self.clip)
@@ -99,7 +113,7 @@ class DebiasedFedAvg(MeanChange[ParticipationCounts]):
 
 @dataclass(frozen=True, eq=False)
 class OracleWeighted(MeanChange[Floats]):
-    """FedAvg whose local steps are scaled by the true 1 / (N pi_i). Its state is nu, shape (N,).
+    """FedAvg whose local steps are scaled by the true 1 / (N w_i). Its state is nu, shape (N,).
 
     Raises a `LearningError` if the chosen source is not there.
     """

@@ -4,8 +4,9 @@
 
     x_{t+1} = x_t + (1/|S_t|) sum_{i in S_t} Delta_i
 
-If some clients take part more often than others it converges to a point that favours them: for small steps, to a
-stationary point of sum_i pi_i f_i, pi_i being the long-run frequency of client i, not of the mean of the f_i.
+If some clients take part more often than others, or in smaller cohorts, it converges to a point that favours them: for
+small steps, to a stationary point of sum_i w_i f_i, w_i = E[1{i in S_t}/|S_t|] being the pull of client i, not of the
+mean of the f_i. Where cohorts have one size the pull is the client's long-run share of the reports.
 
 Source: McMahan, Moore, Ramage, Hampson and Aguera y Arcas, *Communication-Efficient Learning of Deep Networks from
 Decentralized Data*, AISTATS 2017, arXiv:1602.05629, Algorithm 1 with full local gradients and clients of equal size.

@@ -32,6 +32,7 @@ class Cohort:
     )  # alpha of each, (B,), before any scale; default: ones
     # the model as the clients downloaded it: x_t, (d,); with a buffered server x_{t - tau_i}, (B, d). Not to be changed
     downloaded: Floats = field(default_factory=lambda: np.empty(0))
+    divisor: int | None = None  # by what the server divides the sum of changes; None: by B, as in a mean
 
     def __post_init__(self) -> None:
         if not len(self.staleness):
@@ -79,10 +80,11 @@ class Optimizer(Protocol):
     Over the log of a buffered server, client i starts from the version that it downloaded, x_{t - tau_i}, and both
     methods are called when the buffer is full; the model that `apply` gets is the server's own, x_t.
 
-    An optimizer whose constructor has an argument ``pi`` or ``frequency`` is given it, each of shape (N,) with sum 1:
-    ``pi`` is the long-run participation that theory predicts, None where theory does not apply; ``frequency`` is what
-    the whole log, to its end, shows. An argument ``predicted`` is given a function that returns the participation that
-    a mean field predicts, shape (N,).
+    An optimizer whose constructor has an argument ``pi`` or ``frequency`` is given it, each of shape (N,) with sum 1,
+    the clients' pulls w_i = E[1{i in S}/|S|], which are their shares of the reports where cohorts have one size or the
+    server divides by a fixed number: ``pi`` as theory predicts them, None where it does not; ``frequency`` as the whole
+    log, to its end, shows them. ``shares`` are the shares of the reports of the log. An argument ``predicted`` is given
+    a function that returns the pulls that a mean field predicts, shape (N,).
 
     A class may also have `memory` (see `SizedState`), `long_run` (see `Foreseeable`), and an attribute
     ``frequency_option``, a `FrequencyOption`. A built-in one that releases what a client sent again in later rounds,
@@ -122,7 +124,7 @@ class LongRun:
 
     @classmethod
     def by_frequency(cls, pi: Floats) -> "LongRun":
-        """Weight clients by how often they take part, as FedAvg does: biased towards those who do so often."""
+        """Weight clients by their pull, as FedAvg does: biased towards those who take part often, in small cohorts."""
         return cls(pi, np.ones(len(pi)))
 
     @classmethod
@@ -136,7 +138,7 @@ class Foreseeable(Protocol):
     """An optimizer that can say where the participation will lead it."""
 
     def long_run(self, pi: Floats, /) -> LongRun | None:
-        """Return its long run when client i takes part with frequency pi_i; None if that is not all it depends on."""
+        """Return its long run when client i has the pull pi_i; None if that is not all it depends on."""
 
 
 class FrequencyOption(NamedTuple):
@@ -165,5 +167,5 @@ class PlainSteps(Generic[State]):
 
 
 def inverse_frequency(pi: Floats) -> Floats:
-    """Return nu_i = 1 / (N pi_i), and 1 for a client that never takes part, whose steps nobody sees."""
+    """Return nu_i = 1 / (N pi_i), and 1 for a client without any pull, whose steps nobody sees."""
     return np.divide(1.0, len(pi) * pi, out=np.ones(len(pi)), where=pi > 0)

@@ -115,4 +115,4 @@ def test_an_optimizer_that_cannot_tell_has_no_prediction() -> None:
     course = Course(*tables([[0, 1], [2, 3]]), optimizers, stream(0, 0, Purpose.OPTIMIZER))
     [trained] = replay_together([course], LocalWork.checked(problem, 1, 0.1))
     found = biases(problem, optimizers, trained.ends, np.full(4, 0.25), local_steps=1, step_size=0.1)
-    assert list(found) == ["learning.own.bias"]
+    assert list(found) == ["learning.own.bias", "learning.own.last_bias"]

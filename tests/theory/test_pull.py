@@ -1,0 +1,75 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedsim.theory import stationary
+from fedsim.theory.closed_form import renewals
+from fedsim.theory.exact import exact
+from fedsim.theory.mean_field import mean_field
+from fedsim.theory.monte_carlo import monte_carlo
+from fedsim.theory.pull import independent_pulls
+
+
+def by_enumeration(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """E[1{i in S}/|S|] of independent clients over all 2^N cohorts."""
+    found = np.zeros(len(chances))
+    for members in product([0.0, 1.0], repeat=len(chances)):
+        cohort = np.array(members)
+        found += np.where(cohort > 0, chances, 1 - chances).prod() * cohort / max(cohort.sum(), 1)
+    return np.asarray(found / found.sum())
+
+
+@pytest.mark.parametrize("clients", [1, 2, 5, 10])
+def test_independent_clients_pull_as_enumeration_says(clients: int) -> None:
+    chances = np.random.default_rng(clients).uniform(0, 1, clients)
+    chances[0] = 1.0  # one is certain
+    np.testing.assert_allclose(independent_pulls(chances, chances), by_enumeration(chances), rtol=1e-12)
+
+
+def test_cohorts_of_one_size_have_the_pull_of_the_shares() -> None:
+    """Each of 12 clients has a place of its own a third of the time: four others are there for certain."""
+    taken = np.random.default_rng(0).dirichlet(np.ones(12)) * 4
+    np.testing.assert_allclose(independent_pulls(taken, np.ones(12)), taken / 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("separation", [0, [0, 1, 2, 3, 1, 0, 2, 4]])
+def test_poisson_cohorts_have_an_exact_pull(separation: int | list[int]) -> None:
+    """Clients are independent renewals, so that a round's cohort is one of independent clients."""
+    weights = np.arange(1.0, 9.0) ** -1.5
+    found = renewals(weights, separation, 3)
+    q = np.minimum(1.0, 3 * weights / weights.sum())
+    assert found.pull is not None
+    np.testing.assert_allclose(found.pull, by_enumeration(1 / (np.asarray(separation) + 1 / q)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("clients", "size", "separation"), [(8, 2, 1), (7, 2, 2), (9, 3, 1)])
+def test_bernoulli_pulls_agree(clients: int, size: int, separation: int) -> None:
+    """Exact by the chain; Monte Carlo within its noise; the mean field nearer than the shares are."""
+    weights = np.random.default_rng(clients).lognormal(0, 1, clients)
+    enumerated, estimated = (
+        exact(weights, separation, size, "bernoulli"),
+        mean_field(weights, separation, size, "bernoulli"),
+    )
+    assert enumerated.pull is not None
+    assert estimated.pull is not None
+    drawn = monte_carlo(weights, separation, size, "bernoulli", replicas=16, rounds=4000).pull
+    assert drawn is not None
+    assert np.abs(drawn - enumerated.pull).sum() < 0.01
+    apart = np.abs(enumerated.pull - enumerated.pi).sum()
+    assert np.abs(estimated.pull - enumerated.pull).sum() < apart
+    assert apart > 0.05
+
+
+def test_bernoulli_without_separation_is_one_of_independent_clients() -> None:
+    weights = np.arange(1.0, 11.0) ** -1.0
+    found = exact(weights, 0, 3, "bernoulli")
+    pull = mean_field(weights, 0, 3, "bernoulli").pull
+    assert found.pull is not None
+    assert pull is not None
+    np.testing.assert_allclose(pull, found.pull, rtol=1e-12)
+
+
+def test_other_laws_pull_by_their_shares() -> None:
+    assert stationary([3.0, 2.0, 1.0, 1.0], 1, 2).pull is None
