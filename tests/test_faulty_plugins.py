@@ -1,11 +1,13 @@
-"""Twenty faulty classes of users, over all roles: each ends with one error that names its file and its line."""
+"""Faulty classes of users, over all roles and hooks: each ends with one error that names its file and its line."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fedsim import FedsimError, Scenario, simulate
+from fedsim.experiment.preflight import made_ready
 from fedsim.population.distributions import distribution
 from fedsim.report.finished_run import read_run
 from fedsim.report.run_report import own_charts
@@ -45,10 +47,14 @@ ROLES = {  # what a scenario adds to name a class of each role
     "optimizer": ("", "", LEARNING % ("quadratic", "faulty:It")),
     "server update": ("", "", LEARNING % ("quadratic", "{kind: fedavg, server: faulty:It}")),
     "mechanism": ("", "", "privacy: {mechanism: faulty:It, clip: 1, noise_multiplier: 1, delta: 1e-5}\n"),
+    "optimum": ("", "", LEARNING[:-2] % ("faulty:It", "fedavg") + ", target_above_optimum: 0.1}\n"),
 }
+SOLVED = PROBLEM + "    optimum = np.zeros(3)\n    def rest(self, w, s, *, local_steps, step_size):"
+DRAWN = "    def __init__(self):\n        self.at = DRAW.random()\n"
+METRIC = "    name, unit, meaning = 'my.own', '', 'Mine.'\n"
 INTERVALS = "    def intervals(self, client, place, draws):"
 UPDATE = "    def init(self, dimension): pass\n    def step(self, state, direction):"
-FAULTS = [  # role, code, what is said; the line that must be named ends with "# here"
+FAULTS: list[tuple[str, str, str]] = [  # role, code, what is said; the line that must be named ends with "# here"
     ("selection", "class It:\n" + SELECT.format("", "[1, 2][9]  # here"), "IndexError: list index out of range"),
     ("selection", "class It:\n" + SELECT.format("  # here", "None"), "must return the indices of clients"),
     ("selection", "class It:\n" + SELECT.format("  # here", "[0]"), "returned 1 clients; 2 are wanted"),
@@ -89,21 +95,70 @@ FAULTS = [  # role, code, what is said; the line that must be named ends with "#
         "class It:\n    def coefficients(self, of):  # here\n        return [-1.0]\n",
         "must be positive",
     ),
+    (
+        "optimizer",
+        OPTIMIZER + "    def memory(self, n, d):\n        return n / 0  # here\n",
+        "memory: ZeroDivisionError",
+    ),
+    ("optimizer", OPTIMIZER + "    def memory(self, n, d):  # here\n        return 'much'\n", "number of bytes"),
+    ("optimizer", OPTIMIZER + "    def long_run(self, pi):\n        return pi[99]  # here\n", "long_run: IndexError"),
+    ("optimizer", OPTIMIZER + "    def long_run(self, pi):  # here\n        return pi\n", "must return a LongRun"),
+    ("optimum", PROBLEM + "    def solve(self):\n        return {}['x']  # here\n", "problem, solve: KeyError"),
+    ("optimum", PROBLEM + "    def solve(self):  # here\n        return np.ones(2)\n", "has the shape (2,)"),
+    ("optimum", SOLVED + "  # here\n        return np.ones(2)\n", "problem, rest: the model has the shape (2,)"),
 ]
+UNSEEDED = [  # role, the body of a class that draws without a seed, what would be right
+    ("selection", SELECT.format("", "DRAW.permutation(np.flatnonzero(candidates.all_eligible()))[:2]"), "uniforms"),
+    ("selection", SELECT.format("", "np.random.permutation(np.flatnonzero(candidates.all_eligible()))[:2]"), "request"),
+    ("availability", f"{INTERVALS}\n        yield 0, 9000 + 99 * DRAW.random()\n", "draws.uniforms(client, index)"),
+    ("weight", "    def quantile(self, p):\n        return 1 + DRAW.random(len(p))\n", "p alone"),
+    ("length", f"{DRAWN}    def quantile(self, p):\n        return p + self.at\n", "p alone"),
+    ("metric", f"{METRIC}    def measure(self, run):\n        return DRAW.random()\n", "np.random.default_rng(0)"),
+    ("chart", "    def draw(self, run, axes):\n        axes.plot(DRAW.random(3))\n", "np.random.default_rng(0)"),
+    ("problem", "    def initial(self):\n        return DRAW.random(3)\n", "np.random.default_rng(seed)"),
+    ("optimizer", "    def apply(self, state, x, cohort, deltas):\n        return state, x + DRAW.random()\n", "round"),
+    ("server update", f"{UPDATE}\n        return state, direction * DRAW.random()\n", "made in init"),
+    ("mechanism", f"{DRAWN}    def coefficients(self, bounds):\n        return [1, self.at / 2]\n", "the bounds"),
+]
+HEAD = OPTIMIZER.partition("class")[0] + "DRAW = np.random.default_rng()\n"
+BASES = {"problem": "(Bowl)", "optimizer": "(FedAvg)"}
+FAULTS += [
+    (role, f"{PROBLEM.partition('class It')[0]}{HEAD}class It{BASES.get(role, '')}:  # here\n{body}", right)
+    for role, body, right in UNSEEDED
+]
+DETERMINISTIC = {  # what remembers, or draws from a seed, is not refused
+    "calls": "    n = 0\n    def select(self, request, candidates):\n        self.n += 1\n"
+    "        return np.roll(np.flatnonzero(candidates.all_eligible()), self.n)[: request.count]\n",
+    "seeded": "    def __init__(self):\n        self.draw = np.random.default_rng(0)\n"
+    + SELECT.format("", "self.draw.permutation(np.flatnonzero(candidates.all_eligible()))[:2]"),
+    "kept": "    seen = np.zeros(6)\n    def state(self):\n        return {'seen': self.seen}\n"
+    "    def restore(self, state):\n        self.seen = state['seen']\n"
+    "    def select(self, request, candidates):\n        chosen = np.argsort(self.seen)[: request.count]\n"
+    "        self.seen = self.seen + np.isin(np.arange(6), chosen)\n        return chosen\n",
+}
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scenario]:
+    """What makes the scenario of a class."""
+
+    def made(role: str, code: str, *overrides: str) -> Scenario:
+        (tmp_path / "faulty.py").write_text(code)
+        (tmp_path / "case.fedsim.yaml").write_text(WORLD % ROLES[role])
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "faulty", raising=False)
+        distribution.cache_clear()  # it holds the class of the case before
+        return Scenario.load(tmp_path / "case.fedsim.yaml", overrides, allow_plugins=True)
+
+    return made
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 @pytest.mark.parametrize(("role", "code", "message"), FAULTS, ids=[f"{n}-{each[0]}" for n, each in enumerate(FAULTS)])
 def test_it_is_told_with_its_line(
-    role: str, code: str, message: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    role: str, code: str, message: str, engine: str, tmp_path: Path, case: Callable[..., Scenario]
 ) -> None:
-    module, file = tmp_path / "faulty.py", tmp_path / "case.fedsim.yaml"
-    module.write_text(code)
-    file.write_text(WORLD % ROLES[role])
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "faulty", raising=False)
-    distribution.cache_clear()  # it holds the class of the case before
-    scenario = Scenario.load(file, [f"engine={engine}"], allow_plugins=True)
+    scenario = case(role, code, f"engine={engine}")
     if role == "chart":
         [drawn] = own_charts(read_run(simulate(scenario).save(tmp_path / "run")), plugins=True)
         said = drawn.failure
@@ -113,4 +168,16 @@ def test_it_is_told_with_its_line(
         said = str(caught.value)
     [line] = [number for number, text in enumerate(code.splitlines(), 1) if text.endswith("# here")]
     assert message in said
-    assert said.endswith(f"({module}:{line})")
+    assert said.endswith(f"({tmp_path / 'faulty.py'}:{line})")
+
+
+@pytest.mark.parametrize("body", DETERMINISTIC.values(), ids=DETERMINISTIC)
+def test_what_is_deterministic_is_not_refused(body: str, case: Callable[..., Scenario]) -> None:
+    assert made_ready(case("selection", f"import numpy as np\nclass It:\n{body}")).notes == []
+
+
+def test_a_problem_for_one_number_of_clients_is_asked_in_its_own_federation(case: Callable[..., Scenario]) -> None:
+    code = f"{PROBLEM}    def __init__(self, clients, seed):\n        self.clients = {{6: 6}}[clients]\n"
+    assert made_ready(case("problem", code)).notes == []
+    with pytest.raises(FedsimError, match="gives something else"):
+        made_ready(case("problem", f"{code}        self.initial = lambda: np.random.default_rng().random(3)\n"))

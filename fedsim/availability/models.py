@@ -25,6 +25,8 @@ MODELS: Final = Registry[AvailabilityModel](
         "trace": "fedsim.availability.trace.recorded:TraceFile",
     },
     offered=("members", "earlier", "locate"),
+    at="population.0.availability",
+    chance="draw from draws.uniforms(client, index)",
 )
 """Constructors are offered `members`, the range of the group's clients; `earlier`, how many clients of groups before it
 have the same choice; and `locate`, which finds a file that the scenario names."""

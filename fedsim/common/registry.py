@@ -45,6 +45,8 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
     and its properties as attributes. `builtin` holds ``module:Class`` by name; each is imported when it is first used.
     The scenario gives the arguments `given` to every constructor, those `offered` to the constructors that have them;
     `beside` are the keys that it has for every implementation, in addition to the options. `error` is what is raised.
+    `at` is where a scenario names one, with [] where that is a list; `chance` says what is right instead of draws
+    without a seed.
     """
 
     def __init__(
@@ -57,8 +59,11 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         offered: Iterable[str] = (),
         beside: Iterable[str] = (),
         error: type[FedsimError] = PluginError,
+        at: str = "",
+        chance: str = "",
     ) -> None:
         self.article, _, self.noun = noun.partition(" ")
+        self.at, self._chance = at, chance
         self.protocol, self.error = protocol, error
         self._builtin, self._registered = dict(builtin), dict[str, type[_T]]()
         self._given, self._offered, self._beside = frozenset(given), frozenset(offered), tuple(beside)
@@ -140,6 +145,14 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
                 if isinstance(member, property):
                     getattr(built, name)
         return built
+
+    def unrepeatable(self, kind: str) -> str:
+        """Return what is wrong with an implementation that answers otherwise when it is asked the same again."""
+        place = line_of(self.find(kind))
+        return (
+            f"{kind!r} gives something else when it is made anew and asked the same again, so that no run could be "
+            f"repeated: {self._chance}{place and f' ({place})'}"
+        )
 
     @contextmanager
     def reraise_as_plugin_error(self, where: str, asked: object = None) -> Iterator[None]:

@@ -68,6 +68,10 @@ def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
     if mistakes:
         raise ScenarioError(mistakes)
     models = [opened.models[index] for index in range(len(scenario.population))]
+    from fedsim.experiment.repeated import unrepeatable  # it runs small scenarios, which this module makes ready
+
+    if unseeded := unrepeatable(scenario):
+        raise ScenarioError(unseeded)
     return Ready(population, strata(scenario, population, models), own, opened.notes)
 
 

@@ -29,6 +29,7 @@ from fedsim.learning import (
 )
 from fedsim.learning.cohorts import Reading
 from fedsim.learning.expected import expected_optimizer
+from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
 from fedsim.log import Recorded
@@ -146,7 +147,7 @@ class Training:
             problem, own, trained[0].ends, known, local_steps=work.steps, step_size=alpha, own_step_sizes=last
         )
         if learning.target_above_optimum is not None and isinstance(problem, Solvable):
-            optimum = problem.solve()
+            optimum = _solved(problem)
             for name, found in trained[0].ends.items():
                 metrics[f"learning.{name}.bias"] = float(np.linalg.norm(found.average - optimum))
         return table, metrics
@@ -198,10 +199,15 @@ def _with_privacy(
 def _least(problem: Problem) -> float:
     """Return the loss of the optimum."""
     if isinstance(problem, Solvable):
-        return float(_evaluate(problem, problem.solve())["loss"])
+        return float(_evaluate(problem, _solved(problem))["loss"])
     if not isinstance(problem, Solved):
         raise LearningError(f"the optimum of {type(problem).__name__} is not known, so that no loss can be told above")
     return float(_evaluate(problem, problem.optimum)["loss"])
+
+
+def _solved(problem: Solvable) -> Floats:
+    with reraise_as_learning_error("problem, solve", problem.solve):
+        return as_floats_of_shape("the optimum", problem.solve(), (problem.dimension,))
 
 
 _QUIET, _EXPECTED = "_without_noise", "_expected"

@@ -147,4 +147,6 @@ SERVER_UPDATES: Final = Registry[ServerUpdate](
         "adam": "fedsim.learning.server_updates:Adam",
     },
     error=LearningError,
+    at="learning.optimizers.0.server",
+    chance="draw from np.random.default_rng(0), made in init and kept in the state",
 )

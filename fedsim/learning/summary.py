@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats
-from fedsim.learning.optimizers.optimizer import Foreseeable, Optimizer
+from fedsim.learning.failures import LearningError, as_floats_of_shape, reraise_as_learning_error
+from fedsim.learning.optimizers.optimizer import Foreseeable, LongRun, Optimizer
 from fedsim.learning.problems.problem import Problem, Solved
 from fedsim.learning.trajectory import End
 
@@ -101,13 +102,24 @@ def biases(
         last = ends[name].last if np.isfinite(average).all() else average
         figures[f"learning.{name}.bias"] = float(np.linalg.norm(average - problem.optimum))
         figures[f"learning.{name}.last_bias"] = float(np.linalg.norm(last - problem.optimum))
-        limit = optimizer.long_run(pi) if isinstance(optimizer, Foreseeable) else None
-        if limit is not None:
+        if (limit := _long_run(name, optimizer, pi)) is not None:
             steps, alpha = limit.local_steps or local_steps, (own_step_sizes or {}).get(name, step_size)
-            rest = problem.rest(limit.weights, limit.scales, local_steps=steps, step_size=alpha)
+            with reraise_as_learning_error("problem, rest", problem.rest):
+                rest = problem.rest(limit.weights, limit.scales, local_steps=steps, step_size=alpha)
+                rest = as_floats_of_shape("the model", rest, average.shape)
             figures[f"learning.{name}.bias_predicted"] = float(np.linalg.norm(rest - problem.optimum))
             figures[f"learning.{name}.bias_error"] = float(np.linalg.norm(average - rest))
     return figures
+
+
+def _long_run(name: str, optimizer: Optimizer, pi: Floats) -> LongRun | None:
+    if not isinstance(optimizer, Foreseeable):
+        return None
+    with reraise_as_learning_error(f"optimizer {name!r}, long_run", optimizer.long_run):
+        limit: object = optimizer.long_run(pi)
+        if limit is not None and not isinstance(limit, LongRun):
+            raise LearningError(f"must return a LongRun or None, and returned {type(limit).__name__}")
+        return limit
 
 
 def _mean(values: Floats) -> float:

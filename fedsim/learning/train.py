@@ -159,7 +159,7 @@ def _provide_memory(
         (name, size)
         for course, log in zip(courses, logs, strict=True)
         for name, optimizer in course.optimizers.items()
-        if isinstance(optimizer, SizedState) and (size := optimizer.memory(log.participants, problem.dimension))
+        if isinstance(optimizer, SizedState) and (size := _memory_of(name, optimizer, log, problem))
     ]
     names = " and ".join(name for name, _ in needed)
     clients = max((log.participants for log in logs), default=0) if needed else 0
@@ -178,6 +178,14 @@ def _provide_memory(
         total + 8 * models * problem.dimension,
         "take a smaller model, fewer optimizers, less concurrency or a larger buffer",
     )
+
+
+def _memory_of(name: str, optimizer: SizedState, log: Cohorts, problem: Problem) -> int:
+    with reraise_as_learning_error(f"optimizer {name!r}, memory", optimizer.memory):
+        size: object = optimizer.memory(log.participants, problem.dimension)
+        if not isinstance(size, int):
+            raise LearningError(f"must return a whole number of bytes, and returned {size!r}")
+        return size
 
 
 def _require_memory(what: str, needed: int, hint: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.common.errors import told, users_line
+from fedsim.common.errors import PluginError, told, users_line
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
@@ -201,7 +201,7 @@ def own_charts(run: FinishedRun, plugins: bool) -> Iterator[OwnChart]:
 def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
     drawn: object = None
     try:
-        kind = CHARTS.build(choice.kind, choice.options)
+        kind, again = (CHARTS.build(choice.kind, choice.options) for _ in range(2))
         drawn = kind.draw
         section = section_of(kind)
         chart = chart_of(name, kind, run)
@@ -212,6 +212,10 @@ def _draw(name: str, choice: Component, run: FinishedRun) -> OwnChart:
                 if not isinstance(getattr(chart, part), wanted):
                     raise TypeError(f"its {part} is {getattr(chart, part)!r}")  # noqa: TRY301
         drawing = picture(chart) if isinstance(chart, Chart) else None
+        second = chart_of(name, again, run)
+        if drawing is not None and (not isinstance(second, Chart) or picture(second) != drawing):
+            drawn = type(kind)
+            raise PluginError(CHARTS.unrepeatable(choice.kind))  # noqa: TRY301
         return OwnChart(chart, section if section in SECTIONS else OWN, drawing)
     except Exception as error:  # noqa: BLE001  whatever it is, the page must not be lost
         why = told(error, drawn)

@@ -26,7 +26,14 @@ _BUILT_IN = {
     "stratified": "fedsim.selection.built_in:Stratified",
     "inverse_availability": "fedsim.selection.built_in:InverseAvailability",
 }
-LAWS: Final = Registry[Law]("a selection law", Law, _BUILT_IN, offered=("weights", "cohort", "streams"))
+LAWS: Final = Registry[Law](
+    "a selection law",
+    Law,
+    _BUILT_IN,
+    offered=("weights", "cohort", "streams"),
+    at="server.selection",
+    chance="draw from request.uniforms(clients)",
+)
 
 
 def check_law(choice: Choice) -> Findings:

@@ -35,7 +35,13 @@ BUILTIN: Final = {
 """What every run measures, in this order."""
 ON_REQUEST: Final = {"unevenness": "fedsim.analysis.unevenness:UnevennessMetrics"}
 """What is measured where a scenario's ``metrics`` name it."""
-METRICS: Final = Registry[Measurement]("a metric", Measurement, BUILTIN | ON_REQUEST)
+METRICS: Final = Registry[Measurement](
+    "a metric",
+    Measurement,
+    BUILTIN | ON_REQUEST,
+    at="metrics[]",
+    chance="draw from np.random.default_rng(0), made in measure",
+)
 
 _READING_ORDER = (
     *("rounds", "sessions", "staleness", "versions", "concurrency", "participation.l1_uniform", "participation.tv"),

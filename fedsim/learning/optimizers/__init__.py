@@ -35,4 +35,6 @@ OPTIMIZERS: Final = Registry[Optimizer](
     offered=("pi", "frequency", "predicted"),
     beside=("name", "local_step_size", "server", "update_clip"),
     error=LearningError,
+    at="learning.optimizers[]",
+    chance="draw from np.random.default_rng(cohort.round), made in prepare or apply",
 )

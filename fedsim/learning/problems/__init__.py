@@ -21,4 +21,6 @@ PROBLEMS: Final = Registry[Problem](
     given=("clients", "seed"),
     offered=("folder",),
     error=LearningError,
+    at="learning.problem",
+    chance="draw the data from np.random.default_rng(seed), seed being an argument of the constructor",
 )

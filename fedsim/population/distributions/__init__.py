@@ -34,6 +34,8 @@ DISTRIBUTIONS: Final = Registry[Quantiles](
         "mean_pareto": "fedsim.population.distributions.laws:MeanPareto",
     },
     offered=("count",),
+    at="population.0.session.train",
+    chance="quantile must follow from p alone, which is what fedsim draws",
 )
 _PROBE = np.array([2.0**-54, 0.25, 0.5, 0.75, 1.0 - 2.0**-53])
 
@@ -75,7 +77,10 @@ def check_laws(part: Model) -> Findings:
         wrong = DISTRIBUTIONS.check(law.kind, law.options)
         if not wrong:
             try:
-                distribution(law).quantile(_PROBE)
+                asked = (distribution(law), distribution(law), distribution.__wrapped__(law))  # the last is made anew
+                first, *others = (each.quantile(_PROBE).tobytes() for each in asked)
+                if any(other != first for other in others):
+                    wrong = [(("kind",), DISTRIBUTIONS.unrepeatable(law.kind))]
             except PluginError as error:
                 wrong = [(("kind",), str(error))]
         findings += [((*path, *inner), message) for inner, message in wrong]

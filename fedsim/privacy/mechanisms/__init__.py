@@ -14,4 +14,6 @@ MECHANISMS: Final = Registry[Mechanism](
         "banded": "fedsim.privacy.mechanisms.banded:Banded",
         "blt": "fedsim.privacy.mechanisms.blt:Blt",
     },
+    at="privacy.mechanism",
+    chance="coefficients must follow from the bounds, and correlated rows from the rows given",
 )

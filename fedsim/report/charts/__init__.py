@@ -107,7 +107,9 @@ RUN_CHARTS: Final = {
     "optimum": f"{_ROOM}.learning:OptimumChart",
 }
 """Every chart that the report of a run can have, by the anchor in its page."""
-CHARTS: Final = Registry[RunChart]("a chart", RunChart, RUN_CHARTS)
+CHARTS: Final = Registry[RunChart](
+    "a chart", RunChart, RUN_CHARTS, at="charts[]", chance="draw chance from np.random.default_rng(0), made in draw"
+)
 OWN = "own"  # the section of charts that name none
 SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
