@@ -1,21 +1,22 @@
 """Checks a scenario before it is run."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from zoneinfo import ZoneInfo
 
-from fedsim.analysis.metrics.own import Own, made_metrics
+from fedsim.analysis.metrics.own import made_metrics
 from fedsim.availability import open_models
 from fedsim.availability.civil import Place
 from fedsim.availability.models import Opened
-from fedsim.availability.population import Strata, strata
+from fedsim.availability.population import strata
 from fedsim.availability.shocks import check_shocks, describe_shocks
 from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
 from fedsim.experiment.budget import check_budget
 from fedsim.experiment.cautions import of_deadline, of_separation, of_shocks, of_shortage
+from fedsim.experiment.evaluation import Ready
+from fedsim.experiment.repeated import unrepeatable
 from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
@@ -27,16 +28,6 @@ from fedsim.theory.prediction import all_report, covers
 from fedsim.theory.question import largest_separation
 
 MOST_PROCESSES = 2_000_000
-
-
-@dataclass(frozen=True)
-class Ready:
-    """What was made of a scenario to check it: population, cells, own metrics, and notes on its availability models."""
-
-    population: Population
-    devices: Strata
-    own: Sequence[Own]
-    notes: Sequence[str]
 
 
 def preflight(scenario: Scenario, replicate: int = 0) -> Population:
@@ -68,8 +59,6 @@ def made_ready(scenario: Scenario, replicate: int = 0) -> Ready:
     if mistakes:
         raise ScenarioError(mistakes)
     models = [opened.models[index] for index in range(len(scenario.population))]
-    from fedsim.experiment.repeated import unrepeatable  # it runs small scenarios, which this module makes ready
-
     if unseeded := unrepeatable(scenario):
         raise ScenarioError(unseeded)
     return Ready(population, strata(scenario, population, models), own, opened.notes)

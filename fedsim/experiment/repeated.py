@@ -15,8 +15,7 @@ from fedsim.analysis.metrics.own import made_metrics
 from fedsim.availability.population import strata
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.common.registry import is_own, registry_of
-from fedsim.experiment.preflight import Ready
-from fedsim.experiment.run import evaluate
+from fedsim.experiment.evaluation import Ready, evaluate
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice

@@ -16,8 +16,9 @@ from fedsim.common.errors import FedsimError
 from fedsim.common.instants import DAY_S
 from fedsim.common.memory import SHARE, limit_this_process
 from fedsim.experiment.budget import check_log_size
-from fedsim.experiment.preflight import Ready, made_ready
-from fedsim.experiment.run import evaluate, simulate
+from fedsim.experiment.evaluation import Ready, evaluate
+from fedsim.experiment.preflight import made_ready
+from fedsim.experiment.run import simulate
 from fedsim.log import Log
 from fedsim.scenario import Scenario
 from fedsim.scenario.stop import Stop

@@ -18,7 +18,8 @@ from fedsim.analysis.tally import Batches
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
 from fedsim.common.keyed import Purpose, stream
-from fedsim.experiment.run import setting_of, simulate
+from fedsim.experiment.evaluation import setting_of
+from fedsim.experiment.run import simulate
 from fedsim.log import Recorded, StoredLog
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario

@@ -17,7 +17,7 @@ from fedsim.analysis.participation import clients_table
 from fedsim.availability import MODELS, Intervals, Place
 from fedsim.common.errors import StalledError
 from fedsim.common.keyed import Stream
-from fedsim.experiment.run import setting_of
+from fedsim.experiment.evaluation import setting_of
 from fedsim.log import GAUGE_COUNTS, fingerprint
 from fedsim.population import build_population
 from fedsim.scenario import Scenario

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.experiment.run import evaluate, simulate
+from fedsim.experiment.evaluation import evaluate
+from fedsim.experiment.run import simulate
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from fedsim.sweeps import plan as planning

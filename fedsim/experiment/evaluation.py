@@ -1,0 +1,105 @@
+"""Measures the log of a run, and trains its optimizers over it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from fedsim.analysis.metrics import measure, tally_of
+from fedsim.analysis.metrics.metric import Setting
+from fedsim.analysis.metrics.own import Own
+from fedsim.analysis.participation import available_time, clients_table
+from fedsim.analysis.tally import Watch
+from fedsim.availability.population import Strata
+from fedsim.common.progress import Report, silent
+from fedsim.experiment.finished import Outcome
+from fedsim.log import Recorded
+from fedsim.population import Population, residence
+from fedsim.scenario import Scenario
+from fedsim.simulation import transitions_table
+from fedsim.theory.prediction import applicable, convergence_table, pull_of
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What was made of a scenario to check it: population, cells, own metrics, and notes on its availability models."""
+
+    population: Population
+    devices: Strata
+    own: Sequence[Own]
+    notes: Sequence[str]
+
+
+def setting_of(scenario: Scenario, population: Population) -> Setting:
+    """Return what metrics read of a scenario and its population."""
+    living = residence(population)
+    groups: dict[str, dict[str, int]] = {name: {} for name in population.group_names}
+    for group, zone, count in zip(living.group, living.zone, np.bincount(living.of_client), strict=True):
+        groups[population.group_names[group]][population.zone_names[zone]] = int(count)
+    server = scenario.server
+    figures: dict[str, float] = {}
+    if scenario.privacy is not None:
+        from fedsim.privacy.bounds import enforced_bounds
+        from fedsim.privacy.guarantee import guarantee
+
+        figures = guarantee(scenario.privacy, enforced_bounds(scenario, population)).figures
+    sizes = server.fixed_size, scenario.divisor is not None
+    return Setting(server.wanted, scenario.start, groups, server.concurrency, figures, *sizes)
+
+
+def evaluate(
+    scenario: Scenario,
+    ready: Ready,
+    log: Recorded,
+    replicate: int = 0,
+    report: Report = silent,
+    watched_by: Callable[[pl.DataFrame | None], Watch] | None = None,
+) -> Outcome:
+    """Measure the participation of a log against theory, and train the scenario's optimizers over it.
+
+    The participations are read some rows at a time. `watched_by` gets the table of transitions, if the scenario records
+    them, and returns a callback for each part of the participations. Errors are those of `simulate`.
+    """
+    population, devices = ready.population, ready.devices
+    theory = applicable(scenario, population)
+    pi, method = (theory.pi, theory.method) if theory is not None else (None, None)
+    chosen = scenario.records.transitions
+    transitions = None
+    if chosen:
+        transitions = transitions_table(scenario, population, chosen, log.ended_s, replicate, devices)
+    setting = setting_of(scenario, population)
+    watches = [] if watched_by is None else [watched_by(transitions)]
+    with ExitStack() as opened:
+        training = None
+        if scenario.learning is not None:
+            from fedsim.experiment.training import Training
+
+            training = opened.enter_context(Training(scenario, scenario.learning, population, log, replicate))
+            watches.append(training.watch)
+        tallies = tally_of(log, setting, watches)
+        clients = clients_table(population, tallies.run, pi, method)
+        available = available_time(scenario, population, log.ended_s, replicate, devices)
+        metrics = measure(log, clients, setting, tallies, ready.own, available)
+        study = scenario.theory.convergence
+        convergence = None if study is None else convergence_table(scenario, population, study)
+        learning = None
+        if training is not None:
+            reported, pull = tallies.run.reported, None if theory is None else pull_of(scenario, population, theory)
+            shares = reported / max(1, reported.sum())
+            learning, of_learning = training.train(report, shares, tallies.run.pull, pull)
+            metrics |= of_learning
+    return Outcome(
+        scenario=scenario,
+        replicate=replicate,
+        metrics=metrics,
+        simulated_s=log.ended_s,
+        rounds=log.rounds,
+        participations=log.participations,
+        clients=clients,
+        gauges=log.gauges,
+        learning=learning,
+        transitions=transitions,
+        convergence=convergence,
+    )
