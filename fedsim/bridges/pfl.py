@@ -6,33 +6,48 @@ A sampler returns one user at a time, and the algorithm asks for the size of eac
     dataset = FederatedDataset(make_dataset, users)
     params = NNAlgorithmParams(users.iterations, 10, train_cohort_size=users.cohort_size, val_cohort_size=None)
 
-An iteration is a round in which somebody reported; pfl-research has no iterations without users, and such rounds leave
-a model as it is.
+An iteration is a round in which somebody reported. pfl-research has no iterations without users: rounds without a
+report are left out if that is asked for, and then n and b of ``fedsim privacy``, which count rounds, do not hold.
 """
 
+import math
 import os
+from collections.abc import Sequence
 
 from pfl.hyperparam.base import HyperParam
 
-from fedsim.bridges.cohorts import Schedule, as_schedule
+from fedsim.bridges.cohorts import Round, Schedule, as_schedule
 from fedsim.common.errors import RunError
 
 
 class ScheduledUsers:
     """Return the next client that reported, whenever it is called, for `workers` processes that train side by side.
 
+    `skip_empty` leaves out rounds without a report: not where the noise of privacy is correlated over rounds.
+
     `rounds` has the round of each iteration, and `cohort_size` is the ``train_cohort_size`` of an algorithm: how many
     users the iteration wants that comes next.
 
-    Raises a `RunError` if the schedule cannot be read, is that of a buffered server, or has no report; or if there are
-    several workers and a cohort that they cannot share evenly: pfl-research 0.6 then draws different users in each.
+    Raises a `RunError` if the schedule cannot be read, is that of a buffered server, has no report, or has rounds
+    without one that may not be skipped; or if there are several workers and a cohort that they cannot share evenly:
+    pfl-research 0.6 then draws different users in each.
     """
 
-    def __init__(self, schedule: Schedule | str | os.PathLike[str], workers: int = 1) -> None:
+    def __init__(
+        self, schedule: Schedule | str | os.PathLike[str], workers: int = 1, *, skip_empty: bool = False
+    ) -> None:
         self.schedule = as_schedule(schedule)
         taken = [each for each in self.schedule if each.reported.any()]
         if not taken:
             raise RunError(f"nobody reports in the schedule of {self.schedule.about.get('name')!r}")
+        if (empty := len(self.schedule) - len(taken)) and not skip_empty:
+            first = next(each.number for each in self.schedule if not each.reported.any())
+            raise RunError(
+                f"{empty:,} of {len(self.schedule):,} rounds have no report, the first of them round {first:,}, and "
+                "pfl-research has no iterations without users. Left out, they bring the participations of a client "
+                f"nearer to each other (to {_least_gap(taken)} iterations), so that no promise on rounds holds for "
+                "iterations; skip_empty=True leaves them out all the same"
+            )
         for each in taken:
             if len(each.reporting) % workers:
                 raise RunError(
@@ -73,3 +88,13 @@ class _CohortSize(HyperParam):
     def value(self) -> int:
         """Return the size of the cohort that is sampled next; asking changes nothing."""
         return self._users.wanted
+
+
+def _least_gap(taken: Sequence[Round]) -> str:
+    """Return the fewest iterations from one participation of a client to its next."""
+    last, least = dict[int, int](), math.inf
+    for number, each in enumerate(taken):
+        for client in each.reporting.tolist():
+            least = min(least, number - last.get(client, -math.inf))
+            last[client] = number
+    return f"{least:,.0f}"

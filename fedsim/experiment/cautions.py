@@ -20,6 +20,7 @@ FEW = 30
 """With more participations per client than these, chance hides no bias that matters."""
 
 _SHOWN = 3
+_PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
 _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
 _ROUNDING = 1e-9
 
@@ -103,6 +104,7 @@ def of_chance(measured: float, most: int, taken: int, clients: int, together: in
 def of_figures(scenario: Scenario, metrics: Mapping[str, float]) -> Iterator[str]:
     """Give the warnings of `of_training` and `of_chance` from the metrics of a run."""
     yield from of_training(metrics)
+    yield from _of_paid_rounds(metrics)
     names = ("participation.l1_uniform", "participation.most", "sessions.count", "participation.mean")
     if all(name in metrics for name in names) and not why_nothing(metrics):
         measured, most, taken, mean = (metrics[name] for name in names)
@@ -115,8 +117,19 @@ def of_training(metrics: Mapping[str, float]) -> Iterator[str]:
         optimizer, _, figure = name.removeprefix("learning.").rpartition(".")
         if figure == "diverged_round":
             yield f"training with {optimizer} diverged at round {value:,.0f}; try a smaller step (learning.step_size)"
+        elif figure == "dropped_updates" and value:
+            yield f"{value:,.0f} updates of {optimizer} were not finite, and counted as zero; try a smaller step"
         elif figure == "moved" and not value:
             yield f"the model of {optimizer} never moved: the server made no step, or every step was zero"
+
+
+def _of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
+    paid, rounds = metrics.get("privacy.rounds", 0.0), metrics.get("rounds.count", 0.0)
+    if 0 < rounds < _PAID * paid:
+        yield (
+            f"the noise is made for n = {paid:,.0f} rounds (stop.rounds), and {rounds:,.0f} came about: with n = "
+            f"{rounds:,.0f} the same epsilon needs less noise"
+        )
 
 
 def of_deadline(scenario: Scenario, population: Population) -> Iterator[str]:

@@ -32,6 +32,7 @@ from fedsim.learning.expected import expected_optimizer
 from fedsim.learning.failures import as_floats_of_shape, reraise_as_learning_error
 from fedsim.learning.private import Noise, Private, with_privacy
 from fedsim.learning.problems.problem import Solvable, Solved
+from fedsim.learning.server_updates import Composed
 from fedsim.log import Recorded
 from fedsim.log.recorder import TemporaryLog
 from fedsim.population import Population
@@ -129,6 +130,10 @@ class Training:
         quieter = trained.pop() if learning.loss_parts else None
         table = pl.concat([part.table for part in trained])
         metrics = summarise(table)
+        for name, optimizer in own.items():
+            private = optimizer.optimizer if isinstance(optimizer, Composed) else optimizer
+            if isinstance(private, Private):
+                metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
         if quieter is not None:
             metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
         metrics |= _excess("loss", metrics, own, reference)

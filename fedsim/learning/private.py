@@ -7,11 +7,14 @@
 B is the wanted cohort, however many reports came, so each report weighs 1/B: clients pull on the model by their shares
 of the reports, where without privacy each report weighs 1/|S_t|. Changes are clipped last, after the local steps have
 been scaled, so Debiased FedAvg needs no more noise than FedAvg, but clipping a rare client's long update undoes some of
-the debiasing. A round without any report takes no step, and its noise is not used.
+the debiasing. A round without any report takes no step; its row of the noise comes with the next step, so that the sums
+of all rows, which correlated noise keeps small, are those of the mechanism. An update that is not finite counts as
+zero.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +30,12 @@ from fedsim.learning.optimizers.optimizer import Cohort, LocalSteps, Optimizer
 from fedsim.learning.server_updates import Composed
 from fedsim.population import Population
 from fedsim.privacy.bounds import ParticipationBounds, enforced_bounds
+from fedsim.privacy.epsilon import epsilon_of, noise_for
 from fedsim.privacy.mechanisms import MECHANISMS
 from fedsim.privacy.mechanisms.mechanism import Mechanism, correlated_rows, rows_kept
 from fedsim.scenario import Scenario
+from fedsim.scenario.learning import Learning
+from fedsim.scenario.privacy import Privacy
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,7 @@ class Private:
     clip: float  # largest norm of a change
     divisor: int  # B
     noise: Noise | None  # none to clip alone
+    not_finite: list[int] = field(default_factory=list)  # clients whose update was not finite, one for each of them
 
     def init(self, clients: int, dimension: int) -> _State:
         """Return the optimizer's state, and the noise from its beginning."""
@@ -82,14 +89,19 @@ class Private:
         return state, local
 
     def apply(self, state: _State, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[_State, Floats]:
-        """Return the model moved by the clipped changes and the round's noise."""
-        clipped = deltas * np.minimum(1.0, self.clip / np.maximum(np.linalg.norm(deltas, axis=1), 1e-300))[:, None]
+        """Return the model moved by the clipped changes, and by the noise of all rounds since its last step."""
+        lengths = np.linalg.norm(deltas, axis=1)
+        if not (finite := np.isfinite(lengths)).all():
+            self.not_finite.extend(cohort.clients[~finite].tolist())
+            deltas, lengths = np.where(finite[:, None], deltas, 0.0), np.where(finite, lengths, 0.0)
+        clipped = deltas * np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))[:, None]
         state.optimizer, wanted = self.optimizer.apply(state.optimizer, model, cohort, clipped)
         total = (wanted - model) * len(cohort.clients)
         if state.noise is not None:
             while state.row < cohort.round:
-                made, state.row = next(state.noise), state.row + 1
-            total = total + made
+                if (made := next(state.noise, None)) is None:
+                    raise LearningError(f"the noise is made for {state.row + 1:,} rounds (n), and this is one more")
+                total, state.row = total + made, state.row + 1
         return state, model + total / self.divisor
 
 
@@ -132,6 +144,8 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
         if bounds.capped and _has(MECHANISMS, privacy.mechanism.kind, "ignores_caps"):
             found.append(f"the cap of {bounds.most} binds, and b bands make little of it: blt needs less noise then")
     training = "none" if privacy is None else privacy.training
+    if privacy is not None and training == "noise" and scenario.learning is not None:
+        found += _of_releases(privacy, scenario.learning)
     if training == "clip":
         found.append("training here clips each update but adds no noise: its losses are those without privacy")
     if scenario.learning is not None and training == "none":
@@ -145,6 +159,24 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
             if _has(OPTIMIZERS, each.kind, "reuses_updates")
         ]
     return found
+
+
+def _of_releases(privacy: Privacy, learning: Learning) -> Iterator[str]:
+    """Say which models a guarantee covers where noise is added in training."""
+    released = [each.label for each in learning.optimizers]
+    if (count := len(released)) > 1:
+        sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
+        yield (
+            f"it covers the models of one of {', '.join(released)}: they are trained with the same noise, so as to be "
+            f"compared, and differences of two can be without any; releasing all {count} would cost epsilon = "
+            f"{epsilon_of(sigma / math.sqrt(count), privacy.delta):.4g}, with noise of their own for each"
+        )
+    for each in learning.optimizers:
+        if is_own(each.kind):
+            yield (
+                f"it holds for {each.label!r} only if its own code takes nothing of the clipped updates but their "
+                "mean, and in their round alone"
+            )
 
 
 def _has(registry: Mapping[str, type], kind: str, property_of_class: str) -> bool:

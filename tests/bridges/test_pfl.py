@@ -34,7 +34,7 @@ def test_cohorts_of_a_federated_dataset_are_those_of_the_log(
     from fedsim.pfl import ScheduledUsers
 
     directory = simulate(small(*overrides)).save(tmp_path / "run")
-    users = ScheduledUsers(directory)
+    users = ScheduledUsers(directory, skip_empty=bool(overrides))
     params = NNAlgorithmParams(users.iterations, 10, users.cohort_size, None)
     dataset, found = federated_dataset.FederatedDataset(lambda user: user, users), []
     for _ in range(users.iterations):
@@ -57,6 +57,9 @@ def test_what_does_not_fit_is_refused(small: Load, tmp_path: Path) -> None:
         ScheduledUsers(directory, workers=2)
     with pytest.raises(RunError, match="is that of a buffered server"):
         ScheduledUsers(simulate(small(*BUFFERED)).save(tmp_path / "buffered"))
+    skipped = simulate(small("server.cohort=6", "population.0.separation=3", "server.shortage=skip", "server.pause=1m"))
+    with pytest.raises(RunError, match=r"30 of 60 rounds have no report, .* \(to 2 iterations\)"):
+        ScheduledUsers(skipped.save(tmp_path / "skipped"))
     nobody = simulate(small("population.0.session={train: 10m}", "server.deadline=1m", "stop.rounds=5"))
     with pytest.raises(RunError, match="nobody reports in the schedule"):
         ScheduledUsers(nobody.save(tmp_path / "nobody"))

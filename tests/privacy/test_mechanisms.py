@@ -10,10 +10,14 @@ from scipy.optimize import check_grad
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import PluginError
 from fedsim.privacy import MECHANISMS, ParticipationBounds, error, sensitivity
+from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.mechanisms.banded import Banded
 from fedsim.privacy.mechanisms.blt import Blt
-from fedsim.privacy.mechanisms.mechanism import Mechanism
+from fedsim.privacy.mechanisms.mechanism import Mechanism, NoiseRows, convolved_rows
 from fedsim.privacy.optimized import Objective, cache_folder, cached, objective_of
+from fedsim.privacy.sensitivity import inverse
+from fedsim.scenario.component import Component
+from fedsim.scenario.privacy import Privacy
 
 THOUSAND, TWO_THOUSAND = ParticipationBounds(1000, 100, 10), ParticipationBounds(2000, 400, 5)
 
@@ -141,3 +145,40 @@ def test_one_of_ones_own() -> None:
         MECHANISMS.build(f"{__name__}:Halved", {"factr": 0.25})
     with pytest.raises(PluginError, match="unknown privacy mechanism 'bandit'; did you mean 'banded'"):
         MECHANISMS.find("bandit")
+
+
+class Quieter(Halved):
+    """A mechanism that adds a thousandth of the noise that its coefficients promise."""
+
+    def correlate(self, rows: NoiseRows, bounds: ParticipationBounds) -> NoiseRows:
+        return (row / 1_000 for row in convolved_rows(inverse(self.coefficients(bounds), bounds.rounds), rows))
+
+
+class Late(Quieter):
+    """A mechanism whose noise ends in round 20."""
+
+    def correlate(self, rows: NoiseRows, bounds: ParticipationBounds) -> NoiseRows:
+        made = convolved_rows(inverse(self.coefficients(bounds), bounds.rounds), rows)
+        return (row * (number < 20) for number, row in enumerate(made))
+
+
+class Honest(Quieter):
+    """A mechanism whose own code makes the rows that its coefficients promise."""
+
+    def correlate(self, rows: NoiseRows, bounds: ParticipationBounds) -> NoiseRows:
+        return convolved_rows(inverse(self.coefficients(bounds), bounds.rounds), rows)
+
+
+def test_the_rows_of_a_brought_mechanism_are_those_of_its_coefficients() -> None:
+    bounds = ParticipationBounds(50, 3)
+
+    def promised(name: str) -> float:
+        return guarantee(
+            Privacy(mechanism=Component(kind=f"{__name__}:{name}"), noise_multiplier=1, delta=1e-6), bounds
+        ).epsilon
+
+    with pytest.raises(PluginError, match=r"row 0 of its correlate is not that of C\^-1 Z .*test_mechanisms.py:\d+"):
+        promised("Quieter")
+    with pytest.raises(PluginError, match=r"row 20 of its correlate is not that of C\^-1 Z"):
+        promised("Late")
+    assert promised("Honest") == promised("Halved")
