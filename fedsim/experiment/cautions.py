@@ -15,6 +15,7 @@ from fedsim.population.feasibility import shortage
 from fedsim.scenario import Scenario
 from fedsim.simulation.engine import sample
 from fedsim.simulation.world import session_lengths
+from fedsim.theory.prediction import why_no_theory
 
 FEW = 30
 """With more participations per client than these, chance hides no bias that matters."""
@@ -56,6 +57,12 @@ def of_shortage(scenario: Scenario, population: Population) -> Iterator[str]:
             f"the separations (or caps) can be kept for less than {short.rounds:,} {turn}s: clients can take part "
             f"{short.possible:,} times in these, which need {short.needed:,}; a run that gets so far waits for ever"
         )
+
+
+def of_theory(scenario: Scenario, population: Population) -> Iterator[str]:
+    """Say why theory does not hold for devices that are always available, where one might expect it to."""
+    if scenario.always_available and (why := why_no_theory(scenario, population)) is not None:
+        yield f"theory does not hold here: {why}"
 
 
 def _who(kept: int, clients: int) -> str:

@@ -15,6 +15,7 @@ from fedsim.experiment.budget import check_budget
 from fedsim.population import build_population
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.selection.laws import law_of
+from fedsim.theory.busy import is_busy
 from fedsim.theory.prediction import flow_of, flow_summary, predicted
 
 
@@ -124,6 +125,8 @@ def _more(
     seed: int, result: theory.Stationary, precision: float | None, convergence: int | None, mixing: bool
 ) -> dict[str, Any]:
     """Return what is asked in addition to the stationary law, as it stands in JSON."""
+    if is_busy(result) and (mixing or (precision, convergence) != (None, None)):
+        raise ChainError(f"precision, convergence and mixing are of the chain, and here {result.caveats[0]}")
     question = (result.weights, result.separation, result.cohort, result.law)
     more: dict[str, Any] = {}
     if precision is not None:

@@ -14,7 +14,7 @@ from fedsim.availability.trace import RecordedAvailability
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
 from fedsim.common.registry import Findings, is_own
 from fedsim.experiment.budget import check_budget
-from fedsim.experiment.cautions import of_deadline, of_separation, of_shocks, of_shortage
+from fedsim.experiment.cautions import of_deadline, of_separation, of_shocks, of_shortage, of_theory
 from fedsim.experiment.evaluation import Ready
 from fedsim.experiment.repeated import unrepeatable
 from fedsim.limits.verdict import check_study
@@ -23,8 +23,8 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
-from fedsim.theory.available_prediction import why_not
-from fedsim.theory.prediction import all_report, covers
+from fedsim.theory import available_prediction
+from fedsim.theory.prediction import known_pulls
 from fedsim.theory.question import largest_separation
 
 MOST_PROCESSES = 2_000_000
@@ -146,7 +146,8 @@ def notes_of(scenario: Scenario, population: Population) -> list[str]:
 
         notes = [f"privacy: {each}" for each in caveats(scenario, population)]
     cautions: Iterable[str] = of_separation(scenario, population.separation, population.cooldown_s)
-    cautions = [*of_shortage(scenario, population), *cautions, *of_deadline(scenario, population)]
+    cautions = [*of_shortage(scenario, population), *of_theory(scenario, population), *cautions]
+    cautions = [*cautions, *of_deadline(scenario, population)]
     return [*notes, *describe_shocks(scenario), *of_shocks(scenario), *cautions]
 
 
@@ -181,13 +182,13 @@ def _check_frequencies(scenario: Scenario, population: Population) -> list[Mista
         if wanted is None:
             continue
         path, source = ("learning", "optimizers", index, wanted.name), choice.options.get(wanted.name, wanted.default)
-        if source == "theory" and not (covers(scenario, population) and all_report(scenario, population)):
+        if source == "theory" and isinstance(why := known_pulls(scenario, population), str):
             message = (
-                "theory does not cover this scenario's participation, so it knows no frequencies; write "
+                f"theory does not cover this scenario's participation ({why}), so it knows no frequencies; write "
                 f"{wanted.name}: {wanted.instead_of_theory}"
             )
             mistakes.append(scenario.mistake(path, message))
-        elif source == "predicted" and (unknown := why_not(scenario, population)) is not None:
+        elif source == "predicted" and (unknown := available_prediction.why_not(scenario, population)) is not None:
             message = f"the participation cannot be predicted: the mean field does not know of {unknown}"
             mistakes.append(scenario.mistake(path, message))
     return mistakes

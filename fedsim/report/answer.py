@@ -1,9 +1,11 @@
 """The answer in words, computed from tables and metrics: the title of a page, and the sentences under it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
+from fedsim.common.errors import FedsimError
 from fedsim.common.instants import HOUR_S, time_unit
 from fedsim.experiment.cautions import (
     drawn_together,
@@ -13,6 +15,7 @@ from fedsim.experiment.cautions import (
     of_training,
     why_nothing,
 )
+from fedsim.population import build_population
 from fedsim.report.bias import (
     ROUNDING,
     Bias,
@@ -39,6 +42,7 @@ from fedsim.report.formatting import (
     roughly,
 )
 from fedsim.report.methods import learning_sentences, optimizer_figures, slow_descents
+from fedsim.theory.prediction import why_no_theory
 
 # What the sentences of an answer are about, in their order
 WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
@@ -254,13 +258,21 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     if noise is not None and not short:
         if apart is None:
             moves = f"sampling noise alone would put {turn_share(noise)} of the turns elsewhere than in the long run"
-            yield Sentence(f"No theory covers this scenario; {moves}.", TRUST)
+            yield Sentence(f"No theory covers this scenario{_why_not(run)}; {moves}.", TRUST)
         else:
             text = f"Measured and theoretical frequencies are {turn_share(apart)} of the turns apart"
             far = apart > 2 * noise + ROUNDING
             text += f", where sampling noise alone would give {turn_share(noise)}"
             yield Sentence(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
     yield from _convergence(run)
+
+
+def _why_not(run: FinishedRun) -> str:
+    """Say why theory does not hold, in brackets, as far as that is known."""
+    with suppress(FedsimError):
+        if (why := why_no_theory(run.scenario, build_population(run.scenario))) is not None:
+            return f" ({why})"
+    return ""
 
 
 def _convergence(run: FinishedRun) -> Iterator[Sentence]:

@@ -26,6 +26,7 @@ from fedsim.theory.monte_carlo import rounds_of
 from fedsim.theory.pull import independent_pulls
 from fedsim.theory.question import Question, Stationary, ask, per_client, reduced
 
+STALLS = "this chain stalls"
 _TOLERANCE = 1e-13  # of the logarithm of a mass
 _SWEEPS = 30
 _SETTLED = 1e-12
@@ -70,14 +71,22 @@ def _participation(units: Question) -> Floats:
         return np.full(units.clients, units.cohort / units.clients)
     if units.cohort >= most.sum() * (1.0 - 1e-12):
         return most  # everyone takes part as often as the separations allow
-    ready = np.ones(units.clients)
+    return participation(units.weights, rounds, units.cohort, units.law)[0]
+
+
+def participation(weights: Floats, rounds: Floats, cohort: int, law: str) -> tuple[Floats, Floats]:
+    """Return the share of rounds in which each client takes part, and that in which it is ready, both (N,).
+
+    Each waits so many `rounds` (N,) on average after taking part; these must leave more than the cohort.
+    """
+    ready = np.ones(len(weights))
     for _ in range(_SWEEPS):
         before = ready
-        chances = _CHANCES[units.law](units.weights, rounds, units.cohort, before)
+        chances = _CHANCES[law](weights, rounds, cohort, before)
         ready = 1.0 / (1.0 + rounds * chances)
         if float(np.abs(ready - before).max()) < _SETTLED:
             break
-    return chances * ready
+    return chances * ready, ready
 
 
 def _taken(chances: Floats, rounds: Floats) -> float:
@@ -150,13 +159,18 @@ def _error(units: Question, taken: Floats) -> float:
     if units.law == "cyclic" or (units.law != "bernoulli" and units.cohort >= supply * (1.0 - 1e-12)):
         return 0.0
     ready = np.maximum(1.0 - units.separations * taken, 1e-12)
-    first = ready * units.weights / float((ready * units.weights).sum())
+    return fluctuation(units.weights, taken, ready, units.law, units.cohort)
+
+
+def fluctuation(weights: Floats, taken: Floats, ready: Floats, law: str, cohort: int) -> float:
+    """Return the `error_bound` of `mean_field`, by the shares of rounds in which clients take part and are ready."""
+    first = ready * weights / float((ready * weights).sum())
     share = np.maximum(first, taken / taken.sum())
     away, factor = 1.0 - ready, 2.0
-    if units.law == "successive":
+    if law == "successive":
         away = away + taken / ready
-    elif units.law == "bernoulli":
-        away, factor = away / ready, 4.0 * units.cohort
+    elif law == "bernoulli":
+        away, factor = away / ready, 4.0 * cohort
     return min(1.0, factor * float((share**2 * away).sum()))
 
 
@@ -175,7 +189,7 @@ def _stall_caveats(units: Question) -> tuple[str, ...]:
             passed += 1
     except ChainError:
         return (
-            f"this chain stalls: after {passed:,} rounds too few clients were ready in one of {_REPLICAS} replicas, "
+            f"{STALLS}: after {passed:,} rounds too few clients were ready in one of {_REPLICAS} replicas, "
             "and none of those who wait ever comes back; pi is that of a chain that has not stalled",
         )
     return (

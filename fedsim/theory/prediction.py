@@ -13,12 +13,15 @@ from fedsim.population import Population
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.models import ConvergenceStudy, Session
-from fedsim.scenario.server import BufferedServer
+from fedsim.scenario.server import BufferedServer, SyncServer
 from fedsim.selection.laws import law_of
 from fedsim.theory import METHODS, Stationary, convergence, stationary
 from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
+from fedsim.theory.busy import BUSY, check_ready, outlasts, taken_and_ready, with_busy_clients
+from fedsim.theory.mean_field import STALLS
 
 _MOST = 100_000
+_TRUSTED = 0.1
 _NODES = {0: 1, 1: 4096, 2: 256, 3: 40}
 """Values of each random phase of a session, by how many phases are random."""
 
@@ -33,6 +36,8 @@ def predicted(
     """Return the long-run participation of always-available clients under the scenario's selection law.
 
     A separation or law that is given replaces the population's or the scenario's; methods are those of `stationary`.
+    Clients that are busy for longer than their separation are answered by a mean field; where it cannot, or another
+    method is asked for, the chain answers, and a caveat says what it leaves out.
 
     Raises
     ------
@@ -41,38 +46,88 @@ def predicted(
     """
     if not scenario.server.selects_once:
         return flow_of(scenario, scenario.server, population, separation, method, law).stationary
-    if separation is None:
-        common = population.common_separation
-        separation = population.separation if common is None else common
+    rounds = np.broadcast_to(np.asarray(population.separation if separation is None else separation), len(population))
+    common, law = int(rounds[0]) if (rounds == rounds[0]).all() else rounds, law or law_of(scenario.server)
+    caveats: tuple[str, ...] = ()
+    try:
+        busy = _busy(scenario, scenario.server, population, rounds, law)
+    except ChainError as error:
+        busy, caveats = None, (f"theory does not hold here: {error}",)
+    if busy is not None and method in {"auto", "mean-field"}:
+        return busy
+    if busy is not None:
+        caveats = (f"the method {method!r} leaves out that {BUSY}",)
     wanted = scenario.server.wanted
-    return stationary(population.weight, separation, wanted, law or law_of(scenario.server), method, seed=scenario.seed)
+    found = stationary(population.weight, common, wanted, law, method, seed=scenario.seed)
+    return replace(found, caveats=(*found.caveats, *caveats)) if caveats else found
+
+
+def theory_or_why_not(scenario: Scenario, population: Population) -> Stationary | str:
+    """Return what theory predicts for the log of a scenario, or why it does not hold there.
+
+    This is the one place that says so. The chain knows always-available clients that wait in synchronous rounds, with a
+    full cohort in every round and every participation counted; a mean field knows those that are busy for longer, and
+    another one a buffered server. A mean field holds where it expects an error of at most 10 % for a client.
+    """
+    if (why := why_no_theory(scenario, population)) is not None:
+        return why
+    try:
+        found = predicted(scenario, population)
+    except ChainError as error:
+        return str(error)
+    if found.method == "mean-field" and (found.error_bound or 0.0) > _TRUSTED:
+        return f"the mean field may be {found.error_bound:.0%} off for a client"
+    return next((each for each in found.caveats if each.startswith(STALLS)), found)
 
 
 def applicable(scenario: Scenario, population: Population) -> Stationary | None:
-    """Return what theory predicts for the log of a scenario, or None where its assumptions do not hold.
-
-    The chain knows always-available clients that wait in synchronous rounds, with a full cohort in every round and
-    every participation counted. The mean field of a buffered server knows always-available clients alone; beyond
-    100,000 of them a run does not wait for it. Neither covers a selection law that does not say which law of the chain
-    it is. No theory knows of a cap on participations, so where one can be reached there is none.
-    """
-    if not covers(scenario, population):
-        return None
-    try:
-        return predicted(scenario, population)
-    except ChainError:
-        return None
+    """Return the answer of `theory_or_why_not`, or None where theory does not hold."""
+    found = theory_or_why_not(scenario, population)
+    return None if isinstance(found, str) else found
 
 
-def covers(scenario: Scenario, population: Population) -> bool:
-    """Say whether the assumptions of `applicable` hold, as far as is known without computing anything."""
+def why_no_theory(scenario: Scenario, population: Population) -> str | None:
+    """Say why theory does not hold, as far as is known without asking the chain; None where it may hold."""
     server = scenario.server
-    if cap_binds(scenario, population) or not scenario.always_available:
-        return False
-    if not server.selects_once:
-        return len(population) <= _MOST
-    counted = server.cooldown_from == "selected" or (server.wanted == server.cohort and server.deadline is None)
-    return counted and not population.cooldown_s.any()
+    if not scenario.always_available:
+        return f"devices are not always there ({scenario.absences})"
+    if cap_binds(scenario, population):
+        return "a client can reach its cap on participations"
+    try:
+        law = law_of(server)
+        if server.selects_once:
+            _busy(scenario, server, population, population.separation, law)
+    except ChainError as error:
+        return str(error)
+    if not server.selects_once and len(population) > _MOST:
+        return f"there are more than {_MOST:,} clients, for which a run does not ask the mean field"
+    return None
+
+
+def _busy(
+    scenario: Scenario, server: SyncServer, population: Population, separation: Ints, law: str
+) -> Stationary | None:
+    """Return the mean field of busy clients; None where the chain holds.
+
+    A `ChainError` says why neither does.
+    """
+    cooldown_s = population.cooldown_s
+    if server.cooldown_from == "reported" and server.wanted > server.cohort and (separation.any() or cooldown_s.any()):
+        raise ChainError("only reports keep clients out (server.cooldown_from), and over_select aborts some sessions")
+    sessions = lengths_of(scenario, population)
+    if outlasts(sessions, separation, cooldown_s, server):
+        return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, law)
+    if law == "bernoulli" and separation.any():
+        ready = taken_and_ready(population.weight, separation.astype(np.float64), server, law)[1]
+        check_ready(ready, server.least)
+    return None
+
+
+def lengths_of(scenario: Scenario, population: Population) -> LengthDistribution:
+    """Return how long the clients' sessions take."""
+    values = [session_values(group.session) for group in scenario.population]
+    limit_s = np.inf if scenario.server.deadline is None or scenario.server.selects_once else scenario.server.deadline
+    return LengthDistribution.of(population.group, population.speed, values, limit_s)
 
 
 def pull_of(scenario: Scenario, population: Population, found: Stationary) -> Floats | None:
@@ -80,6 +135,14 @@ def pull_of(scenario: Scenario, population: Population, found: Stationary) -> Fl
     if not all_report(scenario, population):
         return None
     return found.pi if found.pull is None or scenario.divisor is not None else found.pull
+
+
+def known_pulls(scenario: Scenario, population: Population) -> Floats | str:
+    """Return the pulls (N,) on a model that theory predicts, or why it does not."""
+    if isinstance(found := theory_or_why_not(scenario, population), str):
+        return found
+    pull = pull_of(scenario, population, found)
+    return "not every session surely ends with a report that is taken" if pull is None else pull
 
 
 def all_report(scenario: Scenario, population: Population) -> bool:
@@ -146,13 +209,11 @@ def flow_of(
         known = "there is no such method" if method not in METHODS else "it is for synchronous rounds"
         raise ChainError(f"a buffered server's participation is not found by {method!r} ({known}): use mean-field")
     wanted = population.separation if separation is None else separation
-    values = [session_values(group.session) for group in scenario.population]
-    limit_s = np.inf if server.deadline is None else server.deadline
     question = Asynchronous(
         weights=population.weight,
         separation=np.broadcast_to(np.asarray(wanted, dtype=np.int64), population.weight.shape),
         cooldown_s=population.cooldown_s,
-        lengths=LengthDistribution.of(population.group, population.speed, values, limit_s),
+        lengths=lengths_of(scenario, population),
         concurrency=server.concurrency,
         buffer=server.buffer,
         law=law or law_of(server),
