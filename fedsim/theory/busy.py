@@ -90,7 +90,11 @@ def with_busy_clients(
         mixture = np.append(0.0, np.minimum(mixture, 1.0))
         # How long the other clients of a round, and a whole round, take.
         others_s, whole_s = (
-            ascending[np.minimum(_closed(mixture, server, known).searchsorted(middles), len(ascending) - 1)]
+            ascending[
+                np.minimum(
+                    _closed(mixture, server, float(taken.sum()), known).searchsorted(middles), len(ascending) - 1
+                )
+            ]
             for known in (1, 0)
         )
         by_deadline = mixture[np.searchsorted(ascending, deadline, side="right") - 1]
@@ -148,12 +152,12 @@ def taken_and_ready(weights: Floats, gap: Floats, server: SyncServer, law: str) 
     return participation(weights, gap, server.wanted, "midzuno" if law == "uniform" else law)
 
 
-def _closed(mixture: Floats, server: SyncServer, known: int) -> Floats:
+def _closed(mixture: Floats, server: SyncServer, size: float, known: int) -> Floats:
     """Return the chance that a round with a mixture (n,) of sessions may close; `known` of them have reported."""
     from scipy.stats import binom
 
     if not server.fixed_size:
-        return np.exp(-server.wanted * (1.0 - mixture))
+        return np.exp(-size * (1.0 - mixture))
     return np.asarray(binom.sf(server.cohort - known - 1, server.wanted - known, mixture))
 
 

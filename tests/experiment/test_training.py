@@ -97,7 +97,7 @@ def test_the_oracle_takes_theory_or_the_log() -> None:
     theory, log = (metrics[f"learning.{name}.average_loss"] for name in ("oracle_weighted", "hindsight"))
     assert theory == pytest.approx(log, rel=0.05)
     with pytest.raises(ScenarioError, match=r"learning\.optimizers\[0\]\.source: .*write source: log"):
-        train(both, "population.*.separation=2", "server={cooldown_from: reported, over_select: 1.5}")
+        train(both, "population.*.separation=2", "server={cohort: 2, cooldown_from: reported, over_select: 1.5}")
 
 
 def test_the_reference_oracle_knows_that_everyone_is_alike() -> None:

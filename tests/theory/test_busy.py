@@ -1,0 +1,119 @@
+"""Clients that are busy for longer than their separation: what theory says of them, and where it does not hold."""
+
+import numpy as np
+import pytest
+
+from fedsim import Scenario, simulate
+from fedsim.common.errors import ScenarioError
+from fedsim.experiment.chain import chain
+from fedsim.experiment.preflight import notes_of, preflight
+from fedsim.population import build_population
+from fedsim.simulation import simulate_log
+from fedsim.theory.prediction import theory_or_why_not
+from tests.conftest import Write
+
+TWO = """\
+stop: {rounds: 4000}
+engine: vectorized
+population:
+  - {name: one, devices: 20, session: {download: 0s, upload: 0s, train: ONE}}
+  - {name: other, devices: 20, session: {download: 0s, upload: 0s, train: OTHER}, MORE}
+server: {SERVER}
+records: {gauges: null}
+"""
+FAST, SLOW, RANDOM = "30s", "5m", "{kind: exponential, mean: 60s}"
+
+
+def two(
+    write: Write, server: str, one: str = FAST, other: str = SLOW, more: str = "separation: 0", *sets: str
+) -> Scenario:
+    text = TWO.replace("ONE", one).replace("OTHER", other).replace("MORE", more).replace("SERVER", server)
+    return Scenario.load(write(text), sets)
+
+
+@pytest.mark.parametrize(
+    ("server", "one", "other", "more"),
+    [
+        ("cohort: 2, deadline: 1m", FAST, SLOW, "separation: 0"),
+        ("cohort: 10, deadline: 1m, selection: uniform", FAST, SLOW, "separation: 0"),
+        ("cohort: 3, deadline: 1m, pause: 5s", RANDOM, "{kind: exponential, mean: 6m}", "separation: 2"),
+        ("cohort: 2", FAST, FAST, "cooldown: 10m"),
+        ("cohort: 3, selection: poisson", RANDOM, RANDOM, "cooldown: 10m"),
+        ("cohort: 3, deadline: 2m, cooldown_from: reported", RANDOM, "{kind: exponential, mean: 90s}", "cooldown: 10m"),
+        ("cohort: 6, over_select: 1.5, deadline: 1m", RANDOM, "{kind: exponential, mean: 6m}", "cooldown: 4m"),
+    ],
+)
+def test_the_mean_field_of_busy_clients_is_within_2_percent_for_each_group(
+    write: Write, server: str, one: str, other: str, more: str
+) -> None:
+    """The standard error of a group's share is at most 0.6 % of it here; the seed is fixed."""
+    scenario = two(write, server, one, other, more)
+    population = build_population(scenario)
+    found = theory_or_why_not(scenario, population)
+    assert not isinstance(found, str)
+    assert found.method == "mean-field"
+    log = simulate_log(scenario, population)
+    counts = np.bincount(log.participations["client"].to_numpy(), minlength=40)
+    for group in (0, 1):
+        measured = counts[population.group == group].sum() / counts.sum()
+        assert found.pi[population.group == group].sum() == pytest.approx(measured, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("server", "more", "sets", "words"),
+    [
+        ("cohort: 2, deadline: 1m, selection: cyclic", "separation: 0", [], "does not know the law 'cyclic'"),
+        ("cohort: 20, deadline: 1m", "cooldown: 20m", [], "rounds lack clients at times"),
+        ("cohort: 2, over_select: 2, cooldown_from: reported", "separation: 2", [], "over_select aborts some sessions"),
+        ("cohort: 2, selection: bernoulli", "separation: 17", ["population.*.separation=17"], "rounds lack clients"),
+        ("cohort: 2, selection: age", "separation: 0", [], "no theory covers the selection law 'age'"),
+        ("cohort: 2", "participations: {most: 5}", [], "can reach its cap"),
+        ("cohort: 2, deadline: 1m, selection: bernoulli", "weight: 9", [], "% off for a client"),
+    ],
+)
+def test_all_who_ask_are_told_why_theory_does_not_hold(
+    write: Write, server: str, more: str, sets: list[str], words: str
+) -> None:
+    learning = "learning={problem: quadratic, optimizers: [oracle_weighted], step_size: 0.1}"
+    scenario = two(write, server, FAST, SLOW, more, "stop.rounds=20", *sets)
+    population = preflight(scenario)
+    why = theory_or_why_not(scenario, population)
+    assert isinstance(why, str)
+    assert words in why
+    assert "%" in why or any(words in note for note in notes_of(scenario, population))
+    with pytest.raises(ScenarioError, match="theory does not cover this scenario's participation"):
+        preflight(two(write, server, FAST, SLOW, more, "stop.rounds=20", *sets, learning))
+    if "bernoulli" not in server:  # which waits for clients that never come
+        assert simulate(scenario).clients["pi"].null_count() == 40
+
+
+def test_the_oracle_does_not_take_frequencies_of_selections_for_those_of_reports(write: Write) -> None:
+    learning = "learning={problem: quadratic, optimizers: [oracle_weighted], step_size: 0.1}"
+    with pytest.raises(ScenarioError, match="not every session surely ends with a report"):
+        preflight(two(write, "cohort: 2, deadline: 1m", FAST, SLOW, "separation: 0", learning))
+
+
+@pytest.mark.parametrize(
+    ("server", "more"),
+    [
+        ("cohort: 2, deadline: 1m", "separation: 12"),  # back after 30 s x 12
+        ("cohort: 2", "cooldown: 5m"),  # that long is its session
+        ("cohort: 2, deadline: 6m, cooldown_from: reported", "separation: 3"),
+        ("cohort: 2, over_select: 2, cooldown_from: reported", "separation: 0"),
+    ],
+)
+def test_the_chain_answers_where_nobody_is_busy_for_longer(write: Write, server: str, more: str) -> None:
+    found = theory_or_why_not(scenario := two(write, server, more=more), build_population(scenario))
+    assert not isinstance(found, str)
+    assert not any("late sessions" in each for each in found.caveats)
+
+
+def test_chain_says_what_a_method_leaves_out(write: Write) -> None:
+    scenario = two(write, "cohort: 2, deadline: 1m")
+    (plain,) = chain(scenario, method="closed-form")
+    assert plain.pi[:20].sum() == pytest.approx(0.5)
+    assert "leaves out that late sessions" in plain.caveats[0]
+    (busy,) = chain(scenario)
+    assert (busy.method, busy.caveats[0].endswith("a mean field of that")) == ("mean-field", True)
+    (refused,) = chain(two(write, "cohort: 2, deadline: 1m, selection: cyclic"))
+    assert "theory does not hold here" in refused.caveats[0]
