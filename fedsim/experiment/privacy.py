@@ -168,7 +168,7 @@ def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> 
     `promised` has parts of a `ParticipationBounds` by name, instead of what the scenario enforces. It is a
     `ScenarioError` if that is too little for anything to be promised, and not all is given.
     """
-    given = {name: value for name, value in (promised or {}).items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in (promised or {}).items() if value is not None}
     if {"rounds", "min_separation"} <= given.keys():
         bounds = ParticipationBounds(**given)
     else:

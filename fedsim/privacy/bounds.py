@@ -6,7 +6,10 @@ to show better bounds proves nothing; it can only confirm that a promise was kep
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsim.analysis.contributions import Contributions
+from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError
 from fedsim.population import Population
 from fedsim.scenario import Scenario
@@ -16,18 +19,25 @@ from fedsim.scenario import Scenario
 class ParticipationBounds:
     """n rounds; two participations of a client are at least b rounds apart, and it has at most k.
 
-    A `ValueError` is raised if one of them is less than 1.
+    Where clients differ, b is the least and k the most of all, and `own` the (b_i, k_i) of clients, of which those that
+    others allow too are left out. A `ValueError` is raised if a bound is less than 1.
     """
 
     rounds: int  # n
     min_separation: int = 1  # b: rounds t < t' have t' - t >= b; an enforced separation R gives b = R + 1
     most: int | None = None  # k; None for no cap
+    own: tuple[tuple[int, int], ...] = ()  # empty where b and k are those of one client
 
     def __post_init__(self) -> None:
         for name in ("rounds", "min_separation", "most"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
+
+    @property
+    def of_clients(self) -> "tuple[ParticipationBounds, ...]":
+        """The bounds of single clients, one of which is the worst for any mechanism."""
+        return tuple(ParticipationBounds(self.rounds, b, k) for b, k in self.own) or (self,)
 
     @property
     def participations(self) -> int:
@@ -50,7 +60,8 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     With synchronous rounds a report is taken in the round of its selection, so b is the smallest R_i + 1. A buffered
     server takes it s versions later. If cool-downs begin with a report, b is the same; if they begin with the
     selection, the next report can be nearer by s, and b is the smallest R_i + 1 less `max_staleness`. With caps on
-    participations, k is the most that one client can have by its own cap and separation.
+    participations, k is the most that one client can have by its own cap and separation, and each client is held to its
+    own b and k.
     """
     server, rounds = scenario.server, scenario.stop.rounds
     least, lag = int(population.separation.min()) + 1, 0
@@ -69,8 +80,18 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
             )
             raise ScenarioError([scenario.mistake(("server", "cooldown_from"), message)])
         lag = server.max_staleness
-    most = None if population.most is None else int(population.at_most(rounds, lag).max())
-    return ParticipationBounds(rounds, least - lag, most)
+    if population.most is None:
+        return ParticipationBounds(rounds, least - lag)
+    most = population.at_most(rounds, lag)
+    own = widest(population.separation + 1 - lag, most)
+    return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else ())
+
+
+def widest(b: Ints, k: Ints) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of b and k (N,) that no other pair allows: none has a smaller or equal b and as large a k."""
+    order = np.lexsort((-k, b))
+    before = np.maximum.accumulate(np.concatenate([[0], k[order][:-1]]))
+    return tuple((int(b[each]), int(k[each])) for each in order[k[order] > before])
 
 
 def broken_promises(promised: ParticipationBounds, seen: Contributions) -> list[str]:

@@ -55,6 +55,7 @@ class Guarantee:
             "rounds": bounds.rounds,
             "min_separation": bounds.min_separation,
             "most_participations": bounds.participations,
+            **({"of_clients": [list(each) for each in bounds.own]} if bounds.own else {}),
             **own,
         }
 

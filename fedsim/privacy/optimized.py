@@ -17,6 +17,7 @@ from fedsim.privacy.sensitivity import correlation, inverse, product, shifted_su
 
 Objective: TypeAlias = Literal["rms", "max"]
 
+_ORDER = 40  # of the norm that stands for a largest value
 _VERSION = 1  # of the searches: results of an older one are not used
 
 
@@ -25,12 +26,19 @@ def objective_of(coefficients: Floats, bounds: ParticipationBounds, objective: O
 
     With h = 1 / c and g the running sums of h, error^2 = sum_j w_j g_j^2; dg = -(h * g) * dc, so that the derivative by
     c_m is minus the correlation of 2 w g with h * g. The sensitivity is the norm of a sum of shifted copies of c, and
-    its derivative is the same sum taken backwards.
+    its derivative is the same sum taken backwards. Of clients with bounds of their own a norm of high order over their
+    sensitivities stands for the largest.
     """
-    n = bounds.rounds
-    response = worst_response(coefficients, bounds)
-    spread = float(response @ response)
-    by_spread = 2.0 * shifted_sum(response[::-1], bounds)[::-1]
+    n, of_clients = bounds.rounds, bounds.of_clients
+    responses = [worst_response(coefficients, each) for each in of_clients]
+    spreads = np.array([float(response @ response) for response in responses])
+    shares = (spreads / spreads.max()) ** (_ORDER - 1)
+    spread = float(spreads.max() * np.sum((spreads / spreads.max()) ** _ORDER) ** (1 / _ORDER))
+    shares *= (spreads.max() / spread) ** (_ORDER - 1)
+    by_spread = sum(
+        2.0 * share * shifted_sum(response[::-1], each)[::-1]
+        for share, response, each in zip(shares.tolist(), responses, of_clients, strict=True)
+    )
     h = inverse(coefficients, n)
     g = np.cumsum(h)
     weight = np.ones(n) if objective == "max" else np.arange(n, 0, -1) / n

@@ -24,7 +24,7 @@ from fedsim.privacy.bounds import ParticipationBounds
 
 
 def sensitivity(coefficients: Floats, bounds: ParticipationBounds) -> float:
-    """Return the largest change of C G in the Frobenius norm that one client can make.
+    """Return the largest change of C G in the Frobenius norm that one client can make, by its own b and k.
 
     Raises a `ValueError` if the coefficients c_0, c_1, ..., shape (m,), zeros after that, are not finite, or more than
     n, or the formula does not hold for them: they neither fall from c_0 >= c_1 >= ... to 0 nor end within b rounds, and
@@ -41,7 +41,7 @@ def sensitivity(coefficients: Floats, bounds: ParticipationBounds) -> float:
             "the coefficients of the mechanism must not be negative, nor rise, where they reach further than "
             f"b = {bounds.min_separation} rounds: the worst pattern of participation is not known for others"
         )
-    return math.sqrt(float(np.square(worst_response(c, bounds)).sum()))
+    return math.sqrt(max(float(np.square(worst_response(c, each)).sum()) for each in bounds.of_clients))
 
 
 def worst_response(coefficients: Floats, bounds: ParticipationBounds) -> Floats:

@@ -134,7 +134,8 @@ def privacy_section(run: FinishedRun) -> PrivacySection | None:
     if privacy is None or seen is None or any(f"privacy.{name}" not in known for name in _FIGURES):
         return None
     figures = {name: known[f"privacy.{name}"] for name in _FIGURES}
-    bounds = ParticipationBounds(*(int(figures[name]) for name in ("rounds", "separation", "most")))
+    rounds, least, most = (int(figures[name]) for name in ("rounds", "separation", "most"))
+    bounds = ParticipationBounds(rounds, least, most)
     faults = broken_promises(bounds, seen)
     apart = NO_VALUE if seen.least_separation is None else count(seen.least_separation)
     rows = (

@@ -114,3 +114,15 @@ def small_file(small: Load) -> str:
 
 def test_nothing_is_said_where_nothing_is_left_out(small: Load) -> None:
     assert said(small(PRIVATE)) == ""
+
+
+def test_with_caps_each_client_is_held_to_its_own_bounds(small: Load) -> None:
+    """Twelve clients; those whose bounds another one's contain are left out."""
+    mixed = small(
+        "population.0.separation=[0,0,3,3,3,3,3,9,9,9,9,9]",
+        "population.0.participations={most: [5,4,9,9,9,9,9,3,3,3,3,3]}",
+    )
+    bounds = enforced_bounds(mixed, build_population(mixed))
+    assert (bounds.min_separation, bounds.participations, bounds.own) == (1, 9, ((1, 5), (4, 9)))
+    alike = small("population.0.participations={most: 5}")
+    assert enforced_bounds(alike, build_population(alike)).own == ()

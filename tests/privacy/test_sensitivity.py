@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from fedsim.common.arrays import Floats
 from fedsim.privacy import ParticipationBounds, error, sensitivity
+from fedsim.privacy.bounds import widest
+from fedsim.privacy.mechanisms.blt import Blt
 from fedsim.privacy.mechanisms.fixed import square_root
 from fedsim.privacy.sensitivity import shifted_sum
 
@@ -51,6 +53,25 @@ def test_the_formula_is_the_largest_over_all_patterns(data: st.DataObject) -> No
     c = np.array(sorted(data.draw(st.lists(number, min_size=1, max_size=n)), reverse=True)) + 1e-3
     found = sensitivity(c, ParticipationBounds(n, b, k))
     assert found == pytest.approx(by_brute_force(c, n, b, n if k is None else k), rel=1e-9)
+
+
+@given(data=st.data())
+def test_of_clients_with_bounds_of_their_own_the_worst_counts(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 9))
+    pairs = data.draw(st.lists(st.tuples(st.integers(1, n), st.integers(1, n)), min_size=1, max_size=4))
+    c = square_root(n)
+    separation, most = (np.array(each) for each in zip(*pairs, strict=True))
+    most = np.minimum(most, -(-n // separation))
+    own = widest(separation, most)
+    bounds = ParticipationBounds(n, int(separation.min()), int(most.max()), own)
+    assert sensitivity(c, bounds) == pytest.approx(max(by_brute_force(c, n, *pair) for pair in pairs), rel=1e-9)
+
+
+def test_tablets_and_phones() -> None:
+    """R = 0 with a cap of 5 beside R = 100: one buffer, fitted to the phones, serves both."""
+    both = ParticipationBounds(2000, 1, 20, ((1, 5), (101, 20)))
+    found = Blt(buffers=1).coefficients(both)
+    assert sensitivity(found, both) * error(found, 2000).rms == pytest.approx(21.7, rel=0.01)
 
 
 @pytest.mark.parametrize(("n", "b", "k"), [(12, 1, None), (12, 3, 2), (12, 2, 4), (12, 5, None)])

@@ -36,7 +36,8 @@ class Banded:
         bands = min(bounds.min_separation, bounds.rounds, self.bands or bounds.rounds)
         if bands == 1:
             return np.ones(1)
-        question = ("banded", bands, self.objective, bounds.rounds, bounds.min_separation, bounds.participations)
+        allowed = bounds.min_separation, bounds.participations, *bounds.own
+        question = ("banded", bands, self.objective, bounds.rounds, *allowed)
         return cached(question, lambda: self._optimized(bands, bounds))
 
     def _optimized(self, bands: int, bounds: ParticipationBounds) -> Floats:

@@ -43,7 +43,7 @@ class Blt:
         if bounds.rounds == 1:
             return np.zeros(self.buffers), np.full(self.buffers, 0.5)
         n, b, k = bounds.rounds, bounds.min_separation, bounds.participations
-        found = cached(("blt", self.buffers, self.objective, n, b, k), lambda: self._optimized(bounds))
+        found = cached(("blt", self.buffers, self.objective, n, b, k, *bounds.own), lambda: self._optimized(bounds))
         return found[: self.buffers], found[self.buffers :]
 
     def exported(self, bounds: ParticipationBounds) -> dict[str, Any]:
