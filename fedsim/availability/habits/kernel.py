@@ -6,7 +6,6 @@ their keys: nothing is stored. `KernelTables` (in `days`) holds what they read; 
 `tables.persons`, `day` and `slot` are rows of its days and slots, and `word` is the client's part of the keys.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -294,50 +293,43 @@ def unmet_conditions(clients: Ints, instant: int, require: int, tables: KernelTa
 
 
 @compiled
-def _intervals_of(client: int, since: int, until: int, require: int, tables: KernelTables) -> Iterator[tuple[int, int]]:
-    """Yield when a client is available in [since, until), going from one change of its conditions to the next."""
-    word, row, now = word_of(client, tables.key), client - tables.first_client, since
-    while now < until:
-        end = until
-        if require & CHARGING:
-            end = min(end, _charging_until(word, row, now, until - 1, tables))
-            if end == now:
-                now = _charging_from(word, row, now, until - 1, tables)
-                continue
-        if require & NETWORK:
-            end = min(end, _networked_until(word, row, now, end - 1, tables))
-            if end == now:
-                now = _networked_from(word, row, now, until - 1, tables)
-                continue
-        while now < end:
-            disturbed_until, disturbed_from = now, end
-            if require & (NETWORK | IDLE):
-                disturbed_until = _disturbed_until(word, row, now, require, tables)
-                if disturbed_until == now:  # none in progress
-                    disturbed_from = _disturbed_from(word, row, now, end - 1, require, tables)
-            if disturbed_until == now:
-                yield now, disturbed_from
-                now = disturbed_from
-            else:
-                now = disturbed_until
-
-
-@compiled
 def available_intervals(
     clients: Ints, since: int, until: int, require: int, tables: KernelTables
 ) -> tuple[NDArray[np.intp], Ints, Ints]:
     """Return when each client (n,) is available within [since, until): positions, starts and ends, in this order.
 
-    Intervals are disjoint and do not touch. The tables must reach to `until`.
+    Intervals are disjoint and do not touch. The tables must reach to `until`. It is no generator: each run of a
+    compiled one keeps the arrays of its tables for ever.
     """
     size = 64 + len(clients) * (4 + (until - since) // (DAY // 32))
     who, starts, ends, found = np.empty(size, np.intp), np.empty(size, np.int64), np.empty(size, np.int64), 0
     for position in range(len(clients)):
-        for start, end in _intervals_of(clients[position], since, until, require, tables):
+        word, row = word_of(clients[position], tables.key), clients[position] - tables.first_client
+        now = end = since  # on a charger and a network as required, until `end`
+        while now < until:
+            if now >= end:
+                end = until
+                if require & CHARGING:
+                    end = min(end, _charging_until(word, row, now, until - 1, tables))
+                    if end == now:
+                        now = _charging_from(word, row, now, until - 1, tables)
+                        continue
+                if require & NETWORK:
+                    end = min(end, _networked_until(word, row, now, end - 1, tables))
+                    if end == now:
+                        now = _networked_from(word, row, now, until - 1, tables)
+                        continue
+            last = end
+            if require & (NETWORK | IDLE):
+                disturbed_until = _disturbed_until(word, row, now, require, tables)
+                if disturbed_until > now:
+                    now = disturbed_until
+                    continue
+                last = _disturbed_from(word, row, now, end - 1, require, tables)
             if found == len(who):
                 who, starts, ends = _doubled(who), _doubled(starts), _doubled(ends)
-            who[found], starts[found], ends[found] = position, start, end
-            found += 1
+            who[found], starts[found], ends[found] = position, now, last
+            found, now = found + 1, last
     return who[:found], starts[:found], ends[:found]
 
 

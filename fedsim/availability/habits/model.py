@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedsim.availability.habits.batch import HabitsBatch
     from fedsim.availability.habits.days import TableBuilder
 
-_FIRST_WINDOW, _WINDOW = 2 * DAY, 14 * DAY
+_FIRST_WINDOW, _WINDOW = 2 * DAY, 4 * DAY  # each device of the process engine holds one
 
 
 class HabitsAvailability(ExactModel):
@@ -55,7 +55,7 @@ class HabitsAvailability(ExactModel):
         one, until = np.array([client]), since + _FIRST_WINDOW
         (batch,) = self.batches([(place, one)], draws)
         while True:
-            _, starts, ends = batch.spells_of(conditions, one, since, until)
-            yield from zip(starts.tolist(), ends.tolist(), strict=True)
+            _, *found = batch.spells_of(conditions, one, since, until)
+            yield from zip(*(map(int, each) for each in found), strict=True)
             yield until, until
             since, until = until, until + _WINDOW
