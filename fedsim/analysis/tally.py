@@ -12,15 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.analysis.contributions import Pulls, Separations
+from fedsim.analysis.noise import Noise, Spans
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.files import slices
+from fedsim.common.instants import DAY_S
 from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.log import PARTICIPATIONS
 
 Watch: TypeAlias = Callable[[pl.DataFrame], None]
-BATCHES = 20
-_FEWEST_ROUNDS = 10 * BATCHES
-_BLOCK = 1 << 14
 _TAKEN, _UNKNOWN = list(SESSION_OUTCOMES).index("reported"), len(SESSION_OUTCOMES)
 
 
@@ -38,66 +37,8 @@ class Tally:
     pull: Floats  # w_i of each client of the run, as of `fedsim.analysis.contributions.Pulls`
     firsts_s: Floats  # when each client that took part did so first, in ascending order
     gaps: tuple[int, int, int, int] | None  # between two participations of a client: how many, sum, least and largest
-    errors: tuple[float, float] | None  # as of `Batches.errors`
+    noise: Noise | None  # what chance does to the frequencies; None where too few rounds or days tell
     least_separation: int | None = None  # rounds from one contribution of a client to its next; None of a group
-
-
-class Batches:
-    """Counts how often each client took part in each of 20 batches of rounds.
-
-    Rounds are cut into the batches in order. A batch is long beside the memory of the chain, so that batches are nearly
-    independent though rounds are not (method of batch means; Law, *Simulation Modeling and Analysis*, ch. 9).
-
-    `chosen_in` are the numbers of the rounds that selected anyone, in ascending order; `clients` is N, and `most` the
-    number of participations that there are at most.
-    """
-
-    def __init__(self, chosen_in: Ints, clients: int, most: int) -> None:
-        self._counted, self._most = None, most
-        if len(chosen_in) >= _FEWEST_ROUNDS:
-            # A batch begins at each edge, a number of a round.
-            self._edges = chosen_in[np.linspace(0, len(chosen_in), BATCHES + 1).astype(np.int64)[1:-1]]
-            longest = -(-len(chosen_in) // BATCHES)
-            self._counted = np.zeros((BATCHES, clients), dtype=np.min_scalar_type(longest))
-
-    def add(self, number: Ints, client: Ints, *, once: bool = True) -> None:
-        """Take the rounds and the clients of the next participations, in the order of rounds.
-
-        `once` says that no client takes part twice in a round, as with a buffered server it may.
-        """
-        if self._counted is None:
-            return
-        if not once:
-            self._counted = self._counted.astype(np.min_scalar_type(self._most), copy=False)
-        pieces = np.split(client, np.searchsorted(number, self._edges))
-        for counted, piece in zip(self._counted, pieces, strict=True):
-            if len(piece):
-                np.add.at(counted, piece, counted.dtype.type(1))
-
-    def errors(self, counts: Ints) -> tuple[float, float] | None:
-        """Return what chance does to frequencies; None if fewer than 200 rounds selected anyone, too few to tell.
-
-        `counts`, (N,), say how often each client took part. Returned are the L1 distance between the frequencies and
-        their long-run values to be expected from chance, sum_i sqrt(2 / pi) * se_i; and the standard error of the L1
-        distance from uniform.
-        """
-        if self._counted is None:
-            return None
-        clients, frequency = len(counts), counts / counts.sum()
-        side = np.sign(frequency - 1.0 / clients)
-        squares, deviation, projected = np.zeros(clients), np.empty(clients), []
-        blocks = [slice(first, first + _BLOCK) for first in range(0, clients, _BLOCK)]  # each stays in a cache
-        for counted in self._counted:
-            total = float(counted.sum())
-            for block in blocks:
-                deviation[block] = counted[block]
-                deviation[block] /= total
-                deviation[block] -= frequency[block]
-                squares[block] += np.square(deviation[block])
-            projected.append(float(side @ deviation))
-        scale = BATCHES * (BATCHES - 1)
-        noise = math.sqrt(2.0 / math.pi) * float(np.sqrt(squares / scale).sum())
-        return noise, math.sqrt(math.fsum(value**2 for value in projected) / scale)
 
 
 @dataclass(frozen=True)
@@ -124,8 +65,8 @@ class _Rows:
 class _Part:
     """What is tallied of the run or of a group: its participations, in order."""
 
-    def __init__(self, batches: Batches) -> None:
-        self._batches = batches
+    def __init__(self, spans: Spans) -> None:
+        self._spans = spans
         self._outcomes = np.zeros(len(SESSION_OUTCOMES) + 1, dtype=np.int64)
         self._spent_s, self._wasted_s = [0.0], [0.0]
         self._staleness: Ints = np.zeros(1, dtype=np.int64)
@@ -134,7 +75,7 @@ class _Part:
 
     def add(self, rows: _Rows) -> None:
         """Take the next rows."""
-        self._batches.add(rows.number, rows.client, once=not (rows.gap == 0).any())
+        self._spans.add(rows.number, rows.client, rows.selected_s, once=not (rows.gap == 0).any())
         self._outcomes += np.bincount(rows.outcome, minlength=len(self._outcomes))
         self._spent_s.append(float(rows.spent_s.sum()))
         self._wasted_s.append(float(rows.spent_s[rows.outcome != _TAKEN].sum()))
@@ -167,7 +108,7 @@ class _Part:
             pull,
             np.sort(np.concatenate(self._firsts)),
             self._gaps,
-            self._batches.errors(counts),
+            self._spans.noise(counts),
             least_separation,
         )
 
@@ -188,18 +129,23 @@ def tally(
     watches: Sequence[Watch] = (),
     *,
     fixed_divisor: bool = False,
+    by_day: bool = False,
+    together: int = 1,
 ) -> Tallies:
     """Tally the participations of a run of N `clients`, and of each group if the `sizes` of the groups are given.
 
     The participations are read some rows at a time, and every part of them is passed to the `watches`. A server with a
-    `fixed_divisor` gives every report the same weight, whatever the number of reports in its round.
+    `fixed_divisor` gives every report the same weight, whatever the number of reports in its round. `by_day` says that
+    availability follows the clock, and `together` how many clients are drawn at once: see `fedsim.analysis.noise`.
     """
     edges, most = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), int(rounds["selected"].sum())
     spans = [(int(first), int(last)) for first, last in pairwise(edges)]
     chosen_in = rounds["round"].filter(rounds["selected"] > 0).to_numpy()
-    whole = _Part(Batches(chosen_in, clients, most))
+    ended_s = float(np.nan_to_num(rounds["closed_s"].to_numpy()).max(initial=0.0))
+    days = int(ended_s // DAY_S) if by_day else None
+    whole = _Part(Spans(chosen_in, clients, most, days, together))
     groups = [
-        _Part(Batches(chosen, last - first, most))
+        _Part(Spans(chosen, last - first, most, days, together))
         for chosen, (first, last) in _of_groups(participations, rounds, spans)
     ]
     counts, reported = np.zeros((2, clients), dtype=np.int64)

@@ -14,6 +14,7 @@ from fedsim.analysis.participation import available_time, clients_table
 from fedsim.analysis.tally import Watch
 from fedsim.availability.population import Strata
 from fedsim.common.progress import Report, silent
+from fedsim.experiment.cautions import drawn_together
 from fedsim.experiment.finished import Outcome
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
@@ -45,8 +46,17 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
         from fedsim.privacy.guarantee import guarantee
 
         figures = guarantee(scenario.privacy, enforced_bounds(scenario, population)).figures
-    sizes = server.fixed_size, scenario.divisor is not None
-    return Setting(server.wanted, scenario.start, groups, server.concurrency, figures, *sizes)
+    return Setting(
+        server.wanted,
+        scenario.start,
+        groups,
+        server.concurrency,
+        figures,
+        fixed_size=server.fixed_size,
+        fixed_divisor=scenario.divisor is not None,
+        by_day=any(group.availability.kind not in {"always", "renewal"} for group in scenario.population),
+        together=drawn_together(scenario),
+    )
 
 
 def evaluate(

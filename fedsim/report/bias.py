@@ -7,8 +7,8 @@ from enum import Enum
 import numpy as np
 import polars as pl
 
+from fedsim.analysis.noise import DEGREES
 from fedsim.analysis.participation import by_chance
-from fedsim.analysis.tally import BATCHES
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.intervals import half_width
 from fedsim.experiment.cautions import FEW, beyond_chance, drawn_together, more_even
@@ -44,7 +44,7 @@ class Bias:
     measured: float  # L1 distance of this run from uniform; 0 where it was not measured
     fair: float  # the same of as many participations with equal chances for everybody
     more_even: bool  # whether participations are more even than equal chances would make them, by more than chance
-    error: float | None  # standard error of `measured`, from batch means; None where there are too few rounds
+    error: float | None  # standard error of `measured`, None where too few rounds or days tell
 
     @property
     def misplaced(self) -> float:
@@ -54,7 +54,7 @@ class Bias:
     @property
     def margin(self) -> float | None:
         """Half of the 95 % interval of `misplaced`."""
-        return None if self.error is None else half_width(self.error, BATCHES) / 2
+        return None if self.error is None else half_width(self.error, DEGREES + 1) / 2
 
     @property
     def misplaced_by_chance(self) -> float:

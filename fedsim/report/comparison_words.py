@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from fedsim.analysis.tally import BATCHES
+from fedsim.analysis.noise import DEGREES
 from fedsim.common.intervals import half_width
 from fedsim.experiment.run_directory import ABSENT, Change
 from fedsim.report.answer import MODEL, TRUST, WHAT, Sentence
@@ -152,7 +152,7 @@ def _half(row: Mapping[str, float | None], rows: Mapping[str, pl.DataFrame]) -> 
     if errors is None or len(errors) != 1:
         return math.nan
     error = math.hypot(errors["baseline_mean"].item(), errors["mean"].item())
-    return half_width(error, BATCHES)  # at least as wide as Welch's
+    return half_width(error, DEGREES + 1)  # at least as wide as Welch's
 
 
 def _settings(wording: MetricWording, own: pl.DataFrame) -> str:

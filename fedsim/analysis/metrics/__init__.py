@@ -114,7 +114,16 @@ def tally_of(log: Recorded, setting: Setting, watches: Sequence[Watch] = ()) -> 
     sizes = {group: sum(zones.values()) for group, zones in setting.groups.items()}
     own = [sizes[group] for group in _measured_groups(setting)]
     everyone, fixed = sum(sizes.values()), setting.fixed_divisor
-    return tally(log.participations, log.rounds, everyone, own, watches, fixed_divisor=fixed)
+    return tally(
+        log.participations,
+        log.rounds,
+        everyone,
+        own,
+        watches,
+        fixed_divisor=fixed,
+        by_day=setting.by_day,
+        together=setting.together,
+    )
 
 
 def _measured_groups(setting: Setting) -> list[str]:

@@ -23,6 +23,8 @@ class Setting:
     privacy: Mapping[str, float] = field(default_factory=dict)  # what the scenario's `privacy` promises, by name
     fixed_size: bool = True  # whether `wanted` is exact, and not an average as with `bernoulli` and `poisson`
     fixed_divisor: bool = False  # whether the server divides changes by a fixed number, and not by that of the reports
+    by_day: bool = False  # whether availability follows the clock
+    together: int = 1  # clients that are drawn at once
 
 
 @dataclass(frozen=True)

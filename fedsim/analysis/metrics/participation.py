@@ -19,8 +19,14 @@ class Participation:
         "participation",
         """
         l1_uniform | L1 | Distance of the measured frequencies from uniform: sum of |frequency - 1/N|.
-        l1_uniform_se | L1 | Standard error of that distance, from batch means over rounds.
+        l1_uniform_se | L1 | Standard error of that distance.
+        l1_uniform_corrected | L1 | That distance without what noise adds to it.
+        l1_uniform_low | L1 | Lower end of the 95 % interval of the distance without noise.
+        l1_uniform_high | L1 | Upper end of that interval.
         tv_uniform | share | Total variation distance of the measured frequencies from uniform: half the L1.
+        tv_uniform_corrected | share | That distance without what noise adds to it.
+        tv_uniform_low | share | Lower end of the 95 % interval of the distance without noise.
+        tv_uniform_high | share | Upper end of that interval.
         pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports.
         pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1.
         reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
@@ -79,8 +85,12 @@ class Participation:
             for name, share in shares.items():
                 metrics[f"participation.{name}_l1_uniform"] = distance = l1(share, uniform)
                 metrics[f"participation.{name}_tv_uniform"] = distance / 2
-        if tally.errors is not None:
-            metrics["participation.l1_noise"], metrics["participation.l1_uniform_se"] = tally.errors
+        if tally.noise is not None:
+            metrics["participation.l1_noise"] = tally.noise.l1
+            metrics["participation.l1_uniform_se"] = tally.noise.se
+            for name in ("corrected", "low", "high"):
+                metrics[f"participation.l1_uniform_{name}"] = getattr(tally.noise, name)
+                metrics[f"participation.tv_uniform_{name}"] = getattr(tally.noise, name) / 2
         if tally.gaps is not None:
             counted, total, least, most = tally.gaps
             metrics["participation.gap.min"] = float(least)
