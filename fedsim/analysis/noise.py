@@ -22,17 +22,17 @@ from functools import cache
 
 import numpy as np
 
-from fedsim.analysis.participation import by_chance
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S
 from fedsim.common.intervals import student_quantile
 
-SPANS = 20
+_SPANS = 20
 DEGREES = 12  # most contrasts
 _FEWEST_ROUNDS, _FEWEST_DAYS = 200, 5
 _TURNS = 6  # that a client has in a cycle of the fastest contrast, on average
 _PARTS = 64  # of a participation that can be in one span, the others being in the next
 _BLOCK = 1 << 14
+_ROUNDING = 1e-9
 _SMOOTH = 0.25  # variance that is added to counts: with less, whole numbers are not like normal ones
 _LEVELS = 50  # parts of the clients, by count, whose variance is pooled
 _DOUBT = 0.01  # of the correction: how well laws are known to be normal
@@ -42,7 +42,7 @@ _SHARES = _SHARES / _SHARES.sum()
 
 
 @dataclass(frozen=True)
-class Noise:
+class SamplingNoise:
     """What chance does to the frequencies f_i of a run, and their L1 distance from uniform without it."""
 
     l1: float  # expected L1 distance of the frequencies from their long-run values
@@ -52,7 +52,7 @@ class Noise:
     high: float
 
 
-class Spans:
+class SpanCounts:
     """Counts how often each client took part in each span of a run.
 
     `chosen_in` are the numbers of the rounds that selected anyone, in ascending order; `clients` is N, `most` the
@@ -63,12 +63,12 @@ class Spans:
     def __init__(self, chosen_in: Ints, clients: int, most: int, days: int | None = None, together: int = 1) -> None:
         self._chosen_in, self._clients, self._together, self._most = chosen_in, clients, together, most
         self._by_day = days is not None
-        self._days = -(-days // SPANS) if days else 0  # of a span
-        self._spans = days // self._days if days else SPANS
         self._known = days >= _FEWEST_DAYS if days is not None else len(chosen_in) >= _FEWEST_ROUNDS
+        self._days = -(-days // _SPANS) if days else 0  # of a span
+        self._spans = 0 if not self._known else days // self._days if days else _SPANS
         self._told = self._known or len(chosen_in) >= _FEWEST_ROUNDS
-        longest = (-(-len(chosen_in) // SPANS) + 1 if days is None else len(chosen_in)) * _PARTS
-        self._counted = np.zeros((self._spans if self._known else 0, clients), np.min_scalar_type(longest))
+        longest = (-(-len(chosen_in) // _SPANS) + 1 if days is None else len(chosen_in)) * _PARTS
+        self._counted = np.zeros((self._spans, clients), np.min_scalar_type(longest))
 
     def add(self, number: Ints, client: Ints, selected_s: Floats, *, once: bool = True) -> None:
         """Take the rounds, the clients and the times of the next participations, in the order of rounds.
@@ -87,12 +87,12 @@ class Spans:
             return
         begins = np.flatnonzero(np.diff(number, prepend=-1))  # of rounds
         rank = np.searchsorted(self._chosen_in, number[begins])
-        span, part = np.divmod((2 * rank + 1) * (SPANS * _PARTS) // (2 * len(self._chosen_in)), _PARTS)
+        span, part = np.divmod((2 * rank + 1) * (_SPANS * _PARTS) // (2 * len(self._chosen_in)), _PARTS)
         many = np.diff(begins, append=len(number))
-        for first, share in ((span, _PARTS - part), (np.where(span + 1 < SPANS, span + 1, 0), part)):
+        for first, share in ((span, _PARTS - part), (np.where(span + 1 < _SPANS, span + 1, 0), part)):
             np.add.at(flat, np.repeat(first * self._clients, many) + client, np.repeat(share.astype(kind), many))
 
-    def noise(self, counts: Ints) -> Noise | None:
+    def noise(self, counts: Ints) -> SamplingNoise | None:
         """Return what chance does to frequencies; None if the run has too few rounds or days to tell.
 
         `counts`, (N,), say how often each client took part. Where days are too few, clients count as independent.
@@ -106,7 +106,8 @@ class Spans:
         squares = np.zeros((len(weights), len(level)))
         for block, counted in self._blocks():
             contrast = weights @ counted - summed[:, None] * frequency[place[block]]
-            squares += [np.bincount(place[block], row, len(level)) for row in np.square(contrast)]
+            rows = [np.bincount(place[block], row, len(level)) for row in np.square(contrast)]
+            squares += np.reshape(rows, squares.shape)
         if not self._by_day:
             squares /= _rise(squares.sum(axis=1) * taken, turns)[:, None]
         summed_up = squares.mean(axis=0) if len(weights) else frequency / taken * size
@@ -169,7 +170,7 @@ class _Levels:
         self.kept = max(0.0, 1.0 - noise / max(float(size @ np.square(self.away)), 1e-300))
         self.variance = np.maximum(dispersion * (1.0 / clients + self.kept * self.away), 1e-300)
 
-    def noise(self, projected: Callable[[Floats], float], degrees: int, together: int, *, drawn: bool) -> Noise:
+    def noise(self, projected: Callable[[Floats], float], degrees: int, together: int, *, drawn: bool) -> SamplingNoise:
         size, away, deviation = self.size, self.away, np.sqrt(self.variance)
         wider = 1.0 + 1.0 / (4.0 * degrees * self.pooled) if degrees else 1.0  # a root of an estimate is too small
         smooth = _SMOOTH / (float(size @ self.variance) / self.clients * self.taken**2)
@@ -205,13 +206,33 @@ class _Levels:
         below = min(1.0, max(0.0, _bounds(found / here)[0] * here / found)) if found > 0.0 else 0.0
         lower = math.sqrt(near**2 + below * (here**2 - near**2))
         measured = float(size @ np.abs(away))
-        return Noise(
+        return SamplingNoise(
             _HALF * float(size @ (deviation * wider)) * _by_whole_numbers(self.taken, self.clients),
             error(np.abs, math.sqrt(self.kept)),
             min(measured, math.sqrt(max(found, 0.0))),
             math.sqrt(_bounds(found / lower)[0] * lower),
             math.sqrt(_bounds(found / here)[1] * here),
         )
+
+
+def by_chance(taken: int, clients: int) -> float:
+    """Return the L1 distance from uniform to be expected when each participation goes to anyone alike.
+
+    A client's count is binomial, and its mean absolute deviation is 2 v C(n, v) p^v (1 - p)^(n - v + 1), where v is the
+    least whole number above n p (De Moivre, 1730).
+    """
+    if not taken or clients < 2:
+        return 0.0
+    share = 1 / clients
+    above = math.floor(taken * share + _ROUNDING) + 1
+    ways = math.lgamma(taken + 1) - math.lgamma(above + 1) - math.lgamma(taken - above + 1)
+    logarithm = ways + above * math.log(share) + (taken - above + 1) * math.log1p(-share)
+    return 2 * above * math.exp(logarithm) * clients / taken
+
+
+def chance_spread(taken: int) -> float:
+    """Return the standard deviation of that distance: of a sum of N nearly independent folded normal deviations."""
+    return math.sqrt((1.0 - 2.0 / math.pi) / taken) if taken else 0.0
 
 
 def _folded(x: Floats, deviation: Floats) -> Floats:

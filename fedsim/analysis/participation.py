@@ -15,7 +15,6 @@ from fedsim.log import CLIENTS
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 
-_ROUNDING = 1e-9
 _MOST = 5_000  # devices that are followed, where there are more
 _MOST_DEVICE_DAYS = 200_000.0
 _FEWEST = 200
@@ -68,26 +67,6 @@ def jain(counts: Ints) -> float:
     """Return Jain's fairness index, (sum x)^2 / (N sum x^2): 1 when all are equal, 1/N when one has all."""
     values = counts.astype(np.float64)
     return float(values.sum() ** 2 / (len(values) * (values @ values)))
-
-
-def by_chance(taken: int, clients: int) -> float:
-    """Return the L1 distance from uniform to be expected when each participation goes to anyone alike.
-
-    A client's count is binomial, and its mean absolute deviation is 2 v C(n, v) p^v (1 - p)^(n - v + 1), where v is the
-    least whole number above n p (De Moivre, 1730).
-    """
-    if not taken or clients < 2:
-        return 0.0
-    share = 1 / clients
-    above = math.floor(taken * share + _ROUNDING) + 1
-    ways = math.lgamma(taken + 1) - math.lgamma(above + 1) - math.lgamma(taken - above + 1)
-    logarithm = ways + above * math.log(share) + (taken - above + 1) * math.log1p(-share)
-    return 2 * above * math.exp(logarithm) * clients / taken
-
-
-def chance_spread(taken: int) -> float:
-    """Return the standard deviation of that distance: of a sum of N nearly independent folded normal deviations."""
-    return math.sqrt((1.0 - 2.0 / math.pi) / taken) if taken else 0.0
 
 
 @dataclass(frozen=True)

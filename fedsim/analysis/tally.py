@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fedsim.analysis.contributions import Pulls, Separations
-from fedsim.analysis.noise import Noise, Spans
+from fedsim.analysis.noise import SamplingNoise, SpanCounts
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.files import slices
 from fedsim.common.instants import DAY_S
@@ -37,7 +37,7 @@ class Tally:
     pull: Floats  # w_i of each client of the run, as of `fedsim.analysis.contributions.Pulls`
     firsts_s: Floats  # when each client that took part did so first, in ascending order
     gaps: tuple[int, int, int, int] | None  # between two participations of a client: how many, sum, least and largest
-    noise: Noise | None  # what chance does to the frequencies; None where too few rounds or days tell
+    noise: SamplingNoise | None  # what chance does to the frequencies; None where too few rounds or days tell
     least_separation: int | None = None  # rounds from one contribution of a client to its next; None of a group
 
 
@@ -65,7 +65,7 @@ class _Rows:
 class _Part:
     """What is tallied of the run or of a group: its participations, in order."""
 
-    def __init__(self, spans: Spans) -> None:
+    def __init__(self, spans: SpanCounts) -> None:
         self._spans = spans
         self._outcomes = np.zeros(len(SESSION_OUTCOMES) + 1, dtype=np.int64)
         self._spent_s, self._wasted_s = [0.0], [0.0]
@@ -143,9 +143,9 @@ def tally(
     chosen_in = rounds["round"].filter(rounds["selected"] > 0).to_numpy()
     ended_s = float(np.nan_to_num(rounds["closed_s"].to_numpy()).max(initial=0.0))
     days = int(ended_s // DAY_S) if by_day else None
-    whole = _Part(Spans(chosen_in, clients, most, days, together))
+    whole = _Part(SpanCounts(chosen_in, clients, most, days, together))
     groups = [
-        _Part(Spans(chosen, last - first, most, days, together))
+        _Part(SpanCounts(chosen, last - first, most, days, together))
         for chosen, (first, last) in _of_groups(participations, rounds, spans)
     ]
     counts, reported = np.zeros((2, clients), dtype=np.int64)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fedsim.analysis.participation import by_chance, chance_spread
+from fedsim.analysis.noise import by_chance, chance_spread
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, readable_time, to_ms
 from fedsim.common.keyed import Purpose, stream

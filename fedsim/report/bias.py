@@ -7,8 +7,7 @@ from enum import Enum
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.noise import DEGREES
-from fedsim.analysis.participation import by_chance
+from fedsim.analysis.noise import DEGREES, by_chance
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.intervals import half_width
 from fedsim.experiment.cautions import FEW, beyond_chance, drawn_together, more_even

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.participation import by_chance
+from fedsim.analysis.noise import by_chance
 from fedsim.experiment.cautions import FEW
 from fedsim.report.answer import TRUST, WHAT, Sentence
 from fedsim.report.charts.sweep_lines import Line, Lines, line_data

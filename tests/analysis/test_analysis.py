@@ -13,13 +13,17 @@ from scipy.stats import binom
 
 from fedsim.analysis.metrics import describe, listed, measure, tally_of
 from fedsim.analysis.metrics.metric import Setting
-from fedsim.analysis.participation import by_chance, chance_spread, clients_table, gini, jain, l1
-from fedsim.analysis.tally import Batches
+from fedsim.analysis.noise import by_chance, chance_spread
+from fedsim.analysis.participation import clients_table, gini, jain, l1
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
+<<<<<<< HEAD
 from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.evaluation import setting_of
 from fedsim.experiment.run import simulate
+=======
+from fedsim.experiment.run import setting_of, simulate
+>>>>>>> 363b80c (Test the noise of frequencies against replicas of chains and of days)
 from fedsim.log import Recorded, StoredLog
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario
@@ -178,27 +182,6 @@ def test_frequencies_add_up(small: Load) -> None:
     of_client = result.participations.group_by("client").len()
     joined = clients.join(of_client, on="client", how="left").fill_null(0)
     assert joined["len"].cast(pl.Int64).equals(joined["participations"])
-
-
-def test_batch_errors_need_rounds_enough() -> None:
-    batches = Batches(np.arange(199), 1, 199)
-    batches.add(np.arange(199), np.zeros(199, dtype=np.int64))
-    assert batches.errors(np.array([199])) is None
-
-
-def test_batch_errors_under_independence_match_the_binomial() -> None:
-    """20,000 rounds, one of 10 clients each: the expected L1 distance is known, and batch means find it within 20 %."""
-    client = (10 * stream(1, 0, Purpose.CHAIN).uniforms(0, np.arange(20_000))).astype(np.int64)
-    counts, rounds = np.bincount(client), np.arange(20_000)
-    whole, pieces = Batches(rounds, 10, 20_000), Batches(rounds, 10, 20_000)
-    whole.add(rounds, client)
-    for first in range(0, 20_000, 777):
-        pieces.add(rounds[first : first + 777], client[first : first + 777])
-    errors = whole.errors(counts)
-    assert pieces.errors(counts) == errors
-    assert errors is not None
-    expected = 10 * math.sqrt(2 / math.pi) * math.sqrt(0.1 * 0.9 / 20_000)
-    assert errors[0] == pytest.approx(expected, rel=0.2)
 
 
 def test_metrics_do_not_depend_on_how_many_rows_are_read_at_once(

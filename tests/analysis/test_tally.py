@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.analysis.contributions import contributions
+from fedsim.analysis.noise import SpanCounts
 from fedsim.analysis.participation import l1
 from fedsim.analysis.tally import Tally, tally
 from fedsim.common import files
@@ -47,17 +48,10 @@ def check(found: Tally, own: pl.DataFrame, clients: int) -> None:
     gap = own["gap"].drop_nulls()
     assert found.gaps == ((len(gap), gap.sum(), gap.min(), gap.max()) if len(gap) else None)
     chosen = own["round"].unique().sort().to_numpy()
-    if found.errors is None:
-        assert len(chosen) < 200
-        return
-    edges = chosen[np.linspace(0, len(chosen), 21).astype(int)[1:-1]]
-    batch, count = np.searchsorted(edges, own["round"].to_numpy(), side="right"), np.zeros((20, clients))
-    np.add.at(count, (batch, own["client"].to_numpy()), 1)
-    frequency = count.sum(axis=0) / len(own)
-    apart = count / count.sum(axis=1, keepdims=True) - frequency
-    assert found.errors[0] == pytest.approx(math.sqrt(2 / math.pi) * np.sqrt((apart**2).sum(axis=0) / 380).sum())
-    projected = apart @ np.sign(frequency - 1 / clients)
-    assert found.errors[1] == pytest.approx(math.sqrt((projected**2).sum() / 380))
+    spans = SpanCounts(chosen, clients, len(own))
+    spans.add(*(own[name].to_numpy().astype(np.int64) for name in ("round", "client")), np.zeros(len(own)), once=False)
+    assert found.noise == spans.noise(found.counts)
+    assert (found.noise is None) == (len(chosen) < 200)
 
 
 @pytest.mark.parametrize("server", [ROUNDS, BUFFERED])

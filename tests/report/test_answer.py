@@ -43,7 +43,7 @@ def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
         "Over 400 rounds with separation R = 8 (who takes part rests for 8 rounds), all 100 clients took part. "
         "Each round selects 5 clients, its cohort. "
         "A client took part (was selected) 20 times on average and 44 at most; nobody was left out. "
-        "For all to take part equally, 23.1 ± 1.0 % of the turns (a turn is one participation of one client; ± is "
+        "For all to take part equally, 23.1 ± 1.1 % of the turns (a turn is one participation of one client; ± is "
         "a 95 % interval) would have to go to other clients, where equal chances for everybody would misplace 8.8 %. "
         "Theory, which computes what weights, cohort and separation alone do in the long run, says 22.9 %. "
         "Of 20 groups, group 0 takes part 2.2 times as often as its size says and group 12 0.4; equal chances would "
@@ -222,7 +222,7 @@ def test_tiles_show_what_is_known_and_no_digit_more(run: FinishedRun) -> None:
     assert shown["loss, fedavg_uniform"] == "5.29"
     assert shown["misplaced turns, theory"] == "22.9\N{NARROW NO-BREAK SPACE}%"
     (misplaced,) = [tile for tile in tiles(run) if tile.label == "misplaced turns"]
-    assert misplaced.value == "23.3 ± 1.0\N{NARROW NO-BREAK SPACE}%"
+    assert misplaced.value == "23.3 ± 1.1\N{NARROW NO-BREAK SPACE}%"
     assert misplaced.detail == "equal chances: 8.8\N{NARROW NO-BREAK SPACE}%"
 
 

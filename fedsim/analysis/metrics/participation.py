@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis.metrics.metric import LogView, described
-from fedsim.analysis.participation import by_chance, gini, jain, l1
+from fedsim.analysis.noise import by_chance
+from fedsim.analysis.participation import gini, jain, l1
 from fedsim.common.arrays import Floats, Ints
 
 TENTHS = 10

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fedsim.analysis.participation import by_chance
+from fedsim.analysis.noise import by_chance
 from fedsim.common.arrays import Floats, Ints
 from fedsim.report.bias import bias_of, chance_words, fair_counts
 from fedsim.report.charts import marks
