@@ -17,13 +17,8 @@ from fedsim.analysis.noise import by_chance, chance_spread
 from fedsim.analysis.participation import clients_table, gini, jain, l1
 from fedsim.common.errors import StalledError
 from fedsim.common.files import write_table
-<<<<<<< HEAD
-from fedsim.common.keyed import Purpose, stream
 from fedsim.experiment.evaluation import setting_of
 from fedsim.experiment.run import simulate
-=======
-from fedsim.experiment.run import setting_of, simulate
->>>>>>> 363b80c (Test the noise of frequencies against replicas of chains and of days)
 from fedsim.log import Recorded, StoredLog
 from fedsim.population import Population, build_population
 from fedsim.scenario import Scenario
