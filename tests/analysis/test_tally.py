@@ -49,7 +49,8 @@ def check(found: Tally, own: pl.DataFrame, clients: int) -> None:
     assert found.gaps == ((len(gap), gap.sum(), gap.min(), gap.max()) if len(gap) else None)
     chosen = own["round"].unique().sort().to_numpy()
     spans = SpanCounts(chosen, clients, len(own))
-    spans.add(*(own[name].to_numpy().astype(np.int64) for name in ("round", "client")), np.zeros(len(own)), once=False)
+    number, client = (own[name].to_numpy().astype(np.int64) for name in ("round", "client"))
+    spans.add(number, client, np.zeros(len(own)), once=False)
     assert found.noise == spans.noise(found.counts)
     assert (found.noise is None) == (len(chosen) < 200)
 
