@@ -37,7 +37,7 @@ ARGUMENTS = {
     "chain": "scenario, *, separation, method, law, target_l1, target_tv, target_ratio, precision, convergence, mixing",
     "compare": "a, b, *, confidence",
     "load": "directory, *, allow_plugins, allow_outside",
-    "promises": "scenario, *, separation, noise, epsilon",
+    "promises": "scenario, *, separation, cohort, noise, epsilon, report",
     "register": "role, name",
     "simulate": "scenario, *, replicate, report",
     "sweep": "scenario, directory, *, executor, workers, retries, timeout, report, tell",

@@ -28,7 +28,7 @@ _FIGURES = {
     "error_rms": "error rms",
     "error_max": "error max",
 }
-_PROMISED = ("separation", "b", "k", "sensitivity", *_FIGURES.values(), "L1 uniform")
+_PROMISED = ("separation", "cohort", "b", "k", "sensitivity", *_FIGURES.values(), "rows of Z", "of mean", "L1 uniform")
 _NOT_MET = 1
 _TRIED = ("value", "holds", "b promised", "b seen", "k promised", "k seen", "rounds/day")
 
@@ -70,7 +70,7 @@ def chain_command(
         complain(f"note: theory takes every device to be always available; {left}")
     if any(group.participations is not None for group in scenario.population):
         complain("note: theory knows no cap on participations; the scenario's is left out")
-    separations = None if separation is None else _separations_of(separation, scenario.devices)
+    separations = None if separation is None else _numbers_of(separation, scenario.devices)
     if separations is not None and any(each is not None for each in (target_l1, target_tv, target_ratio)):
         raise BadParameter("a target finds the separation; give one or the other", param_hint="--separation")
     results = chain(
@@ -140,7 +140,7 @@ def _extra_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"mixing time {speed['mixing_time']}, spectral gap {gap:.4g}, {speed['states']:,} states"
 
 
-def _separations_of(text: str, clients: int) -> list[int]:
+def _numbers_of(text: str, clients: int, option: str = "--separation") -> list[int]:
     """Read ``8``, ``0:499`` or ``0,4,8``; refuse more than there is memory for, with one number per client each."""
     from fedsim.common.memory import SHARE, free_bytes, readable_bytes
 
@@ -148,14 +148,16 @@ def _separations_of(text: str, clients: int) -> list[int]:
     for part in text.split(","):
         first, colon, last = part.strip().partition(":")
         if not (_NUMBER.fullmatch(first) and (_NUMBER.fullmatch(last) or not colon)):
-            message = f"{part[:40]!r} is not a number of rounds such as 8, 0:499 or 0,4,8"
-            raise BadParameter(message, param_hint="--separation")
+            message = (
+                f"{part[:40]!r} is not a number{' of rounds' * (option == '--separation')} such as 8, 0:499 or 0,4,8"
+            )
+            raise BadParameter(message, param_hint=option)
         ranges.append(range(int(first), int(last if colon else first) + 1))
     size, free = sum(map(len, ranges)) * _ANSWER_BYTES * (clients + 100), free_bytes()
     if free is not None and size > SHARE * free:
         budget = readable_bytes(int(SHARE * free))
         message = f"{text} would take {readable_bytes(size)} of memory, and {budget} may be used"
-        raise BadParameter(f"{message}; ask for fewer separations", param_hint="--separation")
+        raise BadParameter(f"{message}; ask for fewer", param_hint=option)
     return [rounds for each in ranges for rounds in each]
 
 
@@ -164,6 +166,9 @@ def privacy_command(
         Path | None, Argument(metavar="[FILE]", help="A scenario file with privacy (*.fedsim.yaml).")
     ] = None,
     separation: options.SeparationOption = None,
+    cohort: Annotated[
+        str | None, Option(metavar="B", help="Cohorts to compare, such as 100,500: each with each separation.")
+    ] = None,
     noise: Annotated[float | None, Option(metavar="S", help="Instead of the scenario's noise multiplier.")] = None,
     epsilon: Annotated[
         float | None, Option(metavar="E", help="Find the noise multiplier that gives this epsilon.")
@@ -191,7 +196,7 @@ def privacy_command(
     if noise is not None and epsilon is not None:
         raise BadParameter("noise gives epsilon, and epsilon noise; give one or the other", param_hint="--noise")
     if from_log is not None:
-        if override or any(each is not None for each in (separation, noise, epsilon, seed, export)):
+        if override or any(each is not None for each in (separation, cohort, noise, epsilon, seed, export)):
             raise BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
         from fedsim.experiment.privacy import check_log
         from fedsim.experiment.result import load
@@ -202,11 +207,17 @@ def privacy_command(
     if any(each is not None for each in (rounds, min_separation, most)):
         raise BadParameter("--rounds, --min-separation and --most go with --from-log; the scenario enforces its own")
     assert file is not None
+    from fedsim.common.progress import on_stderr
     from fedsim.experiment.privacy import promises
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
-    asked = None if separation is None else _separations_of(separation, scenario.devices)
-    _show_promises(scenario, promises(scenario, separation=asked, noise=noise, epsilon=epsilon), as_json, export)
+    asked = None if separation is None else _numbers_of(separation, scenario.devices)
+    sizes = None if cohort is None else _numbers_of(cohort, scenario.devices, "--cohort")
+    if sizes is not None and not scenario.server.selects_once:
+        raise BadParameter("this server is buffered; --set server.buffer=B", param_hint="--cohort")
+    with on_stderr() as report:
+        found = promises(scenario, separation=asked, cohort=sizes, noise=noise, epsilon=epsilon, report=report)
+    _show_promises(scenario, found, as_json, export)
 
 
 def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, export: Path | None) -> None:
@@ -225,10 +236,13 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
         rows = [
             (
                 "per client" if row.separation is None else row.separation,
+                row.cohort,
                 row.guarantee.bounds.min_separation,
                 row.guarantee.bounds.participations,
                 f"{row.guarantee.sensitivity:.6g}",
                 *(f"{getattr(row.guarantee, name):.5g}" for name in _FIGURES),
+                "-" if row.noise_std is None else f"{row.noise_std:.5g}",
+                f"{row.noise_mean:.5g}",
                 "-" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
             )
             for row in found
@@ -236,8 +250,8 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
         say(text_table(">" * len(_PROMISED), [_PROMISED, *rows]))
         first = found[0].guarantee
         say(f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}; {UNIT}")
-        if found[0].noise_std is not None:
-            say("standard deviation of the rows of Z: " + ", ".join(f"{row.noise_std:.5g}" for row in found))
+        unit = "" if found[0].noise_std is not None else ", in clip norms"
+        say(f"of mean: standard deviation of the rows of Z over the cohort, the noise of a round's mean update{unit}")
         if any(row.l1_uniform is None for row in found):
             complain("note: L1 uniform is not known where no theory covers the law, or a client can reach its cap")
         if not scenario.always_available:

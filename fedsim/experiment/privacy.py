@@ -1,6 +1,7 @@
 """The privacy guarantee of a scenario, by separation, with theory's bias; and whether a log kept it."""
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from fedsim.analysis.contributions import Contributions, contributions
 from fedsim.common.arguments import whole
 from fedsim.common.errors import ChainError, ScenarioError
 from fedsim.common.markup import fragment
+from fedsim.common.progress import Report, silent
 from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
 from fedsim.learning.private import caveats
@@ -23,22 +25,31 @@ from fedsim.scenario.privacy import Privacy
 from fedsim.theory.prediction import cap_binds, predicted
 
 _SHOWN = ("noise_multiplier", "epsilon", "error_rms", "error_max")
+_SILENT_S = 2.0
 UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one separation promises."""
+    """What one separation promises, with one cohort."""
 
     separation: int | None  # R; None where clients have different ones
+    cohort: int  # by how much the sum of the updates is divided: the cohort, or the size of a buffer
     guarantee: Guarantee
     noise_std: float | None  # of the rows of Z, in the units of the clip norm; None without a clip
     l1_uniform: float | None  # theory's bias for always available devices; None where no theory applies
     caveats: list[str]  # what the guarantee does not cover
 
+    @property
+    def noise_mean(self) -> float:
+        """Standard deviation of the rows of Z over the cohort, in the units of the clip norm, or in clip norms."""
+        std = self.noise_std or self.guarantee.noise_multiplier * self.guarantee.sensitivity
+        return std / self.cohort
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as ``fedsim privacy --json`` gives it."""
-        beside = {"noise_std": self.noise_std, "l1_uniform": self.l1_uniform, "unit": UNIT, "caveats": self.caveats}
+        noise = {"cohort": self.cohort, "noise_std": self.noise_std, "noise_mean": self.noise_mean}
+        beside = {**noise, "l1_uniform": self.l1_uniform, "unit": UNIT, "caveats": self.caveats}
         return {"separation": self.separation, **self.guarantee.as_dict(), **beside}
 
 
@@ -46,12 +57,27 @@ class Promises(list[Row]):
     """What several separations promise: a list that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        header = ("R", "b", "k", "noise", "epsilon", "error rms", "error max", "L1 from uniform, theory")
+        header = (
+            "R",
+            "cohort",
+            "b",
+            "k",
+            "noise",
+            "epsilon",
+            "error rms",
+            "error max",
+            "noise of the mean",
+            "L1 from uniform, theory",
+        )
         rows = [
             (
                 "per client" if row.separation is None else f"{row.separation:,}",
-                *(f"{bound:,}" for bound in (row.guarantee.bounds.min_separation, row.guarantee.bounds.participations)),
+                *(
+                    f"{bound:,}"
+                    for bound in (row.cohort, row.guarantee.bounds.min_separation, row.guarantee.bounds.participations)
+                ),
                 *(f"{getattr(row.guarantee, name):.5g}" for name in _SHOWN),
+                f"{row.noise_mean:.5g}",
                 "unknown" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
             )
             for row in self
@@ -66,8 +92,10 @@ def promises(
     scenario: Scenario | str | os.PathLike[str],
     *,
     separation: Iterable[int] | None = None,
+    cohort: Iterable[int] | None = None,
     noise: float | None = None,
     epsilon: float | None = None,
+    report: Report = silent,
 ) -> Promises:
     """Return what a scenario promises to privacy, without simulating.
 
@@ -77,6 +105,8 @@ def promises(
         A scenario with ``privacy``, or the name of its file.
     separation
         Common separations to compare; by default the scenario's own.
+    cohort
+        Cohorts to compare, each with each separation; by default the scenario's own.
     noise, epsilon
         Instead of the scenario's noise multiplier or epsilon.
 
@@ -92,15 +122,18 @@ def promises(
     scenario = as_scenario(scenario)
     privacy = _asked(scenario, noise, epsilon)
     population = preflight(scenario)
-    if separation is None:
-        return Promises([_row(scenario, population, privacy)])
-    rows = Promises()
-    for each in separation:
-        shared = np.full_like(population.separation, whole("separation", each))
-        changed = replace(population, separation=shared)
-        if mistakes := check_feasible(scenario, changed):
-            raise ChainError("\n".join(mistake.message for mistake in mistakes))
-        rows.append(_row(scenario, changed, privacy))
+    own = population.separation
+    shared = [own] if separation is None else [np.full_like(own, whole("separation", each)) for each in separation]
+    sized = [scenario] if cohort is None else [scenario.with_values({"server.cohort": each}) for each in cohort]
+    rows, began = Promises(), time.monotonic()
+    for values in shared:
+        for one in sized:
+            if time.monotonic() - began > _SILENT_S:
+                report("promises", len(rows) / (len(shared) * len(sized)), f"R = {int(values[0]):,}")
+            changed = replace(population, separation=values)
+            if mistakes := check_feasible(one, changed):
+                raise ChainError("\n".join(mistake.message for mistake in mistakes))
+            rows.append(_row(one, changed, privacy))
     return rows
 
 
@@ -141,7 +174,8 @@ def _row(scenario: Scenario, population: Population, privacy: Privacy) -> Row:
     if not cap_binds(scenario, population):
         with suppress(ChainError):
             bias = predicted(scenario, population).l1_uniform
-    return Row(population.common_separation, promised, noise_std, bias, caveats(scenario, population))
+    size = scenario.server.cohort if scenario.server.selects_once else scenario.server.buffer
+    return Row(population.common_separation, size, promised, noise_std, bias, caveats(scenario, population))
 
 
 @dataclass(frozen=True)

@@ -167,8 +167,8 @@ def _of_releases(privacy: Privacy, learning: Learning) -> Iterator[str]:
     if (count := len(released)) > 1:
         sigma = privacy.noise_multiplier or noise_for(privacy.epsilon or 0.0, privacy.delta)
         yield (
-            f"it covers the models of one of {', '.join(released)}: they are trained with the same noise, so as to be "
-            f"compared, and differences of two can be without any; releasing all {count} would cost epsilon = "
+            f"it covers the models of one of {', '.join(released)}: they are trained with the same noise to be "
+            f"compared, so that the difference of two can be free of it; releasing all {count} would cost epsilon = "
             f"{epsilon_of(sigma / math.sqrt(count), privacy.delta):.4g}, with noise of their own for each"
         )
     for each in learning.optimizers:

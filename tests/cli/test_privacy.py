@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -27,10 +28,10 @@ KEYS = {
 }
 
 
-def results(*arguments: object) -> list[dict[str, object]]:
+def results(*arguments: object) -> list[dict[str, Any]]:
     done = fedsim("privacy", *arguments, "--json")
     assert done.returncode == 0, done.stderr
-    found: list[dict[str, object]] = json.loads(done.stdout)["results"]
+    found: list[dict[str, Any]] = json.loads(done.stdout)["results"]
     return found
 
 
@@ -61,11 +62,13 @@ def test_noise_or_epsilon_instead(write: Write) -> None:
 
 def test_the_table(write: Write) -> None:
     done = fedsim("privacy", write(CASE), "--set", "privacy.clip=0.5", "--set", "population.0.cooldown=6h")
-    head, row, basis, noise = done.stdout.splitlines()
-    assert head.split()[:4] == ["separation", "b", "k", "sensitivity"]
-    assert row.split()[:3] == ["4", "5", "18"]
+    head, row, basis, mean = done.stdout.splitlines()
+    assert head.split()[:5] == ["separation", "cohort", "b", "k", "sensitivity"]
+    assert row.split()[:4] == ["4", "3", "5", "18"]
     assert basis.startswith("n = 90 rounds, mechanism sqrt, delta = 1e-06; one client; adjacency: zero-out")
-    assert float(noise.rpartition(" ")[2]) == pytest.approx(0.5 * 2 * float(row.split()[3]), rel=1e-4)
+    assert float(row.split()[-3]) == pytest.approx(0.5 * 2 * float(row.split()[4]), rel=1e-4)
+    assert float(row.split()[-2]) == pytest.approx(float(row.split()[-3]) / 3, rel=1e-4)
+    assert mean == "of mean: standard deviation of the rows of Z over the cohort, the noise of a round's mean update"
     assert "note: cool-downs by the clock count for nothing" in done.stderr
 
 
@@ -183,6 +186,23 @@ def test_a_log_that_was_tampered_with_breaks_its_own(run: Path) -> None:
     )
 
 
+def test_cohorts_are_compared_at_each_separation(write: Write) -> None:
+    file = write(CASE)
+    rows = results(file, "--separation", "0,4", "--cohort", "1:3")
+    assert [(row["separation"], row["cohort"]) for row in rows] == [(r, b) for r in (0, 4) for b in (1, 2, 3)]
+    for one, two, three in (rows[:3], rows[3:]):
+        assert one["sensitivity"] == two["sensitivity"] == three["sensitivity"]
+        noises = [each["noise_mean"] for each in (one, two, three)]
+        assert noises == pytest.approx([one["noise_mean"] / size for size in (1, 2, 3)])
+        assert (
+            one["l1_uniform"]
+            == results(file, "--separation", one["separation"], "--set", "server.cohort=1")[0]["l1_uniform"]
+        )
+    assert rows[5] == results(file)[0]
+    bad = fedsim("privacy", file, "--cohort", "many")
+    assert (bad.returncode, "'many' is not a number such as" in bad.stderr) == (2, True)
+
+
 def test_a_log_is_asked_nothing_else(run: Path) -> None:
     done = fedsim("privacy", "--from-log", run, "--epsilon", "3")
     assert done.returncode == 2
@@ -192,7 +212,7 @@ def test_a_log_is_asked_nothing_else(run: Path) -> None:
 def test_a_cap_is_promised_and_theory_says_that_it_knows_none(write: Write) -> None:
     file, change = write(CASE), "population.0.participations={most: 6}"
     done = fedsim("privacy", file, "--set", change)
-    assert done.stdout.splitlines()[1].split()[:3] == ["4", "5", "6"]
+    assert done.stdout.splitlines()[1].split()[2:4] == ["5", "6"]
     assert done.stdout.splitlines()[1].split()[-1] == "-"
     assert "note: L1 uniform is not known where no theory covers the law, or a client can reach its cap" in done.stderr
     (row,) = results(file, "--set", change)
