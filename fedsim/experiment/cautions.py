@@ -80,11 +80,14 @@ def of_shocks(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def of_chance(measured: float, most: int, taken: int, clients: int, together: int = 1) -> Iterator[str]:
+def of_chance(
+    measured: float, most: int, taken: int, clients: int, together: int = 1, low: float = 0.0
+) -> Iterator[str]:
     """Warn of a run that is too short to distinguish bias from chance.
 
     `measured` is the L1 distance of the frequencies from uniform; `most` and `taken` are the participations of the
     client that took part most, and of all N `clients`; `together` is as in `beyond_chance`.
+    Above 0, `low`, the lower end of the interval of the distance without noise, tells that chance is not all.
     """
     if not taken or clients < 2 or measured <= _ROUNDING:
         return
@@ -94,7 +97,7 @@ def of_chance(measured: float, most: int, taken: int, clients: int, together: in
             f"nobody took part more than once: the distance of {measured:.3f} from uniform says how many did not take "
             "part, and nothing of a bias"
         )
-    elif taken >= FEW * clients or more_even(measured, taken, clients, together):
+    elif taken >= FEW * clients or low > _ROUNDING or more_even(measured, taken, clients, together):
         return
     elif not beyond_chance(measured, taken, clients, together):
         yield (
@@ -115,7 +118,8 @@ def of_figures(scenario: Scenario, metrics: Mapping[str, float]) -> Iterator[str
     names = ("participation.l1_uniform", "participation.most", "sessions.count", "participation.mean")
     if all(name in metrics for name in names) and not why_nothing(metrics):
         measured, most, taken, mean = (metrics[name] for name in names)
-        yield from of_chance(measured, round(most), round(taken), round(taken / mean), drawn_together(scenario))
+        low = metrics.get("participation.l1_uniform_low", 0.0)
+        yield from of_chance(measured, round(most), round(taken), round(taken / mean), drawn_together(scenario), low)
 
 
 def of_training(metrics: Mapping[str, float]) -> Iterator[str]:

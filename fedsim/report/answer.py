@@ -163,6 +163,9 @@ def _bias(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
         f"would have to go to other clients, where equal chances for everybody would misplace {fair}.",
         BIAS,
     )
+    if bias.lasting is not None:
+        corrected, *ends = map(turn_share, bias.lasting)
+        yield Sentence(f"Noise adds to that: without it, {corrected} would ({' to '.join(ends)} with 95 %).", BIAS)
     if (theory := run.metrics.get("participation.l1_uniform_theory")) is not None:
         says = percent(theory / 2) if theory > ROUNDING else "none"
         reason = "the buffer's flow" if run.gathered.buffered is not None else "weights, cohort and separation alone"
@@ -250,7 +253,8 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
         return
     counts = run.clients["participations"]
     taken, together = int(counts.sum()), drawn_together(run.scenario)
-    short = list(of_chance(bias.measured, int(counts.to_numpy().max(initial=0)), taken, len(counts), together))
+    low, most = run.metrics.get("participation.l1_uniform_low", 0.0), int(counts.to_numpy().max(initial=0))
+    short = list(of_chance(bias.measured, most, taken, len(counts), together, low))
     meant = of_separation(run.scenario, run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy())
     for text in (*short, *of_shocks(run.scenario), *meant):
         yield Sentence(f"{capitalized(text)}.", TRUST, warns=True)
@@ -327,7 +331,7 @@ def run_finding(run: FinishedRun) -> str:
         how = "Turns are spread more evenly than" if bias.more_even else "No bias to be seen: turns are spread as"
         return f"{how} equal chances would spread them."
     if bias.seen is Seen.BIAS:
-        share = capitalized(roughly(bias.misplaced, bias.margin or 0.0))
+        share = capitalized(roughly(*bias.titled))
         return f"{share} of all turns go to the wrong devices{_favoured(run)}."
     begin = "Too short to tell how biased" if bias.seen is Seen.UNCLEAR else "Hardly biased"
     misplaced, fair = percent(bias.misplaced), percent(bias.misplaced_by_chance)

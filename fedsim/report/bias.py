@@ -44,6 +44,9 @@ class Bias:
     fair: float  # the same of as many participations with equal chances for everybody
     more_even: bool  # whether participations are more even than equal chances would make them, by more than chance
     error: float | None  # standard error of `measured`, None where too few rounds or days tell
+    # The same without noise, and the ends of its 95 % interval; None where that is not known
+    lasting: tuple[float, float, float] | None = None
+    told: bool = False  # whether it is this that the run tells: chance has much of `measured`, but not all
 
     @property
     def misplaced(self) -> float:
@@ -54,6 +57,14 @@ class Bias:
     def margin(self) -> float | None:
         """Half of the 95 % interval of `misplaced`."""
         return None if self.error is None else half_width(self.error, DEGREES + 1) / 2
+
+    @property
+    def titled(self) -> tuple[float, float]:
+        """The share that a title names, without noise where that has much of it, and half of its interval."""
+        if self.told and self.lasting is not None:
+            corrected, low, high = self.lasting
+            return corrected / 2, (high - low) / 4
+        return self.misplaced, self.margin or 0.0
 
     @property
     def misplaced_by_chance(self) -> float:
@@ -69,6 +80,8 @@ def bias_of(run: FinishedRun) -> Bias:
     few = taken < FEW * clients
     together = drawn_together(run.scenario)
     narrower = more_even(measured, taken, clients, together)
+    lasting = [run.metrics.get(f"participation.l1_uniform_{name}") for name in ("corrected", "low", "high")]
+    told = few and not narrower and (lasting[1] or 0.0) > ROUNDING
     if run.rounds.is_empty():
         seen = Seen.NO_ROUNDS
     elif not taken:
@@ -81,6 +94,8 @@ def bias_of(run: FinishedRun) -> Bias:
         seen = Seen.EVEN
     elif run.clients["participations"].max() == 1:
         seen = Seen.ONCE
+    elif told:
+        seen = Seen.BIAS
     elif not beyond_chance(measured, taken, clients, together):
         seen = Seen.TOO_SHORT if few and not narrower else Seen.NONE
     elif few and measured < 2 * fair:
@@ -89,7 +104,16 @@ def bias_of(run: FinishedRun) -> Bias:
         seen = Seen.SLIGHT
     else:
         seen = Seen.BIAS
-    return Bias(seen, measured, fair, narrower and measured > ROUNDING, run.metrics.get("participation.l1_uniform_se"))
+    corrected, low, high = lasting
+    return Bias(
+        seen,
+        measured,
+        fair,
+        narrower and measured > ROUNDING,
+        run.metrics.get("participation.l1_uniform_se"),
+        None if corrected is None or low is None or high is None else (corrected, low, high),
+        told and seen is Seen.BIAS,
+    )
 
 
 def turn_share(l1: float) -> str:

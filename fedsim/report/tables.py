@@ -100,6 +100,7 @@ def bias_table(run: FinishedRun) -> Table | None:
         return None
     distances = {
         "Measured, from uniform": bias.measured,
+        "... without what noise adds": metric("participation.l1_uniform_corrected"),
         "Equal chances for everybody, from uniform": bias.fair,
         "Theory, from uniform": metric("participation.l1_uniform_theory"),
         "Measured, from theory": metric("participation.l1_chain"),

@@ -105,6 +105,12 @@ def test_what_is_more_even_than_chance_is_not_too_short() -> None:
     assert list(of_chance(0.1, 24, 2000, 100)) == []
 
 
+def test_an_interval_without_noise_that_excludes_zero_tells_enough() -> None:
+    """As in a week of 100,000 devices, where noise alone would give most of the distance."""
+    assert len(list(of_chance(0.3, 40, 2000, 100, low=0.0))) == 1
+    assert list(of_chance(0.3, 40, 2000, 100, low=0.1)) == []
+
+
 def test_long_runs_need_no_warning() -> None:
     assert list(of_chance(0.01, 400, 30_000, 1000)) == []
 

@@ -48,7 +48,7 @@ def test_a_biased_run_says_how_many_turns_go_wrong_and_who_gets_them(run: Finish
     assert plain(at(run, 0.7)).endswith(" trains 5.5 times as often as one of group 12.")
     assert plain(at(run, 2 / 3)).startswith("A third of all turns go to the wrong devices; ")
     assert plain(at(run, 0.96)).startswith("Nearly half of all turns go to the wrong devices; ")
-    assert plain(at(run, 0.9)).startswith("45.0 ± 1.0 % of all turns go to the wrong devices; ")
+    assert plain(at(run, 0.9)).startswith("45.0 ± 1.1 % of all turns go to the wrong devices; ")
 
 
 def test_weights_are_named_where_there_is_one_group(run: FinishedRun) -> None:
@@ -66,10 +66,18 @@ def test_those_who_are_left_out_are_named_where_there_is_no_other_reason(run: Fi
     assert plain(out) == "A fifth of all turns go to the wrong devices; 20.0 % of the devices never get one."
 
 
+def test_a_short_run_names_what_is_left_without_noise(run: FinishedRun) -> None:
+    short = flat(run, pl.when(CLIENT < 50).then(15).otherwise(25))
+    known = {"corrected": 0.2, "low": 0.16, "high": 0.24}
+    told = replace(short, metrics={**short.metrics, **{f"participation.l1_uniform_{k}": v for k, v in known.items()}})
+    assert plain(told).startswith("A tenth of all turns go to the wrong devices")
+    assert "Too short to tell" in plain(short)
+
+
 def test_the_busiest_tenth_is_named_beside_chance(run: FinishedRun) -> None:
     busy = flat(run, pl.when(CLIENT < 50).then(38).otherwise(2))
     busiest = "the busiest tenth takes 19.0 % of them, where chance would give it 14.1 %"
-    assert plain(busy) == f"45.0 ± 1.0 % of all turns go to the wrong devices; {busiest}."
+    assert plain(busy) == f"45.0 ± 1.1 % of all turns go to the wrong devices; {busiest}."
 
 
 @pytest.mark.parametrize(
