@@ -12,15 +12,16 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass, field
 from functools import partial
 
-from fedsim.common.errors import FedsimError, SweepError
-from fedsim.sweeps.executors import Backend, SweepExecutor
+from fedsim.common.errors import FedsimError, RunError, SweepError
+from fedsim.sweeps.executors import Backend, ClusterExecutor, SweepExecutor
 from fedsim.sweeps.executors.local import leaving_no_process
 from fedsim.sweeps.plan import PlannedRun
-from fedsim.sweeps.worker import RunOutcome, Task, work
+from fedsim.sweeps.worker import RunOutcome, Task, check_inputs, work
 
 _LOOK_EVERY_S = 1.0
 _PATIENCE_S = 60.0
 _MOST_BREAKS = 5
+_MOST_FAULTS = 2
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ class Dispatcher:
     _suspects: deque[PlannedRun] = field(default_factory=deque)
     _in_flight: dict[Future[RunOutcome], PlannedRun] = field(default_factory=dict)
     _failed: Counter[str] = field(default_factory=Counter)
+    _faults: Counter[str] = field(default_factory=Counter)  # how often each worker was not fit for a run
     _since: dict[Future[RunOutcome], float] = field(default_factory=dict)
     _executor: Executor | None = None
+    _opened: bool = False  # at some time
     _most = 1
     _breaks = 0
     _heard: float = field(default_factory=time.monotonic)
@@ -88,9 +91,15 @@ class Dispatcher:
 
     def _hand_out(self) -> None:
         if self._executor is None:
-            self._executor = self.backend.open()
-            # Twice as many as are done at once, so that no worker has to wait.
-            self._most = 2 * max(1, self.backend.workers(self._executor))
+            try:
+                self._executor = self.backend.open()
+            except (OSError, ValueError, RuntimeError) as error:
+                raise self._lost(str(error) or type(error).__name__) from None
+            self._opened = True
+        if isinstance(self._executor, ClusterExecutor) and not self._has_workers(self._executor):
+            return
+        # Twice as many as are done at once, so that no worker has to wait.
+        self._most = 2 * max(1, self.backend.workers(self._executor))
         source, most = (self._suspects, 1) if self._suspects else (self.waiting, self._most)
         while source and len(self._in_flight) < most:
             task = self.task_of(source[0])
@@ -103,6 +112,29 @@ class Dispatcher:
             except RuntimeError as error:
                 raise SweepError(f"the executor takes no more runs: {error}") from None
             self._in_flight[future] = source.popleft()
+
+    def _has_workers(self, cluster: ClusterExecutor) -> bool:
+        """Check workers that are new, take back what waits for those that have left, and say whether there are any."""
+        try:
+            wrong = cluster.check()
+        except OSError as error:
+            raise self._lost(str(error)) from None
+        for future in cluster.stranded():
+            if (run := self._in_flight.pop(future, None)) is not None:
+                self._since.pop(future, None)
+                future.cancel()
+                self.waiting.append(run)
+        if not cluster.good and not self._in_flight:
+            wrong = wrong or ("" if self._warned else f"no workers; waiting {_PATIENCE_S:.0f} s for one")
+            self._warned = True
+            time.sleep(_LOOK_EVERY_S)
+        if wrong:
+            self.tell(f"{self.backend.name}: {wrong}")
+        return bool(cluster.good)
+
+    def _lost(self, why: str) -> SweepError:
+        what = "was lost; the same command does the rest" if self._opened else "cannot be opened"
+        return SweepError(f"the executor {what} ({self.backend.name}): {why}")
 
     def _take_back(self, done: Iterable[Future[RunOutcome]]) -> Iterator[Settled]:
         alone = len(self._in_flight) == 1
@@ -119,9 +151,32 @@ class Dispatcher:
                 self._suspects.append(run)
             else:
                 outcome = future.result() if error is None else RunOutcome(_first_line(error))
-                yield self._settled(run, outcome, self._suspects if breaks else self.waiting)
+                if not self._unfit(run, outcome):
+                    yield self._settled(run, outcome, self._suspects if breaks else self.waiting)
+                elif (times := self._faults[outcome.worker]) <= _MOST_FAULTS:  # later ones were on their way
+                    last = "; that worker gets no more runs" if times == _MOST_FAULTS else ""
+                    yield Settled(run, RunOutcome(outcome.error + last), self._failed[run.run_id], again=True)
         if broken:
             self._broken()
+
+    def _unfit(self, run: PlannedRun, outcome: RunOutcome) -> bool:
+        """Put a run back, which is no attempt, if it met a worker that fails a check of its inputs that passes here.
+
+        After two such failures the worker gets no more runs.
+        """
+        worker, cluster = outcome.worker, self._executor
+        if not worker or not isinstance(cluster, ClusterExecutor) or self._faults[worker] > 2 * self._most:
+            return False
+        try:
+            check_inputs(self.task_of(run).inputs)
+        except RunError:
+            return False
+        self.waiting.append(run)
+        self._faults[worker] += 1
+        if self._faults[worker] >= _MOST_FAULTS:
+            cluster.wrong[worker] = outcome.error
+            cluster.good.pop(worker, None)
+        return True
 
     def _settled(self, run: PlannedRun, outcome: RunOutcome, queue: deque[PlannedRun]) -> Settled:
         """Count the attempt, and put the run back in a queue if it is to be tried again."""
@@ -148,11 +203,12 @@ class Dispatcher:
         """Raise if the cluster is gone or has no workers; warn if it does not begin any run."""
         cluster = self._executor if isinstance(self._executor, SweepExecutor) else None
         if cluster is not None and (why := cluster.why_unreachable()):
-            raise SweepError(f"{self.backend.name}: {why}")
+            raise self._lost(why)
         if self._executor is None or time.monotonic() - self._heard < _PATIENCE_S:
             return
         if cluster is not None and cluster.worker_count() == 0:
-            raise SweepError(f"{self.backend.name} has had no workers for {_PATIENCE_S:.0f} s")
+            lacks = f"{self.backend.name} has had no workers that can do the runs for {_PATIENCE_S:.0f} s"
+            raise SweepError(f"{lacks}; the same command does the rest")
         if self._in_flight and not self._since and not self._warned:
             self._warned = True
             silence = f"for {_PATIENCE_S:.0f} s no run has begun; are its workers busy with something else?"

@@ -17,6 +17,7 @@ from fedsim.common.errors import FedsimError, RunError, told
 from fedsim.common.files import hash_of
 from fedsim.scenario import Scenario, let_import_from
 from fedsim.scenario.permissions import named_files, named_modules
+from fedsim.sweeps.executors import AT
 from fedsim.sweeps.own_modules import import_afresh, made_otherwise, with_imports
 
 
@@ -88,6 +89,7 @@ class RunOutcome:
 
     error: str = ""
     final: bool = False
+    worker: str = ""  # what a cluster calls the worker, if that could not begin the run
 
 
 class EndedError(FedsimError):
@@ -104,6 +106,7 @@ def work(task: Task) -> RunOutcome:
     if run_file(folder, task.run_id).exists():
         return RunOutcome()
     mark = mark_of(folder, task.run_id)
+    here = AT.get()
 
     def look(_what: str, _share: float, _beside: str = "", /) -> None:
         if not mark.exists():
@@ -112,18 +115,20 @@ def work(task: Task) -> RunOutcome:
     try:
         mark.touch()
     except OSError as error:
-        return RunOutcome(f"{this_worker()} cannot write to {folder}, which it must share: {error.strerror or error}")
+        why = f"{this_worker()} cannot write to {folder}, which it must share: {error.strerror or error}"
+        return RunOutcome(why, worker=here)
     try:
         let_import_from(task.import_from)
         check_inputs(task.inputs)
         import_afresh(task.inputs.modules)
+        here = ""
         result = simulate(task.scenario, report=look)
         check_inputs(task.inputs, imported=True)  # they may have been changed since
         if nothing := why_nothing(result.metrics):
             return RunOutcome(nothing, final=True)
         write_run_results(folder, task.run_id, task.scenario.seed, result.metrics)
     except (RunError, EndedError) as error:
-        return RunOutcome(str(error))
+        return RunOutcome(str(error), worker=here)
     except FedsimError as error:
         return RunOutcome(str(error), final=True)
     except Exception as error:  # noqa: BLE001  a plug-in can raise anything

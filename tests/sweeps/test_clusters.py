@@ -245,7 +245,7 @@ def test_a_scheduler_that_dies(write: Write, tmp_path: Path) -> None:
             scheduler.kill()
             _, said = driver.communicate(timeout=120)
     assert driver.returncode == 3, said
-    assert "error: the executor cannot be opened" in said
+    assert "error: the executor was lost; the same command does the rest (dask=" in said
     assert "Traceback" not in said
     assert json.loads((folder / "sweep.json").read_text())["status"] == "incomplete"
     assert fedsim_here("sweep", slow, "--out", folder, "--executor", THREADS, "--no-report").returncode == 0
@@ -268,7 +268,7 @@ def test_ray_with_code_of_one_s_own_and_then_without_its_head(ray: Cluster, writ
             os.kill(pid, signal.SIGKILL)
         _, said = driver.communicate(timeout=120)
     assert driver.returncode == 3, said
-    assert "error: the executor cannot be opened (ray=" in said or "head of the Ray cluster cannot be reached" in said
+    assert "error: the executor was lost; the same command does the rest (ray=" in said
     assert not re.search(r"Traceback|rpc_client|GCS", said)
     assert json.loads((folder / "sweep.json").read_text())["status"] == "incomplete"
     assert fedsim_here("sweep", slow, "--out", folder, "--executor", THREADS, "--no-report").returncode == 0

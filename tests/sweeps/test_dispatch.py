@@ -4,17 +4,20 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim import __version__
 from fedsim.common.errors import SweepError
+from fedsim.sweeps import dispatch, executors
 from fedsim.sweeps.dispatch import Dispatcher, Settled
-from fedsim.sweeps.executors import Backend
+from fedsim.sweeps.executors import AT, Backend, ClusterExecutor
 from fedsim.sweeps.plan import PlannedRun
-from fedsim.sweeps.worker import RunOutcome, Task
+from fedsim.sweeps.worker import Inputs, RunOutcome, Task
 
 RUNS = [PlannedRun(f"run-{seed}", 0, seed) for seed in range(12)]
 NO_SCENARIO: Any = None
@@ -162,3 +165,156 @@ def test_tasks_are_made_when_they_are_needed() -> None:
     next(attempts)
     assert len(made) <= 3
     assert len(list(attempts)) == len(RUNS) - 1
+
+
+class Cluster(ClusterExecutor):
+    """Does tasks in place, on its workers in turn; `answers` are what they import, or raise."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__()
+        self.answers, self.did = answers, Counter[str]()
+
+    def look(self) -> tuple[dict[str, int], dict[str, Any]]:
+        new = {worker: answer for worker, answer in self.answers.items() if worker not in self.wrong}
+        return dict.fromkeys(self.answers, 1), new
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
+        worker = min(self.good, key=lambda each: self.did[each])
+        self.did[worker] += 1
+        future: Future[Any] = Future()
+        token = AT.set(worker)
+        future.set_result(fn(*args))
+        AT.reset(token)
+        return future
+
+
+def done_by(
+    cluster: Cluster, job: Callable[[Task], RunOutcome] = ok, retries: int = 0, inputs: Inputs | None = None
+) -> tuple[list[Settled], list[str]]:
+    said: list[str] = []
+
+    def task(run: PlannedRun) -> Task:
+        return Task(run.run_id, NO_SCENARIO, "", inputs=inputs or Inputs())
+
+    backend = Backend("cluster", lambda: cluster, lambda each: each.worker_count())
+    settled = [*Dispatcher(deque(RUNS), backend, task, retries, job, tell=said.append).settled()]
+    return settled, said + [each.outcome.error for each in settled if each.outcome.error]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(dispatch, "_LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr(dispatch, "_PATIENCE_S", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("0.0.1", f"cluster: 1 of 3 workers get no runs: fedsim is 0.0.1 there and {__version__} here"),
+        (ModuleNotFoundError("No module named 'polars'"), "cannot import fedsim: ModuleNotFoundError: No module named"),
+        (SyntaxError("invalid syntax"), "cannot import fedsim: SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_worker_that_fails_the_check_gets_no_runs(answer: Any, words: str) -> None:
+    cluster = Cluster({"a": __version__, "bad": answer, "c": __version__})
+    settled, (said,) = done_by(cluster)
+    assert words in said
+    assert "(on 1: bad)" in said
+    assert cluster.did.keys() == {"a", "c"}
+    assert len(final(settled)) == len(RUNS)
+
+
+def test_a_worker_that_dies_in_the_check_is_left_and_one_that_is_too_busy_is_not() -> None:
+    cluster = Cluster({"a": __version__, "dead": ConnectionResetError(), "busy": TimeoutError()})
+    settled, said = done_by(cluster)
+    assert (said, set(cluster.did), len(final(settled))) == ([], {"a", "busy"}, len(RUNS))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_bad_worker_that_comes_late_gets_no_runs() -> None:
+    cluster = Cluster({"a": __version__})
+
+    def job(_: Task) -> RunOutcome:
+        cluster.answers["late"] = "0.0.1"
+        return RunOutcome()
+
+    settled, (said,) = done_by(cluster, job)
+    assert "1 of 2 workers get no runs" in said
+    assert (set(cluster.did), len(final(settled))) == ({"a"}, len(RUNS))
+
+
+def test_a_worker_that_is_unfit_twice_gets_no_more_runs_and_costs_no_attempt() -> None:
+    def job(_: Task) -> RunOutcome:
+        return RunOutcome("it does not share the folder", worker="bad") if AT.get() == "bad" else RunOutcome()
+
+    cluster = Cluster({"a": __version__, "bad": __version__, "c": __version__})
+    settled, said = done_by(cluster, job)
+    first, last = "it does not share the folder", "it does not share the folder; that worker gets no more runs"
+    assert said == [first, last]
+    assert all(end.attempts == 1 and not end.outcome.error for end in final(settled).values())
+    assert cluster.did["bad"] <= 4
+    with pytest.raises(SweepError, match="no worker can do the runs: it does not share"):
+        done_by(Cluster({"bad": __version__}), job)
+
+
+def test_inputs_that_changed_everywhere_are_no_worker_s_fault(tmp_path: Path) -> None:
+    """Runs are charged with them, as with local processes, and no worker is given up."""
+
+    def job(_: Task) -> RunOutcome:
+        return RunOutcome("reads another content", worker=AT.get())
+
+    cluster = Cluster({"a": __version__, "b": __version__})
+    settled, _ = done_by(cluster, job, 1, Inputs({str(tmp_path / "gone.csv"): "another"}))
+    assert {end.attempts for end in final(settled).values()} == {2}
+    assert cluster.good.keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize("bad", [1, 5])
+def test_a_cluster_of_which_no_worker_passes_is_an_error_with_its_cause(bad: int) -> None:
+    with pytest.raises(SweepError, match=rf"no worker can do the runs: fedsim is 0.0.1 there .*\(on {bad}: 0"):
+        done_by(Cluster(dict.fromkeys(map(str, range(bad)), "0.0.1")))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_cluster_without_workers_is_told_at_once_and_is_an_error_in_the_end() -> None:
+    said: list[str] = []
+    backend = Backend("cluster", lambda: Cluster({}), lambda each: each.worker_count())
+    with pytest.raises(SweepError, match="has had no workers that can do the runs for 0 s; the same command does the"):
+        [*Dispatcher(deque(RUNS), backend, task_of, tell=said.append).settled()]
+    assert said == ["cluster: no workers; waiting 0 s for one"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_waits_for_workers_that_have_left_is_handed_out_again() -> None:
+    class Leaving(Cluster):
+        kept: Future[Any] | None = None
+
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
+            if self.kept is not None:
+                return super().submit(fn, *args)
+            self.kept = Future()
+            self.answers = {"b": __version__}
+            return self.kept
+
+        def stranded(self) -> list[Future[Any]]:
+            return [self.kept] if self.kept and "b" in self.good else []
+
+    cluster = Leaving({"a": __version__})
+    settled, said = done_by(cluster)
+    assert (said, len(settled), cluster.did["b"]) == ([], len(RUNS), len(RUNS) - cluster.did["a"])
+
+
+def test_a_cluster_that_cannot_be_opened_again_was_lost() -> None:
+    opened: list[Executor] = []
+
+    def connect() -> Executor:
+        if opened:
+            raise OSError("timed out")
+        opened.append(Fragile(Counter({"run-0": 1}), Counter(), 1))
+        return opened[0]
+
+    with pytest.raises(SweepError, match=r"was lost; the same command does the rest \(fragile\): timed out"):
+        settle(Backend("fragile", connect, lambda _: 1))
+    with pytest.raises(SweepError, match=r"the executor cannot be opened \(fragile\): timed out"):
+        settle(Backend("fragile", connect, lambda _: 1))

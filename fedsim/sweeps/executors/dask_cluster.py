@@ -1,53 +1,69 @@
 """Workers of a Dask cluster, behind `concurrent.futures.Executor`."""
 
+import asyncio
 import logging
 import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from pkgutil import resolve_name
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from distributed import Client
+from distributed import Client, get_worker
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.executors import SweepExecutor
+from fedsim.sweeps.executors import AT, VERSION, ClusterExecutor
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_CONNECT_S, _PATIENCE_S = 10, 30
+_CONNECT_S = _ANSWER_S = 4
 
 
-class DaskExecutor(SweepExecutor):
+class DaskExecutor(ClusterExecutor):
     """The executor of a Dask client, which it closes when it is shut down."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self._client = client
         # Dask sends a task whose worker died to another one by itself; `retries` would be for tasks that raise.
         self._inner = client.get_executor(pure=False, retries=0)
-        self._keys: WeakKeyDictionary[Future[Any], str] = WeakKeyDictionary()
+        self._sent: WeakKeyDictionary[Future[Any], tuple[str, set[str]]] = WeakKeyDictionary()  # key, and to which
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Do ``fn(*args, **kwargs)`` on a worker."""
+        """Do ``fn(*args, **kwargs)`` on a worker that has passed the check."""
         key = f"fedsim-{uuid4().hex}"
-        future: Future[_T] = self._inner.submit(fn, *args, **kwargs, key=key)
-        self._keys[future] = key
+        future: Future[_T] = self._inner.submit(_call, fn, *args, **kwargs, key=key, workers=[*self.good])
+        self._sent[future] = key, set(self.good)
         return future
+
+    def stranded(self) -> "list[Future[Any]]":
+        """Return tasks that wait for workers that have left, while there are others; Dask would wait for those."""
+        return [each for each, (_, to) in self._sent.items() if self.good and to.isdisjoint(self.good)]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Cancel or wait for what is left, and leave the cluster."""
         self._inner.shutdown(wait=wait and not cancel_futures)
         self._client.close()
 
-    def worker_count(self) -> int:
-        """Return how many tasks the cluster does at once now."""
-        return sum(worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values())
+    def look(self) -> tuple[dict[str, int], dict[str, Any]]:
+        """Return the workers with their threads, and what new ones import; Python's own library is sent for that."""
+        known = self._client.sync(self._client.scheduler.identity, n_workers=-1, callback_timeout=_CONNECT_S)
+        there = {address: worker["nthreads"] for address, worker in known["workers"].items()}
+        return there, self._client.sync(self._ask, [*(there.keys() - self.wrong.keys())])
+
+    async def _ask(self, workers: list[str]) -> dict[str, Any]:
+        async def answer(worker: str) -> Any:
+            asked = self._client._run(resolve_name, VERSION, workers=[worker], on_error="return")
+            return (await asyncio.wait_for(asked, _ANSWER_S))[worker]
+
+        return dict(zip(workers, await asyncio.gather(*map(answer, workers), return_exceptions=True), strict=True))
 
     def end_task(self, future: "Future[Any]") -> str:
         """End the worker process that does a task, since a thread in it cannot be ended; its nanny starts another."""
-        key, client = self._keys.get(future), self._client
+        (key, _), client = self._sent[future], self._client
         where = [address for address, keys in client.processing().items() if key in keys]
         future.cancel()
         if not where:
@@ -57,22 +73,24 @@ class DaskExecutor(SweepExecutor):
         return f"its Dask worker {', '.join(where)} was ended"
 
 
+def _call(fn: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    AT.set(get_worker().address)
+    return fn(*args, **kwargs)
+
+
 def _end_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def connect_to_dask(address: str, _workers: int | None) -> DaskExecutor:
-    """Connect to a scheduler and wait until it has a worker; it is a `SweepError` if it has none within 30 s.
-
-    A wrong address raises an `OSError`, `TimeoutError` or `ValueError`.
-    """
+    """Connect to a scheduler; a wrong address raises an `OSError`, `TimeoutError` or `ValueError`."""
     # Sweeps report what happens to the connection; Dask and its event loop would show a traceback each time.
     for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     try:
-        client.wait_for_workers(1, timeout=_PATIENCE_S)
-    except TimeoutError:
+        client.run_on_scheduler(resolve_name, VERSION)  # it reads what it passes on
+    except (ImportError, AttributeError) as error:
         client.close()
-        raise SweepError(f"the Dask scheduler at {address} has no workers") from None
+        raise SweepError(f"the Dask scheduler at {address} cannot import fedsim ({error}); install it there") from None
     return DaskExecutor(client)

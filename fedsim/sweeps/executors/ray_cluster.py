@@ -8,26 +8,29 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
+from pkgutil import resolve_name
 from typing import Any, ParamSpec, TypeVar
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise every start warns of what is to come
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fedsim.sweeps.executors import SweepExecutor
+from fedsim.sweeps.executors import AT, VERSION, ClusterExecutor
 from fedsim.sweeps.executors.local import ONE_THREAD, WorkerLostError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_CONNECT_S = 10
+_CONNECT_S, _ANSWER_S = 10, 20
 _EXIT_CODE = 3  # of a sweep that could not go on, which this one is
 _GONE = "the head of the Ray cluster cannot be reached any more"
 
 
-class RayExecutor(SweepExecutor):
+class RayExecutor(ClusterExecutor):
     """Tasks of a Ray cluster, one processor each; the future of a task whose worker died raises Ray's error."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._head = str(ray.get_runtime_context().gcs_address)
         # Ray's own retries would not be counted, and would go on after a run was given up.
         self._call = ray.remote(max_retries=0, num_cpus=1)(_call)
@@ -37,7 +40,9 @@ class RayExecutor(SweepExecutor):
         """Do ``fn(*args, **kwargs)`` on a worker; the future raises `BrokenExecutor` if this machine's Ray died."""
         future: Future[_T] = Future()
         future.set_running_or_notify_cancel()
-        self._running[future] = reference = self._call.remote(fn, args, kwargs)
+        bad = ",".join(worker for worker, why in self.wrong.items() if why)
+        call = self._call.options(label_selector={"ray.io/node-id": f"!in({bad})"}) if bad else self._call
+        self._running[future] = reference = call.remote(fn, args, kwargs)
 
         def pass_on(done: Future[_T]) -> None:
             self._running.pop(future, None)
@@ -51,9 +56,17 @@ class RayExecutor(SweepExecutor):
         reference.future().add_done_callback(pass_on)
         return future
 
-    def worker_count(self) -> int:
-        """Return how many tasks the cluster does at once now."""
-        return int(ray.cluster_resources().get("CPU", 0))
+    def look(self) -> tuple[dict[str, int], dict[str, Any]]:
+        """Return the machines (nodes) with their processors, and what new ones import, as in Dask."""
+        if self.why_unreachable():
+            raise OSError(_GONE)
+        nodes = {each["NodeID"]: int(each["Resources"].get("CPU", 0)) for each in ray.nodes() if each["Alive"]}
+        there = {node: processors for node, processors in nodes.items() if processors}
+        on = {node: NodeAffinitySchedulingStrategy(node, soft=False) for node in there.keys() - self.wrong.keys()}
+        load = ray.remote(max_retries=0, num_cpus=0)(resolve_name)
+        asked = {load.options(scheduling_strategy=place).remote(VERSION): node for node, place in on.items()}
+        over = ray.wait([*asked], num_returns=len(asked), timeout=_ANSWER_S)[0] if asked else []
+        return there, dict.fromkeys(on, TimeoutError()) | {asked[each]: _answer(each) for each in over}
 
     def end_task(self, future: "Future[Any]") -> str:
         """End the worker process that does a task."""
@@ -94,7 +107,15 @@ def _worded(error: BaseException) -> BaseException:
     return WorkerLostError("the machine that did it left the Ray cluster") if died else error
 
 
+def _answer(reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return getattr(error, "cause", None) or OSError(str(error))
+
+
 def _call(fn: Callable[..., _T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _T:
+    AT.set(ray.get_runtime_context().get_node_id())
     return fn(*args, **kwargs)
 
 

@@ -1,0 +1,178 @@
+"""Dask clusters some of whose workers cannot do the runs, and clusters that are lost."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import REPOSITORY
+from tests.command import fedsim as fedsim_here
+from tests.command import fedsim_process as fedsim
+from tests.conftest import Write
+from tests.sweeps.sweeping import SLOW, SWEPT, command, run_files, started, until
+from tests.sweeps.test_clusters import METRIC, _dask, free_port, listening, needs_dask
+
+pytestmark = [pytest.mark.long, needs_dask]
+MANY = SWEPT.replace("seeds: 3", "seeds: 8") + 'metrics: ["own_elsewhere:Own"]\n'
+LOST = "error: the executor was lost; the same command does the rest (dask=tcp://127.0.0.1:"
+OWN = METRIC.replace("from own_helper_of_clusters import HELPED\n", "").replace("DO", "return 1.0")
+
+
+class Dask:
+    """A scheduler, and workers of several kinds.
+
+    ``old`` ones have fedsim 0.0.1, for ``missing`` ones there is none, and ``other`` ones have another module of the
+    user's.
+    """
+
+    def __init__(self, folder: Path, stack: ExitStack, kind: str = "good") -> None:
+        self._folder, self._stack, port = folder, stack, free_port()
+        self.address = f"tcp://127.0.0.1:{port}"
+        options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
+        self.scheduler = self._start(kind, "scheduler", options)
+        until(lambda: listening(port))
+        self.expected = 0
+
+    def worker(self, kind: str = "good", *, nanny: bool = False) -> None:
+        options = ["--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1", "--nanny" if nanny else "--no-nanny"]
+        self._start(kind, "worker", [self.address, *options, "--local-directory", str(self._folder / "dask")])
+        self.expected += 1
+
+    def ready(self) -> dict[str, Any]:
+        """Wait for all workers; return their processes."""
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(self.expected, timeout=100)
+            return dict(client.run(os.getpid))
+
+    def command(self, file: Path, out: Path) -> list[str]:
+        how = ["--executor", f"dask={self.address}", "--no-report", "--quiet", "--retries", "0", "--allow-plugins"]
+        return ["sweep", str(file), "--out", str(out), *how]
+
+    def swept(self, file: Path, out: Path) -> tuple[int, list[str]]:
+        """Sweep; return the exit code and the lines that were said."""
+        done = fedsim(*self.command(file, out), PYTHONPATH=str(self.home("good")))
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stderr.splitlines()
+
+    def home(self, kind: str) -> Path:
+        """Return a folder from which processes import."""
+        home = self._folder / "homes" / kind
+        if not home.exists():
+            home.mkdir(parents=True)
+            (home / "own_elsewhere.py").write_text(OWN.replace("1.0", "2.0") if kind == "other" else OWN)
+            if kind == "missing":
+                (home / "fedsim.py").write_text("raise ModuleNotFoundError(\"No module named 'fedsim'\")\n")
+            elif kind == "old":
+                shutil.copytree(REPOSITORY / "fedsim", home / "fedsim", ignore=shutil.ignore_patterns("__pycache__"))
+                (home / "fedsim" / "_version.py").write_text('__version__ = "0.0.1"\n')
+            else:
+                (home / "fedsim").symlink_to(REPOSITORY / "fedsim")
+        return home
+
+    def _start(self, kind: str, what: str, options: list[str]) -> int:
+        home = self.home(kind)
+        python, *words = _dask(what)
+        arguments = ["env", "-C", str(home), f"PYTHONPATH={home}", python, *words, *options]
+        return self._stack.enter_context(started(arguments)).pid
+
+
+@pytest.fixture
+def dask(tmp_path: Path) -> Iterator[Dask]:
+    with ExitStack() as stack:
+        yield Dask(tmp_path, stack)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why", "most"),
+    [
+        ("old", "1 of 3 workers get no runs: fedsim is 0.0.1 there and ", 1),
+        (
+            "missing",
+            "1 of 3 workers get no runs: cannot import fedsim: ModuleNotFoundError: No module named 'fedsim'",
+            1,
+        ),
+        ("other", "reads another content of the module own_elsewhere", 2),
+    ],
+)
+def test_one_bad_worker_of_three_costs_no_run(
+    dask: Dask, write: Write, tmp_path: Path, bad: str, why: str, most: int
+) -> None:
+    """Not even without a retry: 24 of 24 runs are done."""
+    for kind in ("good", bad, "good"):
+        dask.worker(kind)
+    dask.ready()
+    code, said = dask.swept(write(MANY), tmp_path / "s")
+    assert code == 0, said
+    assert len(run_files(tmp_path / "s")) == 24
+    assert 1 <= len(said) <= most
+    assert all(why in line for line in said)
+    assert said[-1].endswith("; that worker gets no more runs; trying again") == (len(said) == 2)
+
+
+def test_no_good_worker_at_all(dask: Dask, write: Write, tmp_path: Path) -> None:
+    for kind in ("old", "missing", "missing"):
+        dask.worker(kind)
+    dask.ready()
+    code, (said,) = dask.swept(write(MANY), tmp_path / "s")
+    assert code == 3
+    assert said.startswith("error: no worker can do the runs: ")
+    assert "fedsim is 0.0.1 there and " in said
+    assert "cannot import fedsim: ModuleNotFoundError: No module named 'fedsim' (on 2: tcp://127.0.0.1:" in said
+
+
+def test_a_scheduler_without_fedsim(tmp_path: Path, write: Write) -> None:
+    with ExitStack() as stack:
+        dask = Dask(tmp_path, stack, "missing")
+        code, (said,) = dask.swept(write(MANY), tmp_path / "s")
+    assert code == 3
+    assert "cannot import fedsim (No module named 'fedsim'); install it there" in said
+
+
+def test_workers_that_come_late_and_then_a_scheduler_that_dies(dask: Dask, write: Write, tmp_path: Path) -> None:
+    """First there is none. The only good one dies and is replaced while a bad one is there. Then all is lost."""
+    folder, file = tmp_path / "s", write(SLOW, "slow.fedsim.yaml")
+    with started(command(*dask.command(file, folder))) as driver:
+        assert driver.stderr is not None
+        assert driver.stderr.readline() == f"dask={dask.address}: no workers; waiting 60 s for one\n"
+        dask.worker(nanny=True)
+        until(lambda: run_files(folder))
+        good = dask.ready()
+        dask.worker("missing")
+        assert "1 of 2 workers get no runs: cannot import fedsim" in driver.stderr.readline()
+        (pid,) = good.values()
+        os.kill(pid, 9)
+        before = len(run_files(folder))
+        until(lambda: len(run_files(folder)) > before)
+        os.kill(dask.scheduler, 9)
+        _, said = driver.communicate(timeout=120)
+    assert driver.returncode == 3, said
+    assert said.startswith(LOST)
+    assert len(said.splitlines()) == 1
+    assert json.loads((folder / "sweep.json").read_text())["status"] == "incomplete"
+    assert run_files(folder)
+
+
+def test_a_scheduler_that_dies_between_check_and_first_run(
+    dask: Dask, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsim.sweeps.executors.dask_cluster import DaskExecutor
+
+    dask.worker()
+    dask.ready()
+    submit = DaskExecutor.submit
+
+    def too_late(self: DaskExecutor, *arguments: Any) -> Any:
+        os.kill(dask.scheduler, 9)
+        return submit(self, *arguments)
+
+    monkeypatch.setattr(DaskExecutor, "submit", too_late)
+    monkeypatch.syspath_prepend(dask.home("good"))
+    done = fedsim_here(*dask.command(write(MANY), tmp_path / "s"))
+    assert (done.returncode, done.stderr.startswith(LOST)) == (3, True), done.stderr
