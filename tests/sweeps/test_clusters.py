@@ -151,8 +151,8 @@ def check_own_code(cluster: Cluster, file: Path, ended: str) -> None:
     for number in (1.0, 2.0):
         assert swept(str(number), number)[::2] == (0, [number] * 4)
     mark = file.with_name("hung")
-    hangs = f"import os; first = not os.path.exists({str(mark)!r}); open({str(mark)!r}, 'w'); "
-    hangs += "time.sleep(1e6 if first else 0); return 3.0"
+    hangs = f"import os, sys; first = 'sweep' not in sys.argv and not os.path.exists({str(mark)!r}); "  # on a worker
+    hangs += f"first and open({str(mark)!r}, 'w'); time.sleep(1e6 if first else 0); return 3.0"
     code, said, values = swept("hanging", hangs, "--timeout", "4s")
     assert (code, values) == (3, [3.0] * 3), said
     assert "took longer than 4 s, its limit (--timeout), and was given up: its " in said
