@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from fedsim.common.errors import FedsimError, RunError, told
 from fedsim.common.files import hash_of
 from fedsim.scenario import Scenario, let_import_from
 from fedsim.scenario.permissions import named_files, named_modules
-from fedsim.sweeps.executors import AT
 from fedsim.sweeps.own_modules import import_afresh, made_otherwise, with_imports
+
+AT: ContextVar[str] = ContextVar("AT", default="")
+"""What a cluster calls the worker that does this task."""
 
 
 @dataclass(frozen=True)

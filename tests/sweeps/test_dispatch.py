@@ -15,9 +15,9 @@ from fedsim import __version__
 from fedsim.common.errors import SweepError
 from fedsim.sweeps import dispatch, executors
 from fedsim.sweeps.dispatch import Dispatcher, Settled
-from fedsim.sweeps.executors import AT, Backend, ClusterExecutor
+from fedsim.sweeps.executors import Backend, ClusterExecutor
 from fedsim.sweeps.plan import PlannedRun
-from fedsim.sweeps.worker import Inputs, RunOutcome, Task
+from fedsim.sweeps.worker import AT, Inputs, RunOutcome, Task
 
 RUNS = [PlannedRun(f"run-{seed}", 0, seed) for seed in range(12)]
 NO_SCENARIO: Any = None

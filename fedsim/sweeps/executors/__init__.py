@@ -5,7 +5,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any
@@ -18,8 +17,6 @@ _KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your
 _CLUSTERS = {"dask": ("dask_cluster:connect_to_dask", "distributed"), "ray": ("ray_cluster:connect_to_ray", "ray")}
 """The function that connects to a cluster, and the package that it needs."""
 
-AT: ContextVar[str] = ContextVar("AT", default="")
-"""What a cluster calls the worker that does this task."""
 VERSION = "fedsim.sweeps.worker:__version__"
 """What a worker is asked to import, with all that a run needs."""
 _LOOK_EVERY_S = 1.0

@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 from distributed import Client, get_worker
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.executors import AT, VERSION, ClusterExecutor
+from fedsim.sweeps.executors import VERSION, ClusterExecutor
+from fedsim.sweeps.worker import AT
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
