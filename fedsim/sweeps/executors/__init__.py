@@ -17,7 +17,7 @@ _KNOWN = "process, dask=ADDRESS, ray=ADDRESS, or package.module:function of your
 _CLUSTERS = {"dask": ("dask_cluster:connect_to_dask", "distributed"), "ray": ("ray_cluster:connect_to_ray", "ray")}
 """The function that connects to a cluster, and the package that it needs."""
 
-VERSION = "fedsim.sweeps.worker:__version__"
+ASKED = "fedsim.sweeps.worker:__version__"
 """What a worker is asked to import, with all that a run needs."""
 _LOOK_EVERY_S = 1.0
 _SHOWN = 3
@@ -49,7 +49,7 @@ class ClusterExecutor(SweepExecutor):
 
     @abstractmethod
     def look(self) -> tuple[dict[str, int], dict[str, Any]]:
-        """Return how many tasks each worker does at once, and what those that are not in `wrong` import as `VERSION`.
+        """Return how many tasks each worker does at once, and what those that are not in `wrong` import as `ASKED`.
 
         In its place may be what a worker raises: a `TimeoutError`, if it does not answer. It is an `OSError` if the
         whole cluster does not.

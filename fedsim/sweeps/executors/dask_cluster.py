@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from distributed import Client, get_worker
 
 from fedsim.common.errors import SweepError
-from fedsim.sweeps.executors import VERSION, ClusterExecutor
+from fedsim.sweeps.executors import ASKED, ClusterExecutor
 from fedsim.sweeps.worker import AT
 
 _P = ParamSpec("_P")
@@ -57,7 +57,7 @@ class DaskExecutor(ClusterExecutor):
 
     async def _ask(self, workers: list[str]) -> dict[str, Any]:
         async def answer(worker: str) -> Any:
-            asked = self._client._run(resolve_name, VERSION, workers=[worker], on_error="return")
+            asked = self._client._run(resolve_name, ASKED, workers=[worker], on_error="return")
             return (await asyncio.wait_for(asked, _ANSWER_S))[worker]
 
         return dict(zip(workers, await asyncio.gather(*map(answer, workers), return_exceptions=True), strict=True))
@@ -90,7 +90,7 @@ def connect_to_dask(address: str, _workers: int | None) -> DaskExecutor:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     try:
-        client.run_on_scheduler(resolve_name, VERSION)  # it reads what it passes on
+        client.run_on_scheduler(resolve_name, ASKED)  # it reads what it passes on
     except (ImportError, AttributeError) as error:
         client.close()
         raise SweepError(f"the Dask scheduler at {address} cannot import fedsim ({error}); install it there") from None

@@ -16,7 +16,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise ev
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fedsim.sweeps.executors import VERSION, ClusterExecutor
+from fedsim.sweeps.executors import ASKED, ClusterExecutor
 from fedsim.sweeps.executors.local import ONE_THREAD, WorkerLostError
 from fedsim.sweeps.worker import AT
 
@@ -65,7 +65,7 @@ class RayExecutor(ClusterExecutor):
         there = {node: processors for node, processors in nodes.items() if processors}
         on = {node: NodeAffinitySchedulingStrategy(node, soft=False) for node in there.keys() - self.wrong.keys()}
         load = ray.remote(max_retries=0, num_cpus=0)(resolve_name)
-        asked = {load.options(scheduling_strategy=place).remote(VERSION): node for node, place in on.items()}
+        asked = {load.options(scheduling_strategy=place).remote(ASKED): node for node, place in on.items()}
         over = ray.wait([*asked], num_returns=len(asked), timeout=_ANSWER_S)[0] if asked else []
         return there, dict.fromkeys(on, TimeoutError()) | {asked[each]: _answer(each) for each in over}
 
