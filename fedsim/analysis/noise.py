@@ -31,8 +31,9 @@ DEGREES = 12  # most contrasts
 _FEWEST_ROUNDS, _FEWEST_DAYS = 200, 5
 _TURNS = 6  # that a client has in a cycle of the fastest contrast, on average
 _PARTS = 64  # of a participation that can be in one span, the others being in the next
-_BLOCK = 1 << 14
+_BLOCK = 1 << 12
 _ROUNDING = 1e-9
+_LEAST = 1e-4  # variance of a count
 _SMOOTH = 0.25  # variance that is added to counts: with less, whole numbers are not like normal ones
 _LEVELS = 50  # parts of the clients, by count, whose variance is pooled
 _DOUBT = 0.01  # of the correction: how well laws are known to be normal
@@ -67,8 +68,9 @@ class SpanCounts:
         self._days = -(-days // _SPANS) if days else 0  # of a span
         self._spans = 0 if not self._known else days // self._days if days else _SPANS
         self._told = self._known or len(chosen_in) >= _FEWEST_ROUNDS
-        longest = (-(-len(chosen_in) // _SPANS) + 1 if days is None else len(chosen_in)) * _PARTS
-        self._counted = np.zeros((self._spans, clients), np.min_scalar_type(longest))
+        self._parts = _PARTS if days is None else 1
+        longest = -(-len(chosen_in) // _SPANS) + 1 if days is None else len(chosen_in)
+        self._counted = np.zeros((self._spans, clients), np.min_scalar_type(longest * self._parts))
 
     def add(self, number: Ints, client: Ints, selected_s: Floats, *, once: bool = True) -> None:
         """Take the rounds, the clients and the times of the next participations, in the order of rounds.
@@ -78,12 +80,12 @@ class SpanCounts:
         if not self._known or not len(client):
             return
         if not once:
-            self._counted = self._counted.astype(np.min_scalar_type(self._most * _PARTS), copy=False)
+            self._counted = self._counted.astype(np.min_scalar_type(self._most * self._parts), copy=False)
         flat, kind = self._counted.reshape(-1), self._counted.dtype.type
         if self._by_day:
             span = np.nan_to_num(selected_s // (self._days * DAY_S)).astype(np.int64)
             kept = span < self._spans
-            np.add.at(flat, (span * self._clients + client)[kept], kind(_PARTS))
+            np.add.at(flat, (span * self._clients + client)[kept], kind(1))
             return
         begins = np.flatnonzero(np.diff(number, prepend=-1))  # of rounds
         rank = np.searchsorted(self._chosen_in, number[begins])
@@ -105,8 +107,10 @@ class SpanCounts:
         summed = weights @ self._counted.sum(axis=1, dtype=np.float64)
         squares = np.zeros((len(weights), len(level)))
         for block, counted in self._blocks():
-            contrast = weights @ counted - summed[:, None] * frequency[place[block]]
-            rows = [np.bincount(place[block], row, len(level)) for row in np.square(contrast)]
+            contrast = weights @ counted
+            contrast -= summed[:, None] * frequency[place[block]]
+            np.square(contrast, out=contrast)
+            rows = [np.bincount(place[block], row, len(level)) for row in contrast]
             squares += np.reshape(rows, squares.shape)
         if not self._by_day:
             squares /= _rise(squares.sum(axis=1) * taken, turns)[:, None]
@@ -141,8 +145,8 @@ class SpanCounts:
         angle = 2.0 * np.pi * cycles[:, None] * np.arange(self._spans) / self._spans
         # A triangle takes part of the power of a cycle; spans of whole days may leave some out at the end.
         power = 1.0 if self._by_day else np.tile((2.0 + np.cos(angle[:, 1])) / 3.0, 2)[:, None]
-        power *= float(self._counted.sum(dtype=np.float64)) / _PARTS / (turns * self._clients)
-        return np.asarray(np.concatenate([np.cos(angle), np.sin(angle)]) * np.sqrt(2.0 / power) / _PARTS)
+        power *= float(self._counted.sum(dtype=np.float64)) / self._parts / (turns * self._clients)
+        return np.asarray(np.concatenate([np.cos(angle), np.sin(angle)]) * np.sqrt(2.0 / power) / self._parts)
 
 
 def _rise(powers: Floats, turns: float) -> Floats:
@@ -168,10 +172,13 @@ class _Levels:
         # Frequencies lie farther apart than their long-run values: variances are those of values so much nearer.
         noise = float(variance.sum()) * (1.0 + math.sqrt(2.0 / clients))  # what is no more may be chance
         self.kept = max(0.0, 1.0 - noise / max(float(size @ np.square(self.away)), 1e-300))
-        self.variance = np.maximum(dispersion * (1.0 / clients + self.kept * self.away), 1e-300)
+        self.variance = np.maximum(dispersion * (1.0 / clients + self.kept * self.away), _LEAST / taken**2)
 
     def noise(self, projected: Callable[[Floats], float], degrees: int, together: int, *, drawn: bool) -> SamplingNoise:
         size, away, deviation = self.size, self.away, np.sqrt(self.variance)
+        measured = float(size @ np.abs(away))
+        if float(self.variance.max()) <= _LEAST / self.taken**2:  # as if all took part in turn
+            return SamplingNoise(0.0, 0.0, measured, measured, measured)
         wider = 1.0 + 1.0 / (4.0 * degrees * self.pooled) if degrees else 1.0  # a root of an estimate is too small
         smooth = _SMOOTH / (float(size @ self.variance) / self.clients * self.taken**2)
         scales = np.sqrt(np.array([smooth, smooth + 1.0]))
@@ -205,7 +212,6 @@ class _Levels:
         near, here = (math.hypot(error(squared, kept, quantile), doubt) for kept in (0.0, math.sqrt(self.kept)))
         below = min(1.0, max(0.0, _bounds(found / here)[0] * here / found)) if found > 0.0 else 0.0
         lower = math.sqrt(near**2 + below * (here**2 - near**2))
-        measured = float(size @ np.abs(away))
         return SamplingNoise(
             _HALF * float(size @ (deviation * wider)) * _by_whole_numbers(self.taken, self.clients),
             error(np.abs, math.sqrt(self.kept)),

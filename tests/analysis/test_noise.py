@@ -144,3 +144,18 @@ def test_intervals_of_a_mean_that_is_not_negative_cover_it(mean: float) -> None:
     assert np.mean([low <= mean + 1e-9 and mean <= high for low, high in bounds]) == pytest.approx(0.95, abs=0.003)
     assert _bounds(0.0)[0] == 0.0
     assert _bounds(0.0)[1] == pytest.approx(1.96, abs=0.01)
+
+
+@pytest.mark.parametrize("days", [None, 3, 20])
+@pytest.mark.parametrize("kind", ["in turn", "one client", "one after the other"])
+def test_figures_are_finite_where_nothing_is_left_to_chance(kind: str, days: int | None) -> None:
+    rounds = np.arange(400)
+    client = {"in turn": rounds % 5, "one client": 0 * rounds, "one after the other": rounds // 80}[kind]
+    spans = SpanCounts(rounds, 5, 400, days)
+    spans.add(rounds, client, np.linspace(0.0, (days or 1) * DAY_S, 400))
+    found = spans.noise(np.bincount(client, minlength=5))
+    assert found is not None
+    assert 0.0 <= found.low <= found.corrected + 1e-12 <= found.high + 2e-12
+    assert math.isfinite(found.l1 + found.se + found.high)
+    if kind == "in turn" and days != 3:
+        assert found.l1 < 0.01
