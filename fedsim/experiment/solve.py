@@ -18,6 +18,7 @@ from fedsim.experiment.run import simulate
 from fedsim.limits.grammar import ConditionError, parse_condition
 from fedsim.limits.verdict import UnknownMetricError, find_metric
 from fedsim.population import build_population
+from fedsim.population.feasibility import shortage
 from fedsim.privacy.bounds import enforced_bounds
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import format_duration, parse_duration
@@ -126,15 +127,19 @@ def _values(low: str | int, high: str | int, step: str | int | None) -> Sequence
 def _try(base: Scenario, path: str, value: str | int, metric: str, holds: Any, seeds: Sequence[int]) -> Tried:
     changed = base.with_values({path: value})
     promised: tuple[int | None, int | None] = (None, None)
+    stalls = Tried(value, True, False, math.nan, math.nan, math.nan, math.nan, None, None)
     try:
+        population = build_population(changed)
+        if shortage(changed, population) is not None:
+            return stalls
         if changed.stop.rounds is not None:
-            bounds = enforced_bounds(changed, build_population(changed))
+            bounds = enforced_bounds(changed, population)
             promised = bounds.min_separation, bounds.participations
         found = [simulate(changed.with_values({"seed": seed})).metrics for seed in seeds]
     except (StalledError, ScenarioError) as error:
         if isinstance(error, ScenarioError) and not any("separation" in str(each) for each in error.mistakes):
             raise
-        return Tried(value, True, False, math.nan, math.nan, math.nan, math.nan, None, None)
+        return stalls
     observed = {
         name: [each.get(name, math.inf if name == _SEPARATION else math.nan) for each in found]
         for name in (metric, _SEPARATION, _MOST, _PACE)

@@ -112,8 +112,11 @@ def _busy(
     A `ChainError` says why neither does.
     """
     cooldown_s = population.cooldown_s
-    if server.cooldown_from == "reported" and server.wanted > server.cohort and (separation.any() or cooldown_s.any()):
-        raise ChainError("only reports keep clients out (server.cooldown_from), and over_select aborts some sessions")
+    if server.cooldown_from == "reported" and (separation.any() or cooldown_s.any()):
+        if server.wanted > server.cohort:
+            raise ChainError("only reports keep clients out (server.cooldown_from), and over_select aborts sessions")
+        if server.minimum_reports and server.deadline is not None:
+            raise ChainError("only reports keep clients out (server.cooldown_from), and those of failed rounds do not")
     sessions = lengths_of(scenario, population)
     if outlasts(sessions, separation, cooldown_s, server):
         return with_busy_clients(population.weight, separation, cooldown_s, sessions, server, law)
