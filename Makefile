@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo fuzz test test-all style types quick replay reports studies schema docs consoles dist clean
+.PHONY: demo fuzz test test-all style types quick oracle replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -38,6 +38,10 @@ CASES ?= 1000
 FROM ?= 0
 fuzz: $(TEST_READY)
 	FEDSIM_SCENARIOS_CASES=$(CASES) FEDSIM_SCENARIOS_FROM=$(FROM) $(BIN)/pytest -s tests/fuzz/test_scenarios.py
+
+# An independent simulator, theory, refusals and kills: 100 times as many cases as `make test-all` has.
+oracle: $(TEST_READY)
+	FEDSIM_ORACLE=100 $(BIN)/pytest -s tests/test_oracle.py
 
 # Every scenario of the repository but those of MNIST, which take long: its limits, and that no figure has drifted from its
 # lock file. Needs the same extras as the reports.

@@ -15,7 +15,7 @@ from fedsim.population.feasibility import shortage
 from fedsim.scenario import Scenario
 from fedsim.simulation.engine import sample
 from fedsim.simulation.world import session_lengths
-from fedsim.theory.prediction import why_no_theory
+from fedsim.theory.prediction import before_the_chain
 
 FEW = 30
 """With more participations per client than these, chance hides no bias that matters."""
@@ -60,9 +60,12 @@ def of_shortage(scenario: Scenario, population: Population) -> Iterator[str]:
 
 
 def of_theory(scenario: Scenario, population: Population) -> Iterator[str]:
-    """Say why theory does not hold for devices that are always available, where one might expect it to."""
-    if scenario.always_available and (why := why_no_theory(scenario, population)) is not None:
-        yield f"theory does not hold here: {why}"
+    """Say whether theory holds for devices that are always available, where one might take the chain for granted."""
+    known = before_the_chain(scenario, population) if scenario.always_available else None
+    if isinstance(known, str):
+        yield f"theory does not hold here: {known}"
+    elif known is not None:
+        yield f"theory holds here by the method {known.method}: {known.caveats[0]}"
 
 
 def _who(kept: int, clients: int) -> str:

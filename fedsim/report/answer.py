@@ -42,7 +42,7 @@ from fedsim.report.formatting import (
     roughly,
 )
 from fedsim.report.methods import learning_sentences, optimizer_figures, slow_descents
-from fedsim.theory.prediction import why_no_theory
+from fedsim.theory.prediction import before_the_chain
 
 # What the sentences of an answer are about, in their order
 WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
@@ -274,7 +274,7 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
 def _why_not(run: FinishedRun) -> str:
     """Say why theory does not hold, in brackets, as far as that is known."""
     with suppress(FedsimError):
-        if (why := why_no_theory(run.scenario, build_population(run.scenario))) is not None:
+        if isinstance(why := before_the_chain(run.scenario, build_population(run.scenario)), str):
             return f" ({why})"
     return ""
 

@@ -69,14 +69,12 @@ def theory_or_why_not(scenario: Scenario, population: Population) -> Stationary 
     full cohort in every round and every participation counted; a mean field knows those that are busy for longer, and
     another one a buffered server. A mean field holds where it expects an error of at most 10 % for a client.
     """
-    if (why := why_no_theory(scenario, population)) is not None:
-        return why
+    if (known := before_the_chain(scenario, population)) is not None:
+        return known
     try:
-        found = predicted(scenario, population)
+        found = _trusted(predicted(scenario, population))
     except ChainError as error:
         return str(error)
-    if found.method == "mean-field" and (found.error_bound or 0.0) > _TRUSTED:
-        return f"the mean field may be {found.error_bound:.0%} off for a client"
     return next((each for each in found.caveats if each.startswith(STALLS)), found)
 
 
@@ -86,8 +84,8 @@ def applicable(scenario: Scenario, population: Population) -> Stationary | None:
     return None if isinstance(found, str) else found
 
 
-def why_no_theory(scenario: Scenario, population: Population) -> str | None:
-    """Say why theory does not hold, as far as is known without asking the chain; None where it may hold."""
+def before_the_chain(scenario: Scenario, population: Population) -> Stationary | str | None:
+    """Return the mean field of busy clients, or why theory does not hold; None where the chain or a flow is asked."""
     server = scenario.server
     if not scenario.always_available:
         return f"devices are not always there ({scenario.absences})"
@@ -96,12 +94,19 @@ def why_no_theory(scenario: Scenario, population: Population) -> str | None:
     try:
         law = law_of(server)
         if server.selects_once:
-            _busy(scenario, server, population, population.separation, law)
+            busy = _busy(scenario, server, population, population.separation, law)
+            return None if busy is None else _trusted(busy)
     except ChainError as error:
         return str(error)
-    if not server.selects_once and len(population) > _MOST:
-        return f"there are more than {_MOST:,} clients, for which a run does not ask the mean field"
-    return None
+    many = f"there are more than {_MOST:,} clients, for which a run does not ask the mean field"
+    return many if len(population) > _MOST else None
+
+
+def _trusted(found: Stationary) -> Stationary:
+    """Return an answer, or raise a `ChainError` if it is a mean field that may be far off."""
+    if found.method == "mean-field" and (found.error_bound or 0.0) > _TRUSTED:
+        raise ChainError(f"the mean field may be {found.error_bound:.0%} off for a client")
+    return found
 
 
 def _busy(

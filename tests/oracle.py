@@ -1,0 +1,183 @@
+"""A second simulator, written on its own to check the first: naive, a list of dictionaries and one loop over instants.
+
+It reads a scenario as plain data and shares no code with fedsim. It knows devices that are always available, or come
+and go at exponential times, sessions of constant or exponential lengths, the laws of selection without a memory,
+deadlines, over-selection, shortages, separations, cool-downs and caps. `tests/test_oracle.py` compares the two.
+"""
+
+import math
+import random
+from typing import Any
+
+Json = dict[str, Any]
+FOREVER = 1 << 60
+
+
+class StuckError(Exception):
+    """Nobody can come any more."""
+
+
+def ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+class Device:
+    """A device; all instants are milliseconds."""
+
+    def __init__(self, group: Json, number: int, draws: random.Random) -> None:
+        def own(value: Any) -> Any:
+            return value[number] if isinstance(value, list) else value
+
+        self.weight, self.separation = own(group.get("weight", 1)), own(group.get("separation", 0))
+        self.cooldown, self.speed = ms(own(group.get("cooldown", 0))), own(group["speed"])
+        self.most, self.phases, self.draws = group.get("most") or FOREVER, group["phases"], draws
+        self.taken, self.free_round, self.free_at, self.busy = 0, 0, 0, False
+        self.selected = self.reported = 0
+        # Instants at which it comes and goes by turns: even places are beginnings.
+        self.edges, self.on_off, self.place = [0, FOREVER], group["on_off"], 0
+        if self.on_off is not None:
+            on, off = self.on_off
+            self.edges = [0] if draws.random() < on / (on + off) else [ms(draws.expovariate(1 / off))]
+
+    def edge(self, place: int) -> int:
+        while len(self.edges) <= place:
+            mean = self.on_off[0] if len(self.edges) % 2 else self.on_off[1]
+            self.edges.append(self.edges[-1] + ms(self.draws.expovariate(1 / mean)))
+        return self.edges[place]
+
+    def spell(self, now: int) -> tuple[bool, int]:
+        """Say whether it is there, and until when this stays so."""
+        place = self.place
+        while self.edge(place) <= now:
+            place += 1
+        self.place = max(place - 2, 0)
+        return place % 2 == 1, self.edge(place)
+
+    def length(self) -> int:
+        total = sum(x if fixed else self.draws.expovariate(1 / x) for fixed, x in self.phases)
+        return ms(total / self.speed)
+
+    def rest(self, number: int, now: int) -> None:
+        """Count a participation, and begin separation and cool-down."""
+        self.taken += 1
+        self.free_round = number + 1 + self.separation
+        self.free_at = now + self.cooldown
+
+    def ready(self, number: int, now: int) -> bool:
+        if self.busy or self.taken >= self.most or number < self.free_round or now < self.free_at:
+            return False
+        return self.spell(now)[0]
+
+
+def by_weight(pool: list[int], weight: Any, count: int, draws: random.Random) -> list[int]:
+    """Draw one after the other by weight."""
+    pool, chosen = list(pool), list[int]()
+    while pool and len(chosen) < count:
+        chosen.append(draws.choices(pool, [weight(i) for i in pool])[0])
+        pool.remove(chosen[-1])
+    return chosen
+
+
+class World:
+    """One run of a scenario as plain data."""
+
+    def __init__(self, data: Json, seed: int) -> None:
+        self.draws, self.data, self.server = random.Random(seed), data, data["server"]
+        self.devices = [Device(g, k, self.draws) for g in data["groups"] for k in range(g["devices"])]
+        self.total = sum(d.weight for d in self.devices)
+        self.after, self.closed = -1, 0
+
+    def pool(self, number: int, now: int) -> list[int]:
+        return [i for i, device in enumerate(self.devices) if device.ready(number, now)]
+
+    def choose(self, pool: list[int], count: int) -> list[int]:
+        law, draws, devices = self.server["law"], self.draws, self.devices
+        weigh = [d.weight for d in devices]
+        if law == "uniform":
+            return draws.sample(pool, min(count, len(pool)))
+        if law == "midzuno":
+            first = by_weight(pool, weigh.__getitem__, 1, draws)
+            return first + draws.sample([i for i in pool if i not in first], min(count, len(pool)) - len(first))
+        if law == "cyclic":
+            chosen = sorted(pool, key=lambda i: (i - self.after - 1) % len(devices))[:count]
+        elif law == "groups":
+            blocks = sorted({i // count for i in pool})
+            blocks = [b for b in blocks if all(b * count + k in pool for k in range(count))]
+            drawn = by_weight(blocks, lambda b: sum(weigh[b * count : (b + 1) * count]), 1, draws)
+            return [b * count + k for b in drawn for k in range(count)]
+        elif law == "poisson":
+            chosen = [i for i in pool if draws.random() < min(1.0, count * weigh[i] / self.total)]
+        elif law == "bernoulli":
+            sure: set[int] = set(pool) if len(pool) <= count else set()
+            while len(pool) > count:
+                rest = sum(weigh[i] for i in pool if i not in sure)
+                chance = {i: weigh[i] * (count - len(sure)) / rest for i in pool if i not in sure}
+                over = {i for i, each in chance.items() if each >= 1.0}
+                sure |= over
+                if not over:
+                    break
+            chosen = [i for i in pool if i in sure or draws.random() < chance[i]]
+        else:
+            chosen = by_weight(pool, weigh.__getitem__, count, draws)
+        return chosen
+
+    def start(self, i: int, now: int) -> tuple[int, bool]:
+        """Begin a session; return when it ends if nothing cuts it short, and whether with a report."""
+        device, length = self.devices[i], self.devices[i].length()
+        leaves = device.spell(now)[1]
+        device.selected, device.busy = device.selected + 1, True
+        return min(leaves, now + length), leaves > now + length
+
+    def next_change(self, now: int, ends: list[int]) -> int:
+        """Return the next instant at which somebody may become ready."""
+        later = [e for e in ends if e > now] + [d.free_at for d in self.devices if d.free_at > now]
+        return min(later + [d.spell(now)[1] for d in self.devices if d.taken < d.most], default=FOREVER)
+
+    def rounds(self) -> None:
+        server, now = self.server, 0
+        wanted, deadline = math.ceil(round(server["cohort"] * server["over_select"], 9)), ms(server["deadline"] or 1e12)
+        least = {"proceed": 1}.get(server["shortage"], wanted) if server["law"] != "poisson" else 0
+        running: list[tuple[int, int]] = []  # sessions of rounds before
+        for number in range(self.data["rounds"]):
+            opened = now
+            while True:
+                self.free(running, now)
+                pool = self.pool(number, now)
+                many = len(pool)
+                if server["law"] == "groups":
+                    blocks = range(0, len(self.devices), wanted)
+                    many = wanted * any(all(b + k in pool for k in range(wanted)) for b in blocks)
+                if many >= least or server["shortage"] == "skip":
+                    break
+                now = self.next_change(now, [end for end, _ in running])
+                if now - opened > ms(86400 * 20):
+                    raise StuckError
+            if many >= least:
+                cohort = self.choose(pool, min(wanted, many) if many else wanted)
+                self.after = cohort[-1] if cohort else self.after
+                sessions = [(*self.start(i, now), i) for i in cohort]
+                target = len(cohort) if server["law"] in {"poisson", "bernoulli"} else server["cohort"]
+                reports = sorted(end for end, whole, _ in sessions if whole and end <= now + deadline)
+                if server["cooldown_from"] == "selected":
+                    for i in cohort:
+                        self.devices[i].rest(number, now)
+                last = max((end for end, _, _ in sessions), default=now)
+                reached = reports[target - 1] if target and len(reports) >= target else FOREVER
+                closed = min(reached, max(last, now), now + deadline)
+                for end, whole, i in sessions:
+                    if closed == reached and end > closed:
+                        self.devices[i].busy = False  # aborted
+                        continue
+                    running.append((end, i))
+                    if whole and end <= closed:
+                        self.devices[i].reported += 1
+                        if server["cooldown_from"] == "reported":
+                            self.devices[i].rest(number, end)
+                now = closed
+            self.closed = now
+            now += ms(server["pause"])
+
+    def free(self, running: list[tuple[int, int]], now: int) -> None:
+        for end, i in [each for each in running if each[0] <= now]:
+            self.devices[i].busy = False
+            running.remove((end, i))
