@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ from fedsim.cli import options
 from fedsim.common.messages import complain, say, say_json, text_table
 
 if TYPE_CHECKING:
+    from fedsim.experiment.audit import Audited
     from fedsim.experiment.privacy import PromiseCheck, Promises
     from fedsim.scenario import Scenario
 
@@ -176,6 +177,10 @@ def privacy_command(
     from_log: Annotated[
         Path | None, Option(metavar="RUN", help="Check that a run directory kept its scenario's promise.")
     ] = None,
+    audit: Annotated[
+        Path | None,
+        Option(metavar="PATH", help="A lower bound of epsilon, by a canary in the training of a scenario or run."),
+    ] = None,
     rounds: Annotated[int | None, Option(min=1, metavar="N", help="With --from-log: n that was promised.")] = None,
     min_separation: Annotated[
         int | None, Option(min=1, metavar="B", help="With --from-log: b that was promised.")
@@ -191,10 +196,24 @@ def privacy_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Say what separations promise to differential privacy, without simulating; or check a run against a promise."""
-    if (file is None) == (from_log is None):
-        raise BadParameter("give a scenario file, or --from-log and a run directory")
+    if sum(each is not None for each in (file, from_log, audit)) != 1:
+        raise BadParameter("give a scenario file, or --from-log and a run directory, or --audit and either")
     if noise is not None and epsilon is not None:
         raise BadParameter("noise gives epsilon, and epsilon noise; give one or the other", param_hint="--noise")
+    if audit is not None:
+        if any(each is not None for each in (separation, cohort, noise, epsilon, export, rounds, min_separation, most)):
+            raise BadParameter("audits what a scenario states; --set changes it", param_hint="--audit")
+        from fedsim.experiment.audit import audit as audited
+        from fedsim.experiment.result import load
+
+        if audit.is_dir() and (override or seed is not None):
+            raise BadParameter("a run is audited as it was", param_hint="--set")
+        if audit.is_dir():
+            result = load(audit, allow_plugins=allow_plugins, allow_outside=allow_outside)
+            _show_audit(audited(result.scenario, result), as_json)
+        else:
+            _show_audit(audited(options.load_scenario(audit, override, seed, allow_plugins, allow_outside)), as_json)
+        return
     if from_log is not None:
         if override or any(each is not None for each in (separation, cohort, noise, epsilon, seed, export)):
             raise BadParameter("a log is checked against its own scenario, or --rounds, --min-separation, --most")
@@ -258,6 +277,27 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
             complain("note: L1 uniform takes every device to be always available; the rest does not depend on that")
     for note in notes:
         complain(f"note: {note}")
+
+
+def _show_audit(found: "Sequence[Audited]", as_json: bool) -> None:
+    if as_json:
+        bounds = [None if math.isinf(each.at_least) else each.at_least for each in found]
+        say_json({"results": [{**vars(each), "at_least": low} for each, low in zip(found, bounds, strict=True)]})
+    else:
+        rows = [
+            (each.released, "-" if each.stated is None else f"{each.stated:.5g}", f"{each.at_least:.5g}")
+            for each in found
+        ]
+        say(text_table("<>>", [("released", "epsilon stated", "at least (99.9 %)"), *rows]))
+    for each in found:
+        if each.refuted:
+            complain(
+                f"refuted: epsilon of {each.released} is stated as {each.stated:.5g}, and at least {each.at_least:.5g}"
+            )
+        elif math.isinf(each.at_least):
+            complain(f"note: {each.released} have the same noise: released together, their difference has none")
+    if any(each.refuted for each in found):
+        raise Exit(_NOT_MET)
 
 
 def _show_check(found: "PromiseCheck", as_json: bool) -> None:

@@ -201,6 +201,15 @@ def _with_privacy(
     return made
 
 
+def private_optimizers(scenario: Scenario, learning: Learning, population: Population) -> dict[str, Private]:
+    """Return the optimizers of a scenario whose training adds noise, as training has them, without server updates."""
+    even = np.full(len(population), 1.0 / len(population))
+    plain = {choice.label: _build(choice, even, even, even, lambda: even) for choice in learning.optimizers}
+    made = _with_privacy(scenario, learning, plain, noise=_noise(scenario, population, 0))
+    inner = {name: each.optimizer if isinstance(each, Composed) else each for name, each in made.items()}
+    return {name: each for name, each in inner.items() if isinstance(each, Private)}
+
+
 def _least(problem: Problem) -> float:
     """Return the loss of the optimum."""
     if isinstance(problem, Solvable):

@@ -12,7 +12,7 @@ from fedsim.common.json_files import as_json
 from fedsim.log import fingerprint
 from fedsim.privacy import ParticipationBounds, sensitivity
 from fedsim.privacy.mechanisms.fixed import square_root
-from tests.command import fedsim
+from tests.command import fedsim, fedsim_process
 from tests.conftest import Write
 
 CASE = """\
@@ -250,3 +250,24 @@ def test_what_is_exported_makes_the_same_noise(write: Write, tmp_path: Path, mec
     done = fedsim("privacy", file, "--separation", "1,2", "--export", out)
     assert done.returncode == 2
     assert "one mechanism is exported; give one separation" in " ".join(done.stderr.split())
+
+
+def test_an_audit_refutes_with_exit_code_1(write: Write, tmp_path: Path) -> None:
+    learning = "learning: {problem: {kind: quadratic}, optimizers: [fedavg], step_size: 0.1}\n"
+    file = write(CASE.replace("delta: 1.0e-6", "delta: 1.0e-6, clip: 1, training: noise") + learning)
+    kept = fedsim("privacy", "--audit", file)
+    assert (kept.returncode, kept.stdout.splitlines()[0].split()[:2]) == (0, ["released", "epsilon"])
+    run = fedsim("run", file, "--out", tmp_path / "run", "-q")
+    assert run.returncode == 0
+    found = json.loads(fedsim("privacy", "--audit", tmp_path / "run", "--json").stdout)["results"]
+    assert [each["released"] for each in found] == ["fedavg"]
+    assert 0.5 * found[0]["stated"] < found[0]["at_least"] <= found[0]["stated"]
+    (tmp_path / "louder.py").write_text(
+        "from fedsim.learning import FedAvg\n\n\nclass Louder(FedAvg):\n"
+        "    def apply(self, state, model, cohort, deltas):\n"
+        "        return super().apply(state, model, cohort, 100 * deltas)\n"
+    )
+    own = write(file.read_text().replace("[fedavg]", "['louder:Louder']"), "own.fedsim.yaml")
+    refuted = fedsim_process("privacy", "--audit", own, "--allow-plugins", cwd=tmp_path)
+    assert (refuted.returncode, "refuted: epsilon of Louder" in refuted.stderr) == (1, True), refuted.stderr
+    assert fedsim("privacy", file, "--audit", file).returncode == 2
