@@ -1,6 +1,6 @@
 """The answer in words, computed from tables and metrics: the title of a page, and the sentences under it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -88,8 +88,9 @@ def _what(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     if bias.seen is Seen.NOBODY:
         yield Sentence(f"{over}, nobody took part: there is no frequency to measure.", WHAT, warns=True)
         return
-    everyone = f"all {count(clients, 'client')} took part" if clients > 1 else "the one client took part"
-    some = f"{count(took)} of {count(clients, 'client')} took part ({percent(took / clients)})"
+    did = "took part" if run.selected is None else "reported"
+    everyone = f"all {count(clients, 'client')} {did}" if clients > 1 else f"the one client {did}"
+    some = f"{count(took)} of {count(clients, 'client')} {did} ({percent(took / clients)})"
     yield Sentence(f"{over}, {some if took < clients else everyone}.", WHAT)
     yield Sentence(_wanted(run), WHAT)
     if clients > 1:
@@ -136,7 +137,8 @@ def _per_client(run: FinishedRun) -> str:
     counts = run.clients["participations"]
     taken, clients = int(counts.sum()), len(counts)
     most, often = int(counts.to_numpy().max()), int(counts.quantile(0.99, "higher") or 0)
-    text = f"A client took part (was selected) {number(taken / clients, 3)} times on average and {count(most)} at most"
+    did = "took part (was selected)" if run.selected is None else "gave a report that was taken"
+    text = f"A client {did} {number(taken / clients, 3)} times on average and {count(most)} at most"
     if clients >= 200 and often < most:
         text += f", 99 in 100 no more than {count(often)} times"
     never, once = int((counts == 0).sum()) / clients, int((counts == 1).sum()) / clients
@@ -158,20 +160,39 @@ def _bias(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
         return
     share = percent_within(bias.misplaced, bias.margin)
     fair, interval = percent(bias.misplaced_by_chance), "; ± is a 95 % interval" if bias.margin else ""
+    turn = "participation of one client" if run.selected is None else "report that was taken"
     yield Sentence(
-        f"For all to take part equally, {share} of the turns (a turn is one participation of one client{interval}) "
+        f"For all to take part equally, {share} of the turns (a turn is one {turn}{interval}) "
         f"would have to go to other clients, where equal chances for everybody would misplace {fair}.",
         BIAS,
     )
     if bias.lasting is not None:
         corrected, *ends = map(turn_share, bias.lasting)
         yield Sentence(f"Noise adds to that: without it, {corrected} would ({' to '.join(ends)} with 95 %).", BIAS)
+    if run.pull is not None:
+        pull = percent(run.pull / 2)
+        yield Sentence(
+            f"Of the pull on the model, 1/n for each of the n reports of a round, {pull} is misplaced.", BIAS
+        )
+    if run.selected is not None:
+        yield Sentence(_selections(run, run.selected), BIAS)
     if (theory := run.metrics.get("participation.l1_uniform_theory")) is not None:
         says = percent(theory / 2) if theory > ROUNDING else "none"
         reason = "the buffer's flow" if run.gathered.buffered is not None else "weights, cohort and separation alone"
         yield Sentence(f"Theory, which computes what {reason} do in the long run, says {says}.", BIAS)
     if bias.seen is not Seen.ONCE:
         yield from _who(run, bias)
+
+
+def _selections(run: FinishedRun, metrics: Mapping[str, float]) -> str:
+    """Say what selections alone look like, of which not all ended with a report."""
+    some, clients = int((run.clients["selections"] > 0).sum()), len(run.clients)
+    who = f"all {count(clients)} clients were" if some == clients else f"{count(some)} of {count(clients)} clients were"
+    text = f"Selections, of which not all ended with a report: {who} selected"
+    if (measured := metrics.get("participation.l1_uniform")) is not None:
+        text += f", {turn_share(measured)} are misplaced"
+    theory = metrics.get("participation.l1_uniform_theory")
+    return f"{text} (theory: {turn_share(theory)})." if theory is not None else f"{text}."
 
 
 def _who(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
@@ -208,6 +229,12 @@ def _groups(groups: Sequence[GroupRate]) -> str:
 
 
 def _learning(run: FinishedRun) -> Iterator[Sentence]:
+    sizes, divisor = run.rounds["reported"], run.scenario.divisor
+    if run.scenario.learning is not None and sizes.filter(sizes > 0).n_unique() > 1:
+        how = "by their number, so that a report counts more in a small round"
+        if divisor is not None or run.wanted is None:
+            how = f"by {count(divisor or run.scenario.server.buffer or 1)}, so that all reports count alike"
+        yield Sentence(f"The server divides the sum of a {run.noun}'s reports {how}.", MODEL)
     yield from (Sentence(text, MODEL) for text in learning_sentences(run))
     yield from (Sentence(f"{capitalized(text)}.", MODEL, warns=True) for text in of_training(run.metrics))
 
@@ -332,10 +359,15 @@ def run_finding(run: FinishedRun) -> str:
         return f"{how} equal chances would spread them."
     if bias.seen is Seen.BIAS:
         share = capitalized(roughly(*bias.titled))
-        return f"{share} of all turns go to the wrong devices{_favoured(run)}."
+        return f"{share} of all {_turns(run)} the wrong devices{_favoured(run)}."
     begin = "Too short to tell how biased" if bias.seen is Seen.UNCLEAR else "Hardly biased"
     misplaced, fair = percent(bias.misplaced), percent(bias.misplaced_by_chance)
-    return f"{begin}: {misplaced} of all turns go to the wrong devices, and equal chances would misplace {fair}."
+    return f"{begin}: {misplaced} of all {_turns(run)} the wrong devices, and equal chances would misplace {fair}."
+
+
+def _turns(run: FinishedRun) -> str:
+    """Call what a title counts: reports where not every selection ended with one."""
+    return "turns go to" if run.selected is None else "reports come from"
 
 
 def _favoured(run: FinishedRun) -> str:

@@ -29,6 +29,7 @@ _CLIENTS = (
     *("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method"),
     *("cooldown_s", "time_zone"),
 )
+_OF_SELECTIONS = {f"participation.l1_{name}" for name in ("uniform_se", "noise", "chance", "chain", "uniform_theory")}
 _GAUGES = ("time_s", "group", "time_zone", "available", "eligible", "in_session")
 _TRANSITIONS = ("time_s", "client", "condition", "on")
 _LEARNING = ("round", "closed_s", "optimizer", "loss", "grad_norm")
@@ -54,6 +55,9 @@ class FinishedRun:
     learning: pl.DataFrame | None  # the learning table; None where the scenario has no learning
     convergence: pl.DataFrame | None  # the table of a convergence study; None where the scenario asks for none
     metrics: Mapping[str, float]  # the named metrics that have a finite value
+    # Where not every selection ended with a report: the metrics as they were measured; `clients` and `metrics` are of
+    # the reports then, what reached the model, with ``selections`` a column beside. None where all reported.
+    selected: Mapping[str, float] | None = None
 
     @property
     def simulated_s(self) -> float:
@@ -64,6 +68,12 @@ class FinishedRun:
     def groups(self) -> int:
         """How many groups the clients are of."""
         return self.clients["group"].n_unique()
+
+    @property
+    def pull(self) -> float | None:
+        """L1 distance of the clients' pulls on the model from uniform; None where these are their shares of reports."""
+        pull, own = (self.metrics.get(f"participation.{name}l1_uniform") for name in ("pull_", ""))
+        return None if pull is None or own is None or abs(pull - own) <= 0.01 * own else pull
 
     @property
     def noun(self) -> str:
@@ -94,7 +104,9 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
     name = manifest.get("name")
     if not isinstance(name, str):
         raise RunError(f"{path}: has no name; it was not written by a run")
-    clients = _read_table(directory / "clients.parquet", _CLIENTS)
+    clients = _read_table(directory / "clients.parquet", _CLIENTS, every=True)
+    if "reported" not in clients.columns:  # before 0.3
+        clients = clients.with_columns(reported="participations")
     transitions = _read_optional(directory / "transitions.parquet", _TRANSITIONS)
     participations = directory / "participations.parquet"
     scenario, rounds = read_scenario(path, manifest), _read_table(directory / "rounds.parquet", _ROUNDS).sort("round")
@@ -103,7 +115,17 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
         scan = _scan(participations, (*_PARTICIPATIONS, *staleness))
         if gathered is None:
             gathered = gather(scan, clients, Asked.of(scenario, transitions, rounds, _simulated_s(manifest, rounds)))
-    figures = read_figures(directory / "metrics.json")
+    figures = {name: value for name, value in read_figures(directory / "metrics.json").items() if math.isfinite(value)}
+    selected = figures if (clients["reported"] != clients["participations"]).any() else None
+    clients = clients.with_columns(
+        selections="participations",
+        participations="reported",
+        frequency="frequency"
+        if selected is None
+        else pl.col("reported") / pl.max_horizontal(1, pl.col("reported").sum()),
+        pi="pi" if selected is None else pl.lit(None, dtype=pl.Float64),  # theory is of selections
+        pi_method="pi_method" if selected is None else pl.lit(None, dtype=pl.String),
+    )
     return FinishedRun(
         name=name,
         manifest=manifest,
@@ -117,8 +139,19 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
         # What else a problem measures, such as the distance from its optimum, stands beside the columns that all have.
         learning=_read_optional(directory / "learning.parquet", _LEARNING, every=True),
         convergence=_read_optional(directory / "convergence.parquet", _CONVERGENCE),
-        metrics={name: value for name, value in figures.items() if math.isfinite(value)},
+        metrics=figures if selected is None else _of_reports(figures),
+        selected=selected,
     )
+
+
+def _of_reports(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics with those of reports in place of those of selections, and without what is of selections alone."""
+    found = {name: value for name, value in figures.items() if name not in _OF_SELECTIONS}
+    return found | {
+        name.replace("reported_", "", 1): value
+        for name, value in figures.items()
+        if name.startswith("participation.reported_")
+    }
 
 
 def _simulated_s(manifest: Mapping[str, Json], rounds: pl.DataFrame) -> float:

@@ -35,10 +35,10 @@ class Gathered:
     outcomes: pl.DataFrame  # ``outcome``, ``len``: how sessions ended
     gaps: pl.DataFrame  # ``separation``, ``gap``, ``len``: rounds since a client's last participation, by its R
     starts: pl.DataFrame  # ``group``, ``time_zone``, ``slot``, ``len``: sessions begun, by quarters of an hour
-    firsts: pl.DataFrame  # ``first_s``: when each client that took part did so first, in ascending order
+    firsts: pl.DataFrame  # ``first_s``: when each client that reported was selected for its first report, in order
     # ``client``, ``round``, ``selected_s``, ``ended_s``, ``outcome``: all sessions of the clients asked for
     chosen: pl.DataFrame
-    # (20, 2) participations of the heaviest and of the lightest clients by span; None where all weigh the same
+    # (20, 2) reports of the heaviest and of the lightest clients by span; None where all weigh the same
     turns: Ints | None = None
     # How often and how far apart clients contributed; None where nothing is promised of that
     contributions: Contributions | None = None
@@ -143,10 +143,11 @@ class Gatherer:
         self._gaps.add(self._kind[client], part["gap"])
         self._starts.add(home, (part["selected_s"] / SLOT_S).floor())
         self._sessions.append(part.filter(pl.col("client").is_in(self._asked.chosen)).select(_NEEDED[:-1]))
-        np.minimum.at(self._first_s, client, part["selected_s"].fill_null(np.inf).to_numpy())
+        taken = (part["outcome"].cast(pl.String) == "reported").to_numpy()
+        np.minimum.at(self._first_s, client[taken], part["selected_s"].fill_null(np.inf).to_numpy()[taken])
         if self._weight_class is not None and self._asked.rounds is not None:
             span = np.clip(part["round"].cast(pl.Int64).to_numpy() * SPANS // self._asked.rounds, 0, SPANS - 1)
-            self._turns += np.bincount(3 * span + self._weight_class[client], minlength=len(self._turns))
+            self._turns += np.bincount((3 * span + self._weight_class[client])[taken], minlength=len(self._turns))
         if self._asked.simulated_s is not None:
             for way, outcome in _REPORTS.items():
                 own = part["outcome"] == outcome

@@ -12,7 +12,7 @@ from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.report import tables
 from fedsim.report.answer import Tile, run_answer, run_finding
-from fedsim.report.bias import Seen, bias_of
+from fedsim.report.bias import Bias, Seen, bias_of
 from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts, section_of
 from fedsim.report.document import ReportDocument
 from fedsim.report.finished_run import FinishedRun
@@ -74,15 +74,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
 def tiles(run: FinishedRun) -> Iterator[Tile]:
     """Pick the key figures, of bias, cost and learning; one that the run does not have is left out."""
     bias, metric, server = bias_of(run), run.metrics.get, run.scenario.server
-    measured = metric("participation.l1_uniform") is not None
-    if measured and bias.seen not in {Seen.NO_ROUNDS, Seen.NOBODY, Seen.ALONE}:
-        detail = f"equal chances: {percent(bias.misplaced_by_chance)}"
-        yield Tile(percent_within(bias.misplaced, bias.margin), "misplaced turns", detail)
-        if (theory := metric("participation.l1_uniform_theory")) is not None:
-            yield Tile(percent(theory / 2), "misplaced turns, theory")
-        if (coverage := metric("participation.coverage")) is not None:
-            never = f"{percent(1 - coverage)} never did" if coverage < 1 else ""
-            yield Tile(percent(coverage), "of clients took part", never)
+    yield from _bias_tiles(run, bias)
     if (waiting := metric("rounds.waiting_share")) is not None and waiting > 0:
         longest = metric("rounds.wait.max")
         yield Tile(percent(waiting), "of the time spent waiting", f"longest {duration(longest)}" if longest else "")
@@ -111,6 +103,28 @@ def tiles(run: FinishedRun) -> Iterator[Tile]:
             yield Tile(number(loss, 3), f"loss, {name}")
         else:
             yield Tile(compare_losses(run, name, paired[0]).difference, f"loss against unbiased, {name}")
+
+
+def _bias_tiles(run: FinishedRun, bias: Bias) -> Iterator[Tile]:
+    """Yield how far what reached the model is from even, and then selections."""
+    metric = run.metrics.get
+    measured = metric("participation.l1_uniform") is not None
+    if measured and bias.seen not in {Seen.NO_ROUNDS, Seen.NOBODY, Seen.ALONE}:
+        detail = f"equal chances: {percent(bias.misplaced_by_chance)}"
+        own = "turns" if run.selected is None else "reports"
+        yield Tile(percent_within(bias.misplaced, bias.margin), f"misplaced {own}", detail)
+        if run.pull is not None:
+            yield Tile(percent(run.pull / 2), "misplaced pull", "weights 1/n of n reports")
+        if (theory := metric("participation.l1_uniform_theory")) is not None:
+            yield Tile(percent(theory / 2), "misplaced turns, theory")
+        if (coverage := metric("participation.coverage")) is not None:
+            never = f"{percent(1 - coverage)} never did" if coverage < 1 else ""
+            yield Tile(percent(coverage), f"of clients {'took part' if run.selected is None else 'reported'}", never)
+        if run.selected is not None and (selected := run.selected.get("participation.l1_uniform")) is not None:
+            theory = run.selected.get("participation.l1_uniform_theory")
+            yield Tile(
+                percent(selected / 2), "misplaced selections", f"theory: {percent(theory / 2)}" if theory else ""
+            )
 
 
 _FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")

@@ -49,13 +49,18 @@ def client_table(run: FinishedRun) -> Table:
         note = f"The {_EACH_END} most and the {_EACH_END} least frequent; the {omitted} between are in clients.parquet."
     shown = shown.sort(order, descending=[not each for each in upwards])
     multiples = pl.col("frequency", "pi") * len(run.clients)
+    counted = ("participations",) if run.selected is None else ("participations", "selections")
     rows = tuple(
-        (str(client), str(group), str(separation), count(participations), *map(fixed, shares))
-        for client, group, separation, participations, *shares in shown.select(
-            "client", "group", "separation", "participations", multiples
-        ).iter_rows()
+        (*map(str, names), *map(count, counts), *map(fixed, shares))
+        for names, counts, shares in zip(
+            shown.select("client", "group", "separation").iter_rows(),
+            shown.select(counted).iter_rows(),
+            shown.select(multiples).iter_rows(),
+            strict=True,
+        )
     )
-    header = ("Client", "Group", "R", "Took part", "Frequency", "Theory")
+    took = ("Took part",) if run.selected is None else ("Reported", "Selected")
+    header = ("Client", "Group", "R", *took, "Frequency", "Theory")
     return Table("Clients by frequency, in multiples of uniform", header, rows, words=2, note=note)
 
 
@@ -95,16 +100,18 @@ def group_table(run: FinishedRun) -> Table | None:
 
 def bias_table(run: FinishedRun) -> Table | None:
     """Show distances in turns that are misplaced and as L1; None where nothing was measured."""
-    metric, bias = run.metrics.get, bias_of(run)
-    if metric("participation.l1_uniform") is None or not run.clients["participations"].sum():
+    metric, bias, of = (run.selected or run.metrics).get, bias_of(run), "" if run.selected is None else "Selections: "
+    if run.metrics.get("participation.l1_uniform") is None or not run.clients["participations"].sum():
         return None
     distances = {
         "Measured, from uniform": bias.measured,
         "... without what noise adds": metric("participation.l1_uniform_corrected"),
         "Equal chances for everybody, from uniform": bias.fair,
-        "Theory, from uniform": metric("participation.l1_uniform_theory"),
-        "Measured, from theory": metric("participation.l1_chain"),
-        "Sampling noise alone, from the long run": metric("participation.l1_noise"),
+        "Pull on the model, from uniform": run.pull,
+        "Selections: measured, from uniform": metric("participation.l1_uniform") if of else None,
+        f"{of}Theory, from uniform": metric("participation.l1_uniform_theory"),
+        f"{of}Measured, from theory": metric("participation.l1_chain"),
+        f"{of}Sampling noise alone, from the long run": metric("participation.l1_noise"),
     }
     rows = tuple(
         (what, turn_share(l1), "0" if l1 <= ROUNDING else fixed(l1)) for what, l1 in distances.items() if l1 is not None

@@ -219,7 +219,15 @@ def test_waiting_is_left_out_when_no_round_waited(run: FinishedRun) -> None:
         (one_client, {"distance", "group-frequency", "gaps", "availability", "eligible", "timeline", "loss"}),
         (
             zero_reports,
-            {"participation", "group-frequency", "availability", "eligible", "loss-last-half", "gradient-last-half"},
+            {
+                "participation",
+                "group-frequency",
+                "coverage",
+                "availability",
+                "eligible",
+                "loss-last-half",
+                "gradient-last-half",
+            },
         ),
         (
             no_rounds,
