@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -39,6 +39,7 @@ class Tally:
     gaps: tuple[int, int, int, int] | None  # between two participations of a client: how many, sum, least and largest
     noise: SamplingNoise | None  # what chance does to the frequencies; None where too few rounds or days tell
     least_separation: int | None = None  # rounds from one contribution of a client to its next; None of a group
+    reported_noise: SamplingNoise | None = None  # as `noise`, of the reports that were taken; None of a group
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ def tally(
         _Part(SpanCounts(chosen, last - first, most, days, together))
         for chosen, (first, last) in _of_groups(participations, rounds, spans)
     ]
+    heard = SpanCounts(chosen_in, clients, most, days, together) if int(rounds["reported"].sum()) < most else None
     counts, reported = np.zeros((2, clients), dtype=np.int64)
     separations, pulls = Separations(clients), _pulls_of(participations, rounds, clients, fixed_divisor)
     for part in slices(participations):
@@ -160,6 +162,8 @@ def tally(
         client, number = rows.client[taken], rows.number[taken]
         np.add.at(reported, client, 1)
         pulls.add(client, number + np.maximum(rows.staleness[taken], 0))
+        if heard is not None:
+            heard.add(number, client, rows.selected_s[taken], once=not (rows.gap == 0).any())
         if separations.within_reach(rows.staleness, rows.gap):
             separations.add(client, number, rows.staleness[taken].astype(np.int64))
         else:
@@ -167,8 +171,10 @@ def tally(
         for group, (first, _), own in zip(groups, spans, _places(rows.client, spans), strict=False):
             group.add(rows.at(own, first))
     of_groups, pull = zip(groups, (slice(*span) for span in spans), strict=True), pulls.pulls()
+    everyone = whole.tally(counts, reported, pull, separations.least)
+    noise = everyone.noise if heard is None else heard.noise(reported)
     return Tallies(
-        whole.tally(counts, reported, pull, separations.least),
+        replace(everyone, reported_noise=noise),
         [group.tally(counts[own], reported[own], pull[own]) for group, own in of_groups],
     )
 

@@ -29,7 +29,7 @@ _CLIENTS = (
     *("client", "group", "weight", "separation", "participations", "frequency", "pi", "pi_method"),
     *("cooldown_s", "time_zone"),
 )
-_OF_SELECTIONS = {f"participation.l1_{name}" for name in ("uniform_se", "noise", "chance", "chain", "uniform_theory")}
+_OF_SELECTIONS = ("participation.l1_", "participation.tv_")
 _GAUGES = ("time_s", "group", "time_zone", "available", "eligible", "in_session")
 _TRANSITIONS = ("time_s", "client", "condition", "on")
 _LEARNING = ("round", "closed_s", "optimizer", "loss", "grad_norm")
@@ -146,7 +146,7 @@ def read_run(directory: Path, gathered: Gathered | None = None) -> FinishedRun:
 
 def _of_reports(figures: Mapping[str, float]) -> dict[str, float]:
     """Return metrics with those of reports in place of those of selections, and without what is of selections alone."""
-    found = {name: value for name, value in figures.items() if name not in _OF_SELECTIONS}
+    found = {name: value for name, value in figures.items() if not name.startswith(_OF_SELECTIONS)}
     return found | {
         name.replace("reported_", "", 1): value
         for name, value in figures.items()

@@ -50,6 +50,7 @@ def test_the_headline_counts_reports(small: Load, tmp_path: Path, kind: str, val
     bias, page = bias_of(run), run_document(run)
     assert bias.misplaced == pytest.approx(share, abs=1e-12)
     tiles = {tile.label: tile for tile in page.tiles}
+    assert bias.margin is not None
     assert tiles["misplaced reports"].value == percent_within(share, bias.margin)
     assert tiles["of clients reported"].value == percent((counts > 0).mean())
     selected = np.bincount(pl.read_parquet(tmp_path / "run" / "participations.parquet")["client"], minlength=40)

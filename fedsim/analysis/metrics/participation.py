@@ -31,6 +31,7 @@ class Participation:
         pull_l1_uniform | L1 | Distance from uniform of the clients' pulls on the model: the mean of 1{i in S}/|S| over rounds with reports.
         pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1.
         reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
+        reported_l1_uniform_se | L1 | Standard error of that distance.
         reported_tv_uniform | share | Total variation distance of the same: half the L1.
         reported_coverage | share | Clients of whom at least one report was taken.
         l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
@@ -86,6 +87,8 @@ class Participation:
             for name, share in shares.items():
                 metrics[f"participation.{name}_l1_uniform"] = distance = l1(share, uniform)
                 metrics[f"participation.{name}_tv_uniform"] = distance / 2
+        if tally.reported_noise is not None:
+            metrics["participation.reported_l1_uniform_se"] = tally.reported_noise.se
         if tally.noise is not None:
             metrics["participation.l1_noise"] = tally.noise.l1
             metrics["participation.l1_uniform_se"] = tally.noise.se
@@ -130,9 +133,9 @@ class GroupShares:
         """
         share | share | Share of all participations that went to the group.
         share_theory | share | That share as theory predicts it.
+        ratio | | That share over the group's share of the devices: 1 is even.
         reported_share | share | Share of all reports that were taken.
         pull | share | Share of the pull on the model.
-        ratio | | That share over the group's share of the devices: 1 is even.
     """,
     )
     scope = "groups"
