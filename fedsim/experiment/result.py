@@ -1,5 +1,6 @@
 """The result of a simulation, its way back from a run directory, and its report, made by a later room, `report`."""
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 15
 _FIRST = (
     ("rounds", "rounds.count", "{:,.0f}"),
+    ("L1 distance from uniform, reports", "participation.reported_l1_uniform", "{:.6f}"),
+    ("L1 distance from uniform, pull", "participation.pull_l1_uniform", "{:.6f}"),
     ("L1 distance from uniform, measured", "participation.l1_uniform", "{:.6f}"),
     ("... that equal chances for all would give", "participation.l1_chance", "{:.6f}"),
     ("L1 distance from uniform, theory", "participation.l1_uniform_theory", "{:.6f}"),
@@ -37,6 +40,8 @@ _FIRST = (
 )
 _UNDER = {"participation.l1_chance": "participation.l1_uniform", "participation.l1_noise": "participation.l1_chain"}
 """Figures that are shown only if another one is."""
+_REACHED = {"participation.reported_l1_uniform", "participation.pull_l1_uniform"}
+_SAME = 1e-9  # of reports, or of pulls, and of selections
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -93,11 +98,13 @@ class Result(Outcome):
 
 def figure_lines(metrics: Mapping[str, float]) -> list[str]:
     """Return the figures to be read first, one per line: rounds, distances, waits, losses, the user's own metrics."""
-    shown = []
+    shown, selected = list[tuple[str, str]](), metrics.get("participation.l1_uniform", math.nan)
     for words, name, form in _FIRST:
         idle = name == "rounds.waiting_share" and metrics.get(name) == 0
-        if name in metrics and _UNDER.get(name, name) in metrics and not idle:
-            shown.append((words, form.format(metrics[name])))
+        same = name in _REACHED and not abs(metrics.get(name, math.nan) - selected) > _SAME
+        second = name == "participation.l1_uniform" and len(shown) > 1
+        if name in metrics and _UNDER.get(name, name) in metrics and not idle and not same:
+            shown.append(("... selections" if second else words, form.format(metrics[name])))
     for name, loss in metrics.items():
         if name.startswith("learning.") and name.endswith(".loss"):
             settled, diverged = (
