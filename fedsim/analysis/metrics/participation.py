@@ -32,7 +32,13 @@ class Participation:
         pull_tv_uniform | share | Total variation distance of the pulls from uniform: half the L1.
         reported_l1_uniform | L1 | L1 distance from uniform counting only the sessions whose report was taken.
         reported_l1_uniform_se | L1 | Standard error of that distance.
+        reported_l1_uniform_corrected | L1 | That distance, as l1_uniform_corrected.
+        reported_l1_uniform_low | L1 | Lower end of its 95 % interval.
+        reported_l1_uniform_high | L1 | Upper end of that interval.
         reported_tv_uniform | share | Total variation distance of the same: half the L1.
+        reported_tv_uniform_corrected | share | Half of reported_l1_uniform_corrected.
+        reported_tv_uniform_low | share | Half of reported_l1_uniform_low.
+        reported_tv_uniform_high | share | Half of reported_l1_uniform_high.
         reported_coverage | share | Clients of whom at least one report was taken.
         l1_noise | L1 | Distance from the long-run frequencies that sampling noise alone would give.
         l1_chance | L1 | Distance from uniform that as many participations with equal chances for everybody would have.
@@ -87,14 +93,14 @@ class Participation:
             for name, share in shares.items():
                 metrics[f"participation.{name}_l1_uniform"] = distance = l1(share, uniform)
                 metrics[f"participation.{name}_tv_uniform"] = distance / 2
-        if tally.reported_noise is not None:
-            metrics["participation.reported_l1_uniform_se"] = tally.reported_noise.se
         if tally.noise is not None:
             metrics["participation.l1_noise"] = tally.noise.l1
-            metrics["participation.l1_uniform_se"] = tally.noise.se
-            for name in ("corrected", "low", "high"):
-                metrics[f"participation.l1_uniform_{name}"] = getattr(tally.noise, name)
-                metrics[f"participation.tv_uniform_{name}"] = getattr(tally.noise, name) / 2
+        for of, noise in (("", tally.noise), ("reported_", tally.reported_noise)):
+            if noise is not None:
+                metrics[f"participation.{of}l1_uniform_se"] = noise.se
+                for name in ("corrected", "low", "high"):
+                    metrics[f"participation.{of}l1_uniform_{name}"] = getattr(noise, name)
+                    metrics[f"participation.{of}tv_uniform_{name}"] = getattr(noise, name) / 2
         if tally.gaps is not None:
             counted, total, least, most = tally.gaps
             metrics["participation.gap.min"] = float(least)
