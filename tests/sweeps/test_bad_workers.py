@@ -1,8 +1,10 @@
-"""Dask clusters some of whose workers cannot do the runs, and clusters that are lost."""
+"""Clusters some of whose workers cannot do the runs, and clusters that are lost."""
 
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,12 +17,33 @@ from tests.command import fedsim as fedsim_here
 from tests.command import fedsim_process as fedsim
 from tests.conftest import Write
 from tests.sweeps.sweeping import SLOW, SWEPT, command, run_files, started, until
-from tests.sweeps.test_clusters import METRIC, _dask, free_port, listening, needs_dask
+from tests.sweeps.test_clusters import METRIC, _dask, free_port, listening, needs_dask, needs_ray
 
-pytestmark = [pytest.mark.long, needs_dask]
+pytestmark = pytest.mark.long
 MANY = SWEPT.replace("seeds: 3", "seeds: 8") + 'metrics: ["own_elsewhere:Own"]\n'
 LOST = "error: the executor was lost; the same command does the rest (dask=tcp://127.0.0.1:"
 OWN = METRIC.replace("from own_helper_of_clusters import HELPED\n", "").replace("DO", "return 1.0")
+
+
+def home_of(folder: Path, kind: str) -> Path:
+    """Return a folder from which processes of a kind import."""
+    home = folder / "homes" / kind
+    if not home.exists():
+        home.mkdir(parents=True)
+        (home / "own_elsewhere.py").write_text(OWN.replace("1.0", "2.0") if kind == "other" else OWN)
+        if kind == "missing":
+            (home / "fedsim.py").write_text("raise ModuleNotFoundError(\"No module named 'fedsim'\")\n")
+        elif kind == "old":
+            shutil.copytree(REPOSITORY / "fedsim", home / "fedsim", ignore=shutil.ignore_patterns("__pycache__"))
+            (home / "fedsim" / "_version.py").write_text('__version__ = "0.0.1"\n')
+        else:
+            (home / "fedsim").symlink_to(REPOSITORY / "fedsim")
+    return home
+
+
+def at_home(home: Path, *words: str) -> list[str]:
+    """Return the command that starts a process in a folder from which it imports."""
+    return ["env", "-C", str(home), f"PYTHONPATH={home}", *words]
 
 
 class Dask:
@@ -57,29 +80,12 @@ class Dask:
 
     def swept(self, file: Path, out: Path) -> tuple[int, list[str]]:
         """Sweep; return the exit code and the lines that were said."""
-        done = fedsim(*self.command(file, out), PYTHONPATH=str(self.home("good")))
+        done = fedsim(*self.command(file, out), PYTHONPATH=str(home_of(self._folder, "good")))
         assert "Traceback" not in done.stderr
         return done.returncode, done.stderr.splitlines()
 
-    def home(self, kind: str) -> Path:
-        """Return a folder from which processes import."""
-        home = self._folder / "homes" / kind
-        if not home.exists():
-            home.mkdir(parents=True)
-            (home / "own_elsewhere.py").write_text(OWN.replace("1.0", "2.0") if kind == "other" else OWN)
-            if kind == "missing":
-                (home / "fedsim.py").write_text("raise ModuleNotFoundError(\"No module named 'fedsim'\")\n")
-            elif kind == "old":
-                shutil.copytree(REPOSITORY / "fedsim", home / "fedsim", ignore=shutil.ignore_patterns("__pycache__"))
-                (home / "fedsim" / "_version.py").write_text('__version__ = "0.0.1"\n')
-            else:
-                (home / "fedsim").symlink_to(REPOSITORY / "fedsim")
-        return home
-
     def _start(self, kind: str, what: str, options: list[str]) -> int:
-        home = self.home(kind)
-        python, *words = _dask(what)
-        arguments = ["env", "-C", str(home), f"PYTHONPATH={home}", python, *words, *options]
+        arguments = at_home(home_of(self._folder, kind), *_dask(what), *options)
         return self._stack.enter_context(started(arguments)).pid
 
 
@@ -89,6 +95,7 @@ def dask(tmp_path: Path) -> Iterator[Dask]:
         yield Dask(tmp_path, stack)
 
 
+@needs_dask
 @pytest.mark.parametrize(
     ("bad", "why", "most"),
     [
@@ -116,6 +123,7 @@ def test_one_bad_worker_of_three_costs_no_run(
     assert said[-1].endswith("; that worker gets no more runs; trying again") == (len(said) == 2)
 
 
+@needs_dask
 def test_no_good_worker_at_all(dask: Dask, write: Write, tmp_path: Path) -> None:
     for kind in ("old", "missing", "missing"):
         dask.worker(kind)
@@ -127,6 +135,7 @@ def test_no_good_worker_at_all(dask: Dask, write: Write, tmp_path: Path) -> None
     assert "cannot import fedsim: ModuleNotFoundError: No module named 'fedsim' (on 2: tcp://127.0.0.1:" in said
 
 
+@needs_dask
 def test_a_scheduler_without_fedsim(tmp_path: Path, write: Write) -> None:
     with ExitStack() as stack:
         dask = Dask(tmp_path, stack, "missing")
@@ -135,6 +144,7 @@ def test_a_scheduler_without_fedsim(tmp_path: Path, write: Write) -> None:
     assert "cannot import fedsim (No module named 'fedsim'); install it there" in said
 
 
+@needs_dask
 def test_workers_that_come_late_and_then_a_scheduler_that_dies(dask: Dask, write: Write, tmp_path: Path) -> None:
     """First there is none. The only good one dies and is replaced while a bad one is there. Then all is lost."""
     folder, file = tmp_path / "s", write(SLOW, "slow.fedsim.yaml")
@@ -159,6 +169,7 @@ def test_workers_that_come_late_and_then_a_scheduler_that_dies(dask: Dask, write
     assert run_files(folder)
 
 
+@needs_dask
 def test_a_scheduler_that_dies_between_check_and_first_run(
     dask: Dask, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +184,40 @@ def test_a_scheduler_that_dies_between_check_and_first_run(
         return submit(self, *arguments)
 
     monkeypatch.setattr(DaskExecutor, "submit", too_late)
-    monkeypatch.syspath_prepend(dask.home("good"))
+    monkeypatch.syspath_prepend(home_of(tmp_path, "good"))
     done = fedsim_here(*dask.command(write(MANY), tmp_path / "s"))
     assert (done.returncode, done.stderr.startswith(LOST)) == (3, True), done.stderr
+
+
+@needs_ray
+def test_a_machine_of_a_ray_cluster_with_another_version_costs_no_run(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    port, sockets = free_port(), Path(f"/tmp/fedsim-ray-{os.getpid()}")  # whose paths must be short
+    start = [str(Path(sys.executable).parent / "ray"), "start", "--block", "--num-cpus=1"]
+    start += ["--node-ip-address=127.0.0.1"]
+    start += ["--disable-usage-stats", "--object-store-memory=100000000"]
+    head = [*start, "--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={sockets}"]
+    other = [*start, f"--address=127.0.0.1:{port}", f"--dashboard-agent-listen-port={free_port()}"]
+    other += ["--min-worker-port=20000", "--max-worker-port=20999"]
+    good, file = home_of(tmp_path, "good"), write(MANY)
+    with started(at_home(good, *head)):
+        until(lambda: listening(port) and _nodes(port, good) == 1)
+        with started(at_home(home_of(tmp_path, "old"), *other)):
+            until(lambda: _nodes(port, good) == 2)
+            how = ["--executor", f"ray=127.0.0.1:{port}", "--no-report", "--quiet", "--retries", "0", "--allow-plugins"]
+            done = fedsim("sweep", file, "--out", tmp_path / "s", *how, cwd=tmp_path, PYTHONPATH=str(good))
+    shutil.rmtree(sockets, ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    assert len(run_files(tmp_path / "s")) == 24
+    (said,) = done.stderr.splitlines()
+    assert "1 of 2 workers get no runs: fedsim is 0.0.1 there and " in said
+
+
+def _nodes(port: int, folder: Path) -> int:
+    """Return how many machines a Ray cluster has."""
+    asks = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False); print(len(ray.nodes()))"
+    words = [sys.executable, "-c", asks, f"127.0.0.1:{port}"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return int(done.stdout.split()[-1]) if done.returncode == 0 else 0
