@@ -71,7 +71,8 @@ class SyncServer(Model):
     cooldown_from: CooldownFrom = "selected"
     """What starts a cool-down: being selected, or only a report that the server took."""
     patience: PositiveDuration = Field(default="30d", validate_default=True)
-    """A round that has waited this long for eligible clients ends the run with an error."""
+    """A round that has waited this long for eligible clients, or without a deadline for reports, ends the run with an
+    error."""
 
     @property
     def wanted(self) -> int:

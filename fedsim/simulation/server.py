@@ -28,7 +28,7 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
     ------
     StalledError
         If a round waits longer than the server's patience, or for clients that can never be eligible in a run without
-        a duration.
+        a duration; or, in one without a deadline either, longer than the patience for reports.
     """
     clock, recorder, server, stop = world.clock, world.recorder, world.scenario.sync_server, world.scenario.stop
     wanted, least, pause, horizon = server.wanted, server.least, to_ms(server.pause), stop.horizon
@@ -52,11 +52,18 @@ def serve(world: Federation, opening: Callable[[int], None], number: int = 0) ->
             # 3. Select a cohort and start its sessions.
             round_ = _start(world, number, trial)
             # 4. Wait for reports until the target, the deadline, or until nobody is left.
-            if server.deadline is not None and round_.any_running:
-                yield round_.may_close | clock.at(clock.now + to_ms(server.deadline), Turn.SERVER)
+            # Without a deadline and a duration no round outlasts the patience: gauges would count for centuries.
+            limit = server.patience if server.deadline is None else server.deadline
+            if round_.any_running and (server.deadline is not None or horizon >= FOREVER):
+                yield round_.may_close | clock.at(clock.now + to_ms(limit), Turn.SERVER)
             else:
                 yield round_.may_close
             yield clock.at(clock.now, Turn.SERVER)  # after all devices and sessions of this instant
+            if server.deadline is None and not round_.may_close.processed:
+                lasted = (
+                    f"round {number:,} has waited {in_words(to_ms(limit))} for reports, which is the server's patience"
+                )
+                raise StalledError(f"{lasted}. What helps: set server.deadline, or raise server.patience")
             # 5. Close the round; at the target those still at work are no longer needed.
             _close(world, round_, round_.outcome)
         # 6. Pause.

@@ -173,6 +173,18 @@ def test_patience_ends_a_wait_that_would_take_for_ever() -> None:
         simulate_log(case, build_population(case))
 
 
+@pytest.mark.parametrize("engine", ["process", "vectorized"])
+def test_patience_ends_sessions_of_centuries(engine: str) -> None:
+    """As those of devices whose speeds are drawn near 0, with which the gauges are counted every hour."""
+    slow = {"session": {"train": "20d"}}
+    server = {"cohort": 3, "deadline": None, "patience": "19d"}
+    case = scenario(group=slow, server=server, engine=engine)
+    with pytest.raises(StalledError, match=r"^round 0 has waited 19d for reports.*set server\.deadline"):
+        simulate_log(case, build_population(case))
+    case = scenario(group=slow, server=server | {"patience": "30d"}, engine=engine)
+    assert simulate_log(case, build_population(case)).rounds["outcome"][0] == "target"
+
+
 class Leaving(AlwaysBatch):
     """Devices that leave for good at their index times 5 ms."""
 
