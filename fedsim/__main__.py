@@ -16,6 +16,11 @@ def main() -> None:
     for each in heard:
         signal.signal(each, _end)
     atexit.register(_ignore, heard)  # the first that is registered is the last that is called
+    from fedsim.common.memory import too_narrow
+
+    if (words := too_narrow()) is not None:
+        sys.stderr.write(f"error: {words}\n")
+        sys.exit(2)
     from fedsim.cli import run_app
     from fedsim.common.interrupts import EXIT_CODE, interrupt
 

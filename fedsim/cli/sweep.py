@@ -64,6 +64,7 @@ def plan_command(
         _write_scaled(options.load_scenario(file, override, seed, allow_plugins, allow_outside), scale, file, out)
         return
     from fedsim.common.instants import readable_time
+    from fedsim.common.memory import readable_bytes
     from fedsim.common.progress import on_stderr
     from fedsim.sweeps.plan import plan_data
 
@@ -91,7 +92,8 @@ def plan_command(
     to_do = sum(run["status"] == "missing" for run in data["runs"])
     complain(
         f"{_count(len(planned.points), 'point')} x {_count(len(planned.seeds), 'seed')} = "
-        f"{_count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}"
+        f"{_count(len(planned.runs), 'run')}, {to_do} of them to do; estimated time: {time}; "
+        f"address space: about {readable_bytes(data['address_space_bytes'])} for each"
     )
 
 

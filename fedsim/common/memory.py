@@ -31,6 +31,21 @@ def free_bytes() -> int | None:
     return min(known, default=None)
 
 
+def library_bytes() -> int:
+    """Return how much address space Python's libraries may reserve: for their code, and for a thread on each core."""
+    return (7 << 28) + ((os.cpu_count() or 1) << 27)
+
+
+def too_narrow() -> str | None:
+    """Say that a limit on this process (``ulimit -v``) is less than that: there some of the libraries abort."""
+    with suppress(ImportError, OSError, ValueError):
+        limit, least = _limit_of_process(), library_bytes()
+        if limit < least:
+            needed = f"at least {readable_bytes(least)}, which Python's libraries may reserve on this machine"
+            return f"the address space is limited to {readable_bytes(limit)} (ulimit -v); give it {needed}"
+    return None
+
+
 def limit_this_process(share: float) -> None:
     """Let this process take no more than a share of what is free beside what it has, where the system can see to it."""
     with suppress(ImportError, OSError, ValueError):
@@ -56,12 +71,16 @@ def _of_container() -> int:
 
 
 def _of_process() -> int:
+    return max(0, _limit_of_process() - _taken_bytes())
+
+
+def _limit_of_process() -> int:
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
         raise ValueError("there is no limit")
-    return max(0, limit - _taken_bytes())
+    return limit
 
 
 def _taken_bytes() -> int:

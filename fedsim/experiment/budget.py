@@ -8,13 +8,14 @@ import math
 from dataclasses import dataclass
 
 from fedsim.common.errors import KeyPath, Mistake, PluginError, ScenarioError
-from fedsim.common.memory import SHARE, free_bytes, readable_bytes
+from fedsim.common.memory import SHARE, free_bytes, library_bytes, readable_bytes
 from fedsim.population.distributions import distribution
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 
 DEVICE_BYTES, ROUND_BYTES, GAUGE_BYTES, ROW_BYTES = 400, 40, 60, 36
 """Of a device, a round, the counts of a group at an instant, and a participation in a log in memory."""
+FOLLOWED_BYTES = 25_000  # of a device with habits in the process engine
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,20 @@ class Need:
 
 def check_budget(scenario: Scenario) -> list[Mistake]:
     """Return a mistake at the largest need if a scenario takes more memory than the budget."""
+    return refusals(scenario, _needs(scenario))
+
+
+def address_space_bytes(scenario: Scenario) -> int:
+    """Return about how much address space a run of a scenario takes; a limit of twice as much is enough."""
+    followed = FOLLOWED_BYTES * scenario.devices if scenario.engine == "process" else 0
+    return library_bytes() + followed + int(sum(need.size for need in _needs(scenario)))
+
+
+def _needs(scenario: Scenario) -> list[Need]:
     groups = scenario.population
     largest = max(range(len(groups)), key=lambda index: groups[index].devices)
-    needs = [
-        Need(("population", largest, "devices"), f"{scenario.devices:,} devices", DEVICE_BYTES * scenario.devices),
-        *_rounds(scenario),
-        *_learning(scenario),
-    ]
-    return refusals(scenario, needs)
+    devices = Need(("population", largest, "devices"), f"{scenario.devices:,} devices", DEVICE_BYTES * scenario.devices)
+    return [devices, *_rounds(scenario), *_learning(scenario)]
 
 
 def check_log_size(scenario: Scenario) -> None:

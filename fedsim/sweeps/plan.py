@@ -16,7 +16,7 @@ from fedsim._version import __version__
 from fedsim.common.errors import FedsimError, Mistake, ScenarioError
 from fedsim.common.instants import DAY_S
 from fedsim.common.progress import Report, silent
-from fedsim.experiment.budget import Need, refusals
+from fedsim.experiment.budget import Need, address_space_bytes, refusals
 from fedsim.experiment.preflight import preflight
 from fedsim.scenario import Scenario
 from fedsim.scenario.sweep import Sweep
@@ -234,6 +234,7 @@ def plan_data(plan: Plan, directory: Path, workers: int | None, report: Report =
         ],
         "workers": workers,
         "estimated_cpu_s": None if total is None else total.seconds,
+        "address_space_bytes": max(address_space_bytes(point.scenario) for point in plan.points),
         **times(total, 1.0 / min(workers, max(1, len(to_do)))),
     }
 
