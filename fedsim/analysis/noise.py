@@ -197,7 +197,7 @@ class _Levels:
             values = np.array([function(kept * away + node * deviation) for node in _NODES])
             mean, slope = _SHARES @ values, (_SHARES * _NODES) @ values
             rest = _SHARES @ np.square(values) - np.square(mean) - np.square(slope)
-            own = float(size @ np.maximum(rest, 0.0)) * together * (1.0 + 1.0 / max(degrees, 1))
+            own = float(size @ np.maximum(rest, 0.0)) * together
             along = slope / deviation
             common = projected(along) * wider**2
             if drawn and kept:  # another seed has other people
