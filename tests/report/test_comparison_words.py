@@ -119,9 +119,9 @@ def test_of_single_runs_the_standard_errors_tell_chance_where_they_are_known() -
     errors = (f"{L1}_se", 0.03, 0.04, None)
     close, far = (said(comparison([(L1, 0.8, second, None), errors, (PACE, 9.0, 8.0, None)])) for second in (0.75, 0.4))
     assert close[0] == (
-        "The share of misplaced turns goes from 40.0 % in A to 37.5 % in B (-2.5 ± 5.2 points, which may be chance)."
+        "The share of misplaced turns goes from 40.0 % in A to 37.5 % in B (-2.5 ± 5.4 points, which may be chance)."
     )
-    assert far[0].endswith("in B (-20.0 ± 5.2 points).")
+    assert far[0].endswith("in B (-20.0 ± 5.4 points).")
     assert "The pace goes from 9 rounds per day in A to 8 rounds per day in B (-1)." in far
     assert far[-1] == "Both sides are one run: where no ± stands, a difference may be chance."
 
