@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo fuzz test test-all style types quick oracle replay reports studies schema docs consoles dist clean
+.PHONY: demo fuzz fuzz-signals test test-all style types quick oracle replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -36,8 +36,15 @@ test-all: style types
 # Scenarios drawn from the JSON Schema for every command: make fuzz CASES=100000 FROM=300.
 CASES ?= 1000
 FROM ?= 0
+# Root runs them as nobody.
+NOBODY = $(shell [ "$$(id -u)" != 0 ] || echo setpriv --reuid=65534 --regid=65534 --clear-groups)
 fuzz: $(TEST_READY)
-	FEDSIM_SCENARIOS_CASES=$(CASES) FEDSIM_SCENARIOS_FROM=$(FROM) $(BIN)/pytest -s tests/fuzz/test_scenarios.py
+	FEDSIM_SCENARIOS_CASES=$(CASES) FEDSIM_SCENARIOS_FROM=$(FROM) $(NOBODY) $(BIN)/python -m pytest -p no:cacheprovider -s \
+		tests/fuzz/test_scenarios.py
+
+# Signals, kills, full disks and failing writes at random moments of all commands that write.
+fuzz-signals: $(TEST_READY)
+	FEDSIM_FAULTS_CASES=$(CASES) FEDSIM_FAULTS_SEED=$(FROM) $(BIN)/pytest -s tests/faults
 
 # An independent simulator, theory, refusals and kills: 100 times as many cases as `make test-all` has.
 oracle: $(TEST_READY)

@@ -1,7 +1,10 @@
 """Scenarios drawn from the JSON Schema: small ones of which most are valid, with the files that they name."""
 
+import gzip
+import io
 import json
 import random
+import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.scenario import scenario_schema
+from tests.fuzz.mutations import mutate
 
 LENGTHS = ["1s", "20s", "90s", "5m", "30m", "1h", "8h", "PT8H", "1d12h", "0.5m"]
 FIGURES = ["rounds.count", "participation.most", "rounds.duration.mean", "participation.p99"]
@@ -198,6 +202,55 @@ class Maker:
         return made | {"file": name, "base": "2026-01-05T00:00:00Z", "require": None, "since": None, "until": None}
 
 
+HOSTILE = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\nclass Law:\n    pass\n"
+
+
+@cache
+def bombs() -> dict[str, bytes]:
+    """Return files that are small, and large when they are unpacked; by their names."""
+    made, packed = {}, io.BytesIO()
+    pl.DataFrame({"weight": pl.repeat(1.5, 11_000_000, eager=True)}).write_parquet(packed)
+    made["bomb.parquet"] = packed.getvalue()
+    packed = io.BytesIO()
+    pl.DataFrame({"weight": ["x" * 2**24] * 40}).write_parquet(packed, compression="zstd")
+    made["wide.parquet"] = packed.getvalue()
+    made["bomb.csv"] = gzip.compress(b"weight\n" + b"1.5\n" * 10**7)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as members:
+        members.writestr("weight.csv", b"1.5\n" * 10**7)
+    made["zip.csv"] = packed.getvalue()
+    head = str({"descr": "<f8", "fortran_order": False, "shape": (10**10, 100)}).encode().ljust(117) + b"\n"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as members:
+        for name in ("x_train", "y_train", "x_test", "y_test"):
+            members.writestr(f"{name}.npy", b"\x93NUMPY\1\0v\0" + head + bytes(10**7))
+    made["bomb.npz"] = packed.getvalue()
+    return made
+
+
+def add_guest(draw: random.Random, folder: Path, made: dict[str, Any]) -> None:
+    """Let a scenario name a module, which must not be run, or a bomb; or put a lock file of others beside it."""
+    group = made["population"][0]
+    match draw.randrange(4):
+        case 0:
+            (folder / "guest.py").write_text(HOSTILE, encoding="utf-8")
+            where, key = draw.choice([(made["server"], "selection"), (group, "availability"), (group, "weight")])
+            where[key] = {"kind": "guest:Law"}
+        case 1:
+            name = draw.choice(["bomb.parquet", "wide.parquet", "bomb.csv", "zip.csv"])
+            (folder / name).write_bytes(bombs()[name])
+            group["weight"] = {"kind": "column", "file": name, "column": "weight"}
+        case 2:
+            (folder / "bomb.npz").write_bytes(bombs()["bomb.npz"])
+            problem = {"kind": "softmax_regression", "data": {"kind": "npz", "path": "bomb.npz"}}
+            made["learning"] = {"problem": problem, "optimizers": ["fedavg"], "step_size": 0.1}
+        case _:
+            lock = Path("scenarios/paper/synthetic.fedsim.lock.json").read_bytes()
+            path = folder / "case.fedsim.lock.json"
+            path.write_bytes(lock)
+            mutate(draw, path)
+
+
 def write_scenario(draw: random.Random, folder: Path) -> Path:
     """Draw a scenario into a folder; some of them extend another file there."""
     maker = Maker(draw)
@@ -207,6 +260,8 @@ def write_scenario(draw: random.Random, folder: Path) -> Path:
         (table.write_parquet if name.endswith("parquet") else table.write_csv)(folder / name)
     inputs, targets = np.arange(24.0).reshape(8, 3), np.arange(8) % 2
     np.savez(folder / "d.npz", x_train=inputs, y_train=targets, x_test=inputs[:2], y_test=targets[:2])
+    if draw.random() < 0.06:
+        add_guest(draw, folder, made)
     if draw.random() < 0.2:
         base = {key: made.pop(key) for key in draw.sample(sorted(made), len(made) // 2)}
         (folder / "base.fedsim.yaml").write_text(json.dumps(base), encoding="utf-8")
