@@ -21,7 +21,7 @@ from tests.conftest import LIMIT_S
 from tests.oracle import StuckError, World
 from tests.worlds import scenario, world
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(7200)]
 TIMES = int(os.environ.get("FEDSIM_ORACLE", "1"))
 REPLICATES, ROUNDS = 20, 300
 

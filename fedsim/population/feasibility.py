@@ -96,17 +96,18 @@ def _need(scenario: Scenario) -> _Need:
 
 
 def _sure_rounds(scenario: Scenario, population: Population) -> float:
-    """Return how many rounds the run surely has if all can be filled."""
+    """Return how many rounds the run surely has if separations and caps let it: none, where devices come and go."""
     server, stop = scenario.server, scenario.stop
-    rounds, longest = float(stop.rounds or math.inf), 0.0
-    if stop.duration is None:
-        return rounds
+    if stop.duration is None or not (scenario.always_available and server.selects_once):
+        return 0 if stop.duration is not None else stop.rounds or math.inf
+    longest = 0.0
     for index, group in enumerate(scenario.population):
         phases = (group.session.download, group.session.train, group.session.upload)
         own = sum(each.value if each.kind == "constant" else math.inf for each in phases)
         longest = max(longest, own / float(population.speed[population.group == index].min()))
-    longest = server.pause + min(longest, server.deadline or math.inf)
-    return min(rounds, stop.duration // longest) if longest and scenario.always_available else 0
+    # A round may wait for cool-downs by the clock, and for late sessions.
+    longest += server.pause + float(population.cooldown_s.max())
+    return min(stop.rounds or math.inf, stop.duration // longest) if longest else 0
 
 
 def _told(scenario: Scenario, population: Population, short: Shortage) -> Mistake:

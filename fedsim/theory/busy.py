@@ -88,21 +88,13 @@ def with_busy_clients(
         taken, ready = taken_and_ready(weights, gap[kind], server, law)
         mixture = np.cumsum(np.bincount(kind, taken / taken.sum())[of_kind]) / nodes
         mixture = np.append(0.0, np.minimum(mixture, 1.0))
+        closed = (_closed(mixture, server, float(taken.sum()), known) for known in (1, 0))
         # How long the other clients of a round, and a whole round, take.
-        others_s, whole_s = (
-            ascending[
-                np.minimum(
-                    _closed(mixture, server, float(taken.sum()), known).searchsorted(middles), len(ascending) - 1
-                )
-            ]
-            for known in (1, 0)
-        )
+        others_s, whole_s = (ascending[np.minimum(each.searchsorted(middles), len(ascending) - 1)] for each in closed)
         by_deadline = mixture[np.searchsorted(ascending, deadline, side="right") - 1]
         cut = float(binom.sf(server.cohort - 1, server.wanted - 1, by_deadline)) if server.fixed_size else 0.0
-        passed, now = (
-            _passed(np.minimum(whole_s, deadline) + server.pause, draws, float(until_s.max())),
-            np.zeros(len(rounds)),
-        )
+        passed = _passed(np.minimum(whole_s, deadline) + server.pause, draws, float(until_s.max()))
+        now = np.zeros(len(rounds))
         for other_s in others_s:
             own_s = np.minimum(np.maximum(lengths, other_s), deadline) + server.pause
             waits = np.maximum(least, passed(until_s - own_s))

@@ -19,6 +19,7 @@ from fedsim.theory import METHODS, Stationary, convergence, stationary
 from fedsim.theory.buffered import Asynchronous, Flow, LengthDistribution, asynchronous
 from fedsim.theory.busy import BUSY, check_ready, outlasts, taken_and_ready, with_busy_clients
 from fedsim.theory.mean_field import STALLS
+from fedsim.theory.question import separations
 
 _MOST = 100_000
 _TRUSTED = 0.1
@@ -46,20 +47,18 @@ def predicted(
     """
     if not scenario.server.selects_once:
         return flow_of(scenario, scenario.server, population, separation, method, law).stationary
-    rounds = np.broadcast_to(np.asarray(population.separation if separation is None else separation), len(population))
-    common, law = int(rounds[0]) if (rounds == rounds[0]).all() else rounds, law or law_of(scenario.server)
-    caveats: tuple[str, ...] = ()
+    common = separations(population.separation if separation is None else separation, len(population))
+    rounds, law = np.broadcast_to(np.asarray(common), len(population)), law or law_of(scenario.server)
+    left_out = None
     try:
-        busy = _busy(scenario, scenario.server, population, rounds, law)
+        if (busy := _busy(scenario, scenario.server, population, rounds, law)) is not None:
+            if method in {"auto", "mean-field"}:
+                return busy
+            left_out = f"the method {method!r} leaves out that {BUSY}"
     except ChainError as error:
-        busy, caveats = None, (f"theory does not hold here: {error}",)
-    if busy is not None and method in {"auto", "mean-field"}:
-        return busy
-    if busy is not None:
-        caveats = (f"the method {method!r} leaves out that {BUSY}",)
-    wanted = scenario.server.wanted
-    found = stationary(population.weight, common, wanted, law, method, seed=scenario.seed)
-    return replace(found, caveats=(*found.caveats, *caveats)) if caveats else found
+        left_out = f"theory does not hold here: {error}"
+    found = stationary(population.weight, common, scenario.server.wanted, law, method, seed=scenario.seed)
+    return found if left_out is None else replace(found, caveats=(*found.caveats, left_out))
 
 
 def theory_or_why_not(scenario: Scenario, population: Population) -> Stationary | str:
