@@ -377,7 +377,7 @@ def _favoured(run: FinishedRun) -> str:
     taken, clients = int(run.clients["participations"].sum()), len(run.clients)
     never = int((run.clients["participations"] == 0).sum()) / clients
     if never > max(_MENTIONED, 2 * never_by_chance(taken, clients)):
-        return f"; {percent(never)} of the devices never get one"
+        return f"; {percent(never)} of the devices never {'get' if run.selected is None else 'give'} one"
     tenths = tenth_shares(run)
     if tenths is None or tenths.most <= tenths.most_by_chance:
         return ""

@@ -34,6 +34,7 @@ class Distances:
     separation: int  # the run's R
     measured: float | None  # the run's measured distance; None where it has none
     error: float | None  # standard error of the measured distance; None where it is not known
+    of: str = ""  # what theory is of, where the run's reports are not its selections
     always: bool = True  # whether theory covers the run itself, which is so where devices are always available
 
 
@@ -71,7 +72,8 @@ class DistanceChart:
             always = "the closed form, which takes them to be always available"
             return f"All clients weigh the same: {always}, is 0 at every R."
         return Distances(
-            always=not table["pi"].null_count(),
+            always=not table["pi"].null_count() or "participation.l1_uniform_theory" in (run.selected or {}),
+            of="" if run.selected is None else " of selections",
             separations=separations,
             l1=l1,
             feasible=feasible,
@@ -114,7 +116,7 @@ class DistanceChart:
     def draw(self, data: Distances, axes: Axes) -> None:
         marker = "o" if len(data.separations) <= 30 else ""
         (curve,) = axes.plot(data.separations, data.l1, color=SERIES[1], marker=marker, markersize=2.8)
-        entries = [(curve, "theory" if data.always else "theory, if always available")]
+        entries = [(curve, f"theory{data.of}" if data.always else "theory, if always available")]
         top = float(data.l1.max())
         if data.measured is not None:
             bar = None if data.error is None else 2 * data.error

@@ -169,7 +169,7 @@ class ParticipationChart:
             points = f"{count(hidden, 'point')} {'is' if hidden == 1 else 'are'}"
             yield f"{points} zero, which a logarithmic axis cannot show: nobody there took part."
         if data.theory is None:
-            yield "The theory gives no value for this run."
+            yield "Theory gives no value for these frequencies."
         elif data.method:
             yield f"Theory by method: {data.method}."
 
