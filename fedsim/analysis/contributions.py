@@ -4,7 +4,6 @@ A report that is taken in a round is what reaches the model, so it is what a gua
 buffered server the round is the version at which it was taken: that of its selection plus its staleness.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,22 +37,15 @@ class Pulls:
 
 def pulls(participations: pl.DataFrame | pl.LazyFrame, clients: int, buffer: int | None = None) -> Floats:
     """Return the `Pulls` of N clients, (N,), from a table of participations; with a `buffer` full versions count."""
-    seen = with_staleness(participations)
-
-    def reports() -> Iterator[tuple[Ints, Ints]]:
-        for part in slices(seen, "round", "client", "outcome", "staleness"):
-            taken = part.filter(pl.col("outcome").cast(pl.String) == "reported")
-            client, number, late = (taken[name].cast(pl.Int64) for name in ("client", "round", "staleness"))
-            yield client.to_numpy(), (number + late.fill_null(0)).to_numpy()
-
-    sizes = np.zeros(0, dtype=np.int64)
-    for _, number in reports():
-        more = np.bincount(number, minlength=len(sizes))
-        more[: len(sizes)] += sizes
-        sizes = more
-    found = Pulls(np.arange(len(sizes)), sizes if buffer is None else sizes * (sizes == buffer), clients)
-    for client, number in reports():
-        found.add(client, number)
+    taken = with_staleness(participations).lazy().filter(pl.col("outcome").cast(pl.String) == "reported")
+    at = pl.col("round").cast(pl.Int64) + pl.col("staleness").fill_null(0)
+    sizes = taken.select(pl.col("client").cast(pl.Int64), at=at).with_columns(size=pl.len().over("at"))
+    if buffer is not None:
+        sizes = sizes.filter(pl.col("size") == buffer)
+    client, number, size = (column.to_numpy() for column in sizes.sort("at").collect())
+    rounds, first = np.unique(number, return_index=True)
+    found = Pulls(rounds, size[first].astype(np.int64), clients)
+    found.add(client, number)
     return found.pulls()
 
 

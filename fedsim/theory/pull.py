@@ -4,11 +4,8 @@ r"""The pull of clients on a model that moves by the mean of a round, where coho
 
     w_i = E[1{i in S} / |S|],    over the rounds that select anyone
 
-Each of n clients that take part together has the weight 1/n, so a client that takes part in small cohorts pulls more
-than one that does in large ones as often. Where all cohorts have one size w_i is pi_i, the share of participations.
-
-If clients take part independently, client j with the chance P_j, the others of a cohort of i number K_i, a sum of
-independent indicators, and w_i is proportional to
+Where all cohorts have one size w_i is pi_i, the share of participations. If clients take part independently, client j
+with the chance P_j, the others of a cohort of i number K_i, a sum of independent indicators, and w_i is proportional to
 
     P_i E[1 / (1 + K_i)] = P_i \int_0^1 E[z^{K_i}] dz,    E[z^{K_i}] = prod_{j != i} (1 - P_j + P_j z).
 
