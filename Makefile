@@ -36,8 +36,10 @@ test-all: style types
 # Scenarios drawn from the JSON Schema for every command: make fuzz CASES=100000 FROM=300.
 CASES ?= 1000
 FROM ?= 0
-# Root runs them as nobody.
-NOBODY = $(shell [ "$$(id -u)" != 0 ] || echo setpriv --reuid=65534 --regid=65534 --clear-groups)
+# Root runs them as nobody, if nobody can read this folder and Python; otherwise without its capabilities.
+AS_NOBODY = setpriv --reuid=65534 --regid=65534 --clear-groups
+NOBODY = $(shell [ "$$(id -u)" != 0 ] || { $(AS_NOBODY) sh -c '$(BIN)/python -c "import pytest, tests"' >/dev/null 2>&1 && \
+	echo $(AS_NOBODY); } || echo setpriv --inh-caps=-all --bounding-set=-all)
 fuzz: $(TEST_READY)
 	FEDSIM_SCENARIOS_CASES=$(CASES) FEDSIM_SCENARIOS_FROM=$(FROM) $(NOBODY) $(BIN)/python -m pytest -p no:cacheprovider -s \
 		tests/fuzz/test_scenarios.py
