@@ -68,6 +68,9 @@ GAUGES = pl.Schema(
 )
 TRANSITIONS = pl.Schema({"time_s": pl.Float64, "client": pl.Int32, "condition": pl.String, "on": pl.Boolean})
 
+_OUTCOMES_AT_FIRST = 5
+"""Outcomes of sessions that came later are part of a fingerprint only where they occur, so that locks stay valid."""
+
 _Table = TypeVar("_Table", pl.DataFrame, pl.LazyFrame, pl.DataFrame | pl.LazyFrame)
 
 
@@ -111,20 +114,25 @@ class Fingerprint:
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self._schema, self._rows = schema, 0
         self._digests = {name: (hashlib.sha256(), hashlib.sha256()) for name in schema}
+        self._words = dict.fromkeys(schema, _OUTCOMES_AT_FIRST)
 
     def add(self, part: pl.DataFrame) -> None:
         """Take the next rows."""
         for name, (nulls, values) in self._digests.items():
             if part[name].null_count():
                 nulls.update((part[name].is_null().arg_true().to_numpy().astype(np.int64) + self._rows).data)
-            _add(values, part[name].to_physical(), first=not self._rows)
+            _add(values, codes := part[name].to_physical(), first=not self._rows)
+            if isinstance(self._schema[name], pl.Enum):
+                self._words[name] = max(self._words[name], 1 + int(codes.fill_null(0).to_numpy().max(initial=0)))
         self._rows += len(part)
 
     def hexdigest(self) -> str:
         """Return the hash of all rows that were added, as hexadecimal digits."""
         digest = hashlib.sha256()
         for name, dtype in self._schema.items():
-            kind = f"Enum{dtype.categories.to_list()}" if isinstance(dtype, pl.Enum) else str(dtype)
+            kind = str(dtype)
+            if isinstance(dtype, pl.Enum):
+                kind = f"Enum{dtype.categories.to_list()[: self._words[name]]}"
             digest.update(f"{name}:{kind}:{self._rows}\n".encode())
             for each in self._digests[name]:
                 digest.update(each.digest())

@@ -81,6 +81,6 @@ def test_promises(small: Load) -> None:
     private = small("privacy={epsilon: 8, delta: 1.0e-8}")
     promised = fedsim.promises(private, separation=[0, 2])
     rows = shown(promised).rows[1:]
-    assert [(row[0], row[1], row[2]) for row in rows] == [("0", "1", "60"), ("2", "3", "20")]
+    assert [(row[0], row[2], row[3]) for row in rows] == [("0", "1", "60"), ("2", "3", "20")]
     assert promised[0].caveats == [] or promised[0].caveats[0] in promised._repr_html_()
     assert shown(fedsim.promises(private)).rows[1][0] == "2"

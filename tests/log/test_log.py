@@ -8,6 +8,7 @@ from polars.testing import assert_frame_equal
 
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_table, write_text
+from fedsim.common.outcomes import SESSION_OUTCOMES
 from fedsim.log import fingerprint, says
 
 TABLE = pl.DataFrame({"number": [1, None, 3], "real": [0.5, 1.5, None], "word": ["a", None, "c"]})
@@ -53,6 +54,17 @@ def test_a_table_cannot_be_written_into_nowhere(tmp_path: Path) -> None:
 )
 def test_a_fingerprint_tells_tables_apart(other: pl.DataFrame) -> None:
     assert fingerprint(TABLE) != fingerprint(other)
+
+
+def test_words_that_came_later_count_where_they_occur() -> None:
+    """So locks of logs without them stay valid."""
+    words = list(SESSION_OUTCOMES)
+    log = pl.DataFrame({"outcome": ["reported", "late", None]})
+    now, before = (log.cast({"outcome": pl.Enum(some)}) for some in (words, words[:5]))
+    assert fingerprint(now) == fingerprint(before)
+    assert fingerprint(pl.DataFrame({"outcome": ["failed"]}).cast({"outcome": pl.Enum(words)})) != fingerprint(
+        pl.DataFrame({"outcome": ["failed"]}).cast({"outcome": pl.Enum([*words[:4], "failed"])})
+    )
 
 
 def test_the_fingerprint_of_0_2_is_still_known() -> None:
