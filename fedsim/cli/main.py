@@ -12,6 +12,7 @@ from typer import Abort, Argument, Exit, Option, Typer
 from fedsim._version import __version__
 from fedsim.cli import options
 from fedsim.cli.pages import export_app, playground_command, report_command
+from fedsim.cli.plugin import plugin_app
 from fedsim.cli.replay import replay_command, show_verdict
 from fedsim.cli.separations import chain_command, privacy_command, solve_command
 from fedsim.cli.sweep import compare_command, plan_command, sweep_command
@@ -274,5 +275,6 @@ _COMMANDS = (
 )
 for _command in _COMMANDS:
     app.command(_command.__name__.removesuffix("_command"))(_command)
+app.add_typer(plugin_app, name="plugin")
 app.add_typer(trace_app, name="trace")
 app.add_typer(export_app, name="export")

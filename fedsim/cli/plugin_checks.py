@@ -1,0 +1,151 @@
+"""Checks a class of a user's own: in both engines, another process, a resumed run, and other small federations."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from importlib.resources import as_file, files
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from fedsim import _ROLES
+from fedsim.common.errors import FedsimError, PluginError, RunError, ScenarioError, StalledError, line_of, told
+from fedsim.common.files import write_text
+from fedsim.common.json_files import as_json
+from fedsim.common.registry import registry_of
+from fedsim.experiment.repeated import small_scenario
+from fedsim.experiment.run import record, simulate
+from fedsim.experiment.run_directory import Provenance
+from fedsim.learning.problems.problem import has_optimum
+from fedsim.log import journal
+from fedsim.population.distributions import distribution
+from fedsim.report.finished_run import read_run
+from fedsim.report.run_report import own_charts
+from fedsim.scenario import let_import_from
+from fedsim.scenario.document import Allowance, read_document
+from fedsim.sweeps.own_modules import with_imports
+
+_DRAWN = 2
+_STEPS = (  # what is tried first: two ways of the same run, and what is wrong where their bytes differ
+    ("twice in the process engine", "process", "process", "nothing may be kept in the class or the module"),
+    ("in the vectorized engine", "process", "vectorized", _ORDER := "answers must not follow from the order of calls"),
+    ("in another process", "vectorized", "elsewhere", "nothing may follow from hash(), the order of a set or the time"),
+    ("interrupted and resumed", "vectorized", "resumed", "state() must return what it remembers, restore() take it"),
+)
+
+
+class Check(NamedTuple):
+    """One thing that was tried, what came of it (ok, FAILED, left out), and why, with FILE:LINE where it failed."""
+
+    name: str
+    result: str
+    message: str
+
+
+def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
+    """Import a file, and return its classes, or the one of this name, with their roles, which their methods tell.
+
+    A `RunError` says that there is none; a `PluginError`, that the file fails.
+    """
+    if not file.is_file() or not file.stem.isidentifier() or file.suffix != ".py":
+        raise RunError(f"{file} is not the file of a Python module, such as my_law.py")
+    let_import_from([str(file.parent.resolve())])
+    try:
+        module = import_module(file.stem)
+    except Exception as error:
+        raise PluginError(f"{file} cannot be imported: {told(error)}") from error
+    if not file.samefile(getattr(module, "__file__", None) or os.devnull):
+        raise RunError(f"{file}: another module is called {file.stem!r}; give the file another name")
+    found = list[tuple[str, type]]()
+    for key, each in vars(module).items():
+        if isinstance(each, type) and each.__module__ == file.stem and name in {"", key}:
+            fits = list[str]()
+            for role in _ROLES:
+                with suppress(FedsimError):
+                    registry_of(role).find(f"{file.stem}:{key}")
+                    fits.append(role)
+            if fits:  # a problem may have `select`
+                found.append((max(fits, key=lambda fit: len(vars(registry_of(fit).protocol))), each))
+    if not found:
+        raise RunError(f"{file} has no {name or 'class'} with all methods of a role: {', '.join(_ROLES)}")
+    return found
+
+
+def check_class(role: str, cls: type, options: Mapping[str, Any]) -> Iterator[Check]:
+    """Use a class in many runs, which must not fail and must write the same bytes; yield how each went.
+
+    Nothing follows a first run that fails; federations that are nothing for the role are left out, with the reason.
+    """
+    named = {"kind": f"{cls.__module__}:{cls.__qualname__}", **options}
+    with as_file(files("fedsim.cli") / "skeletons" / "federations.yaml") as file:
+        federations = read_document(file, Allowance())[0].data
+    usual = federations.pop("usual")
+    if role == "problem":  # with all that it offers
+        batch = {"batch_size": 1} if hasattr(cls, "select") else {}
+        usual["learning"] = batch | ({"target_above_optimum": 0.1} if has_optimum(cls) else {})
+    tried = [(each[0], usual, *each[1:]) for each in _STEPS]
+    for name, keys in (*federations.items(), *map(_drawn, range(_DRAWN))):
+        tried.append((name, {**usual, **keys}, "process", "vectorized", _ORDER))
+    with TemporaryDirectory() as place, patch.multiple(journal, SOONEST_S=0.0, PATIENCE=0.0):
+        for name, keys, *ways, why in tried:
+            result, failure = "FAILED", ""
+            try:
+                one, other = (_run(way, role, named, keys, Path(place) / way) for way in ways)
+                if wrong := [file for file in one if other.get(file) != one[file]]:
+                    failure = f"not the same {', '.join(wrong)}: {why} ({line_of(cls)})"
+            except (ScenarioError, StalledError) as error:
+                failure = "; ".join(each.message for each in getattr(error, "mistakes", ())) or str(error)
+                if keys is not usual and named["kind"] not in failure:
+                    result = "left out"
+            except Exception as error:  # noqa: BLE001  it is a user's
+                failure = told(error, cls)
+            yield Check(name, result if failure else "ok", failure)
+            if failure and name == _STEPS[0][0]:
+                return
+
+
+def _run(way: str, role: str, named: Mapping[str, Any], keys: Mapping[str, Any], out: Path) -> dict[str, bytes]:
+    """Run a federation with a class, and return the files that it wrote, and the class's chart if it is one."""
+    distribution.cache_clear()  # it holds instances
+    scenario = small_scenario(role, named, {**keys, "engine": "process" if way == "process" else "vectorized"})
+    module = named["kind"].partition(":")[0]
+    if way == "elsewhere":
+        write_text(file := out.with_suffix(".yaml"), as_json(scenario.as_written))
+        command = [sys.executable, "-P", "-m", "fedsim", "run", str(file), "--allow-plugins", "-q", "--out", str(out)]
+        home, others = Path(str(sys.modules[module].__file__)).parent, {**os.environ, "PYTHONHASHSEED": "1"}
+        done = subprocess.run(command, cwd=home, env=others, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PluginError(done.stderr.strip())
+    elif way == "resumed":
+        with suppress(KeyboardInterrupt):
+            record(scenario, out, Provenance(), report=_interrupt)
+        for own in with_imports([module]):
+            sys.modules.pop(own, None)  # as in another process
+        record(scenario, out, Provenance(), resume=True)
+    else:
+        simulate(scenario).save(out)
+    written = {file.name: file.read_bytes() for file in (*sorted(out.glob("*.parquet")), out / "metrics.json")}
+    for drawn in own_charts(read_run(out), plugins=True) if scenario.charts and way != "process" else ():
+        if drawn.failure:
+            raise PluginError(drawn.failure.partition(" failed: ")[2])
+        written["picture"] = repr(drawn.picture).encode()
+    return written
+
+
+def _interrupt(what: str, share: float, _beside: str = "", /) -> None:
+    if what == "simulating" and share >= 0.5:
+        raise KeyboardInterrupt
+
+
+def _drawn(seed: int) -> tuple[str, dict[str, Any]]:
+    """Return a federation that is drawn, with what is told of it."""
+    draw = Random(seed)
+    devices, cohort, separation = draw.randint(6, 150), draw.randint(1, 3), draw.randint(0, 1)
+    group = {"devices": devices, "weight": {"kind": "pareto", "shape": 1}, "separation": separation}
+    words = f"{cohort} of {devices} clients, separation {separation}, seed {seed}"
+    return words, {"seed": seed, "population": [group], "server": {"cohort": cohort, "pause": "20m"}}

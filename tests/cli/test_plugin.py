@@ -1,0 +1,88 @@
+"""``fedsim plugin new`` and ``check``: skeletons pass as they are, and faulty classes are told by line."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fedsim import _ROLES
+from tests.command import fedsim, fedsim_process, variables
+
+CHECKS = 14  # of each class: 4 ways of one federation, 8 federations, 2 that are drawn
+LEFT_OUT = {"availability model": 1, "privacy mechanism": 2}  # federations that are nothing for the role
+SELECT = "class Mine:\n    def select(self, request, candidates):\n"
+ELIGIBLE = "import numpy as np\n\nDRAW = np.random.default_rng()\n\n\n" + SELECT
+SOME = "np.flatnonzero(candidates.all_eligible())"
+FAULTY = {  # the code, the check that fails first, what is said with the line
+    "unseeded": (
+        f"{ELIGIBLE}        return DRAW.permutation({SOME})[: request.count]\n",
+        "twice in the process engine",
+        "(mine.py:6)",
+    ),
+    "stateful": (
+        f"{ELIGIBLE}        self.n = getattr(self, 'n', 0) + 1\n"
+        f"        return np.roll({SOME}, self.n)[: request.count]\n",
+        "interrupted and resumed",
+        "(mine.py:6)",
+    ),
+    "raises": (f"{SELECT}        return [1, 2][9]\n", "twice in the process engine", "IndexError"),
+    "shape": (
+        "class Mine:\n    def quantile(self, p):\n        return p[:1]\n",
+        "twice in the process engine",
+        "(mine.py:2)",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "role", [role if role == "metric" else pytest.param(role, marks=pytest.mark.long) for role in _ROLES]
+)
+def test_a_skeleton_works_as_it_is(role: str, tmp_path: Path) -> None:
+    name = role.replace(" ", "_")
+    assert fedsim("plugin", "new", role.replace(" ", "-"), cwd=tmp_path).returncode == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"my_{name}.py", f"test_my_{name}.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_my_{name}.py"]
+    own = subprocess.run(command, cwd=tmp_path, env=variables({}), capture_output=True, text=True, check=False)
+    assert own.returncode == 0, own.stdout
+    assert own.stdout.splitlines()[-1].startswith("2 passed")
+    done = fedsim_process("plugin", "check", f"my_{name}.py", "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    [told] = json.loads(done.stdout)
+    assert told["role"] == role
+    results = Counter(check["result"] for check in told["checks"])
+    assert results == Counter({"ok": CHECKS - LEFT_OUT.get(role, 0), "left out": LEFT_OUT.get(role, 0)})
+    assert all(check["message"] for check in told["checks"] if check["result"] == "left out")
+
+
+def test_a_file_that_is_there_is_kept_without_force(tmp_path: Path) -> None:
+    assert fedsim("plugin", "new", "law", cwd=tmp_path).returncode == 0
+    (tmp_path / "my_law.py").write_text("# mine\n")
+    again = fedsim("plugin", "new", "law", cwd=tmp_path)
+    assert (again.returncode, "my_law.py exists" in again.stderr) == (2, True)
+    assert (tmp_path / "my_law.py").read_text() == "# mine\n"
+    assert fedsim("plugin", "new", "law", "--force", cwd=tmp_path).returncode == 0
+    assert "class Law" in (tmp_path / "my_law.py").read_text()
+    assert fedsim("plugin", "new", "lore", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "fault", [fault if fault == "raises" else pytest.param(fault, marks=pytest.mark.long) for fault in FAULTY]
+)
+def test_a_faulty_class_is_told_by_line(fault: str, tmp_path: Path) -> None:
+    code, check, told = FAULTY[fault]
+    (tmp_path / "mine.py").write_text(code)
+    done = fedsim_process("plugin", "check", "mine.py:Mine", cwd=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    first = next(line for line in done.stdout.splitlines() if line.lstrip().startswith("FAILED"))
+    assert f"FAILED    {check}: " in first
+    assert told in first
+    assert "mine.py:" in first
+
+
+def test_a_file_without_a_class_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("class Mine: pass\n")
+    done = fedsim_process("plugin", "check", "mine.py", cwd=tmp_path)
+    assert (done.returncode, "mine.py has no class with all methods of a role" in done.stderr) == (2, True)
