@@ -166,8 +166,8 @@ def why_nothing(metrics: Mapping[str, float]) -> str:
         return ""
     shares = {name: metrics.get(f"sessions.{name}_share", 0.0) for name in SESSION_OUTCOMES}
     ended = ", ".join(f"{round(share * sessions):,} {name}" for name, share in shares.items() if share)
-    what = f"its {sessions:,} sessions ended otherwise ({ended})" if sessions else "nobody was selected"
-    return f"no report was taken in a run of {rounds:,} rounds: {what}"
+    what = f"sessions: {ended}" if sessions else "nobody was selected"
+    return f"no report was taken in {rounds:,} round{'s' * (rounds != 1)} ({what})"
 
 
 def drawn_together(scenario: Scenario) -> int:

@@ -281,9 +281,12 @@ def test_a_rollout_takes_devices_out_until_each_has_updated() -> None:
 @pytest.mark.parametrize("engine", ["process", "vectorized"])
 def test_a_server_waits_in_vain_for_devices_that_a_rollout_has_taken_out(engine: str) -> None:
     befall = {"windows": [{"begin": "2026-01-06T00:00:00Z"}]}
-    case = scenario([befall], engine=engine)
+    case = scenario([befall], engine=engine, stop={"rounds": 900})
     with pytest.raises(StalledError, match="at most 0 can become eligible"):
         simulate_log(case, build_population(case))
+    lasting = scenario([befall], engine=engine)
+    log = simulate_log(lasting, build_population(lasting))
+    assert (log.ended_s, log.rounds["outcome"].to_list()[-1]) == (400 * 24 * HOUR_S, "stopped")
 
 
 @pytest.mark.parametrize("engine", ["process", "vectorized"])

@@ -10,6 +10,7 @@ import pytest
 
 from fedsim import _ROLES
 from tests.command import fedsim, fedsim_process, variables
+from tests.conftest import LIMIT_S
 
 CHECKS = 14  # of each class: 4 ways of one federation, 8 federations, 2 that are drawn
 LEFT_OUT = {"availability model": 1, "privacy mechanism": 2}  # federations that are nothing for the role
@@ -45,7 +46,9 @@ def test_a_skeleton_works_as_it_is(role: str, tmp_path: Path) -> None:
     assert fedsim("plugin", "new", role.replace(" ", "-"), cwd=tmp_path).returncode == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"my_{name}.py", f"test_my_{name}.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_my_{name}.py"]
-    own = subprocess.run(command, cwd=tmp_path, env=variables({}), capture_output=True, text=True, check=False)
+    own = subprocess.run(
+        command, cwd=tmp_path, env=variables({}), capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
     assert own.returncode == 0, own.stdout
     assert own.stdout.splitlines()[-1].startswith("2 passed")
     done = fedsim_process("plugin", "check", f"my_{name}.py", "--json", cwd=tmp_path)

@@ -151,17 +151,14 @@ def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
 
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
     late = simulate(small(*LATE, QUADRATIC))
-    assert (
-        why_nothing(late.metrics)
-        == "no report was taken in a run of 60 rounds: its 180 sessions ended otherwise (180 late)"
-    )
+    assert why_nothing(late.metrics) == "no report was taken in 60 rounds (sessions: 180 late)"
     assert list(of_figures(late.scenario, late.metrics)) == [
         "the model of fedavg never moved: the server made no step, or every step was zero"
     ]
     assert late.metrics["learning.fedavg.converged"] == 0
     failed = simulate(small(QUADRATIC, "server.deadline=10m", "server.minimum_reports=3", "server.cohort=3"))
     assert why_nothing(failed.metrics) == ""
-    assert why_nothing({"sessions.count": 0.0, "rounds.count": 4.0}).endswith("run of 4 rounds: nobody was selected")
+    assert why_nothing({"sessions.count": 0.0, "rounds.count": 4.0}).endswith("in 4 rounds (nobody was selected)")
 
 
 @pytest.mark.filterwarnings("error")

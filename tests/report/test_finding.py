@@ -126,7 +126,7 @@ def test_what_there_is_to_be_seen(run: FinishedRun, counts: pl.Expr, seen: Seen,
     ("name", "words"),
     [
         ("one_client", "The one device takes every turn."),
-        ("zero_reports", "No report was taken in a run of 10 rounds: its 20 sessions ended otherwise (20 dropped)."),
+        ("zero_reports", "No report was taken in 10 rounds (sessions: 20 dropped)."),
         ("no_rounds", "Nothing was simulated: the run has no rounds."),
     ],
 )
