@@ -47,7 +47,9 @@ class Loop:
                 break
             self.fill()
             cooling = (self.from_version <= self.version) & (self.from_instant > self.now)
-            if self.now >= self.began + self.patience or not (self.running or cooling.any()):
+            if not (going := self.running or cooling.any()) and self.scenario.stop.duration is not None:
+                break  # nobody comes any more, and the run's duration goes by
+            if self.now >= self.began + self.patience or not going:
                 return None
             ends = [row["ends"] for row in self.running]
             self.now = min([*ends, *self.from_instant[cooling], self.stop, self.began + self.patience])
