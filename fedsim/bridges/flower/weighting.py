@@ -113,9 +113,9 @@ class DebiasedFedAvgStrategy(_Weighted):
 
     `clients`, N, is by default that of the schedule of a `Replay`, or as many as there are nodes in the first round.
     `pi`, (N,) by partition, is the long-run share of the participations of each client, from `fedsim.chain`; it is
-    counted while training where it is None. `clip`, `warm_up` and `prior` are as for fedsim's ``debiased_fedavg``, none
-    of them with `pi`. The rest goes to FedAvg; the number of examples weights metrics, and not models: the aim is the
-    mean of the clients' objectives.
+    counted while training where it is None. `clip`, `warm_up`, `prior` and `counts` are as for fedsim's
+    ``debiased_fedavg``, none of the first three with `pi`. The rest goes to FedAvg; the number of examples weights
+    metrics, and not models: the aim is the mean of the clients' objectives.
 
     `scale` says what nu_i multiplies. ``changes``: what the client sends back, x_{t+1} = x_t + mean of
     nu_i (x_i - x_t); clients need not know of it. ``steps``, as in the paper: the client's step size. Its message has
@@ -133,6 +133,7 @@ class DebiasedFedAvgStrategy(_Weighted):
         clip: float | None = None,
         warm_up: int = 0,
         prior: float = 0.0,
+        counts: Literal["pulls", "shares"] = "pulls",
         **fedavg: Any,
     ) -> None:
         if scale not in {"changes", "steps"}:
@@ -141,7 +142,7 @@ class DebiasedFedAvgStrategy(_Weighted):
             raise ValueError(f"clip is {clip}; it must be at least 1")
         if warm_up < 0 or prior < 0:
             raise ValueError("warm_up and prior must be at least 0")
-        optimizer: _Scaling = DebiasedFedAvg(clip=clip, warm_up=warm_up, prior=prior)
+        optimizer: _Scaling = DebiasedFedAvg(clip=clip, warm_up=warm_up, prior=prior, counts=counts)
         if pi is not None:
             if clip is not None or warm_up or prior:
                 raise ValueError("clip, warm_up and prior are for weights that are counted, and pi is given")

@@ -27,8 +27,12 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "debiased_fedavg",
         {"warm_up": 7, "prior": 2.0},
     ),
-    "changes": (lambda: DebiasedFedAvg(**QUIET), "debiased_fedbuff", REPORTS),
-    "changes clipped": (lambda: DebiasedFedAvg(clip=1.5, **QUIET), "debiased_fedbuff", {**REPORTS, "clip": 1.5}),
+    "changes": (lambda: DebiasedFedAvg(counts="shares", **QUIET), "debiased_fedbuff", REPORTS),
+    "changes clipped": (
+        lambda: DebiasedFedAvg(clip=1.5, counts="shares", **QUIET),
+        "debiased_fedbuff",
+        {**REPORTS, "clip": 1.5},
+    ),
     "fedau": (lambda: FedAU(cutoff=9, **QUIET), "fedau", {"cutoff": 9}),
     "fedau, open": (lambda: FedAU(cutoff=None, **QUIET), "fedau", {"cutoff": None}),
 }
