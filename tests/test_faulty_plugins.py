@@ -8,8 +8,8 @@ import pytest
 
 from fedsim import FedsimError, Scenario, simulate
 from fedsim.experiment.preflight import made_ready
+from fedsim.findings.finished_run import read_run
 from fedsim.population.distributions import distribution
-from fedsim.report.finished_run import read_run
 from fedsim.report.run_report import own_charts
 
 WORLD = "seed: 3\nstop: {rounds: 4}\npopulation: [{devices: 6%s}]\nserver: {cohort: 2, pause: 1m%s}\n%s"

@@ -27,6 +27,7 @@ ROOMS = [
     "limits",
     "experiment",
     "sweeps",
+    "findings",
     "ci",
     "report",
     "bridges",
@@ -34,7 +35,7 @@ ROOMS = [
 ]
 """In the order in which the data pass them, but for `common`, which all use."""
 
-EXCEPTIONS = {("fedsim.experiment.result", "report")}
+EXCEPTIONS = {("fedsim.experiment.result", "report"), ("fedsim.experiment.result", "findings")}
 """Whoever holds a result looks there for its page, and a run directory is complete with its page. Pages are made from
 run directories alone, so this is the one place where a room asks a later one."""
 

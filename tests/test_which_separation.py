@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario
-from fedsim.report.finished_sweep import COMPLETE, read_finished_sweep
+from fedsim.findings.finished_sweep import COMPLETE, read_finished_sweep
 from fedsim.sweeps import store
 from reports.make import runs
 from reports.make import which_separation as script

@@ -21,10 +21,10 @@ from fedsim.common.registry import registry_of
 from fedsim.experiment.repeated import small_scenario
 from fedsim.experiment.run import record, simulate
 from fedsim.experiment.run_directory import Provenance
+from fedsim.findings.finished_run import read_run
 from fedsim.learning.problems.problem import has_optimum
 from fedsim.log import journal
 from fedsim.population.distributions import distribution
-from fedsim.report.finished_run import read_run
 from fedsim.report.run_report import own_charts
 from fedsim.scenario import let_import_from
 from fedsim.scenario.document import Allowance, read_document

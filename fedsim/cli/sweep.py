@@ -275,7 +275,7 @@ def _show_comparison(found: "Comparison", metrics: "pl.DataFrame", *, errors: bo
     """Print what differs; standard errors only if they are asked for."""
     import polars as pl
 
-    from fedsim.report.answer import BIAS, COST, MODEL
+    from fedsim.findings.finding import BIAS, COST, MODEL
     from fedsim.report.comparison_words import comparison_sentences, misses
     from fedsim.sweeps.compare import is_standard_error
 
@@ -318,7 +318,7 @@ def _show(directory: Path) -> None:
     """Show how figures differ from those of the first point, the settings with bias and pace, and what to choose."""
     import polars as pl
 
-    from fedsim.report.finished_sweep import read_finished_sweep
+    from fedsim.findings.finished_sweep import read_finished_sweep
     from fedsim.report.sweep_choice import choice_of, choice_words
     from fedsim.report.sweep_tables import choice_table
     from fedsim.sweeps.results import paired_differences, read_results

@@ -24,7 +24,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.permissions import Permissions
 
 if TYPE_CHECKING:
-    from fedsim.report.gathered import Gatherer
+    from fedsim.findings.gathered import Gatherer
 
 _MOST_SHOWN = 15
 _FIRST = (
@@ -159,7 +159,7 @@ class PageData:
 
     def begin(self, transitions: pl.DataFrame | None) -> Watch:
         """Return what is given the participations; `transitions` are of the clients whose sessions the page shows."""
-        from fedsim.report.gathered import Asked, gatherer_of
+        from fedsim.findings.gathered import Asked, gatherer_of
 
         asked = Asked.of(self._scenario, transitions, self._log.rounds, self._log.ended_s)
         gatherer = self.gatherer = gatherer_of(self._population, asked)

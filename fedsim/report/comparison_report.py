@@ -8,14 +8,14 @@ import polars as pl
 
 from fedsim.analysis.metrics import describe, listed
 from fedsim.experiment.run_directory import Change
-from fedsim.report.answer import TRUST, Sentence, Tile
+from fedsim.findings.finding import TRUST, Finding, Tile
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.finished_sweep import short_name, value_text
+from fedsim.findings.formatting import NO_VALUE, count, number, percent, signed
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.comparison_words import comparison_sentences, of_the_world, setting_text, title
 from fedsim.report.document import ReportDocument
-from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.finished_sweep import short_name, value_text
-from fedsim.report.formatting import NO_VALUE, count, number, percent, signed
 from fedsim.report.provenance import ReportProvenance, provenance, sweep_provenance
 from fedsim.report.sweep_figures import BIAS_WORDING, PACE_UNIT, PACE_WORDING, difference
 from fedsim.report.sweep_report import HEADLINES
@@ -57,7 +57,7 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
         charts = (frequency_chart(runs, "AB"), loss_chart(runs, "AB"))
         if runs[0].manifest.get("seed") == runs[1].manifest.get("seed"):
             text = "The seed is the same, so devices that are described alike live the same lives."
-            answer.append(Sentence(text, TRUST))
+            answer.append(Finding(text, TRUST))
     first = _figure_table(moved, "Figures that differ", _HEADLINE_ROWS, "that differ, below") if len(moved) else None
     differing = _setting_table(found.configuration)
     return ReportDocument(

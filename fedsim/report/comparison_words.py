@@ -10,10 +10,10 @@ import polars as pl
 from fedsim.analysis.noise import DEGREES
 from fedsim.common.intervals import half_width
 from fedsim.experiment.run_directory import ABSENT, Change
-from fedsim.report.answer import MODEL, TRUST, WHAT, Sentence
-from fedsim.report.finished_sweep import short_name, value_text
-from fedsim.report.formatting import capitalized, count, cut, equation, listing, listing_of
-from fedsim.report.methods import references
+from fedsim.findings.finding import MODEL, TRUST, WHAT, Finding
+from fedsim.findings.finished_sweep import short_name, value_text
+from fedsim.findings.formatting import capitalized, count, cut, equation, listing, listing_of
+from fedsim.findings.methods import references
 from fedsim.report.sweep_figures import BIAS_WORDING, PACE_WORDING, MetricWording, difference, wording_of
 from fedsim.sweeps.compare import Comparison
 
@@ -73,7 +73,7 @@ def title(found: Comparison) -> str:
     return f"{sides[0]} against {sides[1]}{more}"
 
 
-def comparison_sentences(found: Comparison) -> Iterator[Sentence]:
+def comparison_sentences(found: Comparison) -> Iterator[Finding]:
     """Say what it does to bias, model and pace, what differs, which limits are missed, and how sure it is."""
     metrics = found.metrics
     rows = {metric: metrics.filter(metric=metric) for metric in metrics["metric"].unique(maintain_order=True)}
@@ -83,12 +83,12 @@ def comparison_sentences(found: Comparison) -> Iterator[Sentence]:
     yield _what(found.configuration)
     yield from misses(found)
     for note in filter(None, found.notes):
-        yield Sentence(f"{capitalized(note)}.", TRUST, warns=True)
+        yield Finding(f"{capitalized(note)}.", TRUST, warns=True)
     if len(metrics) and not (metrics["seeds"] > 1).any():
-        yield Sentence("Both sides are one run: where no ± stands, a difference may be chance.", TRUST)
+        yield Finding("Both sides are one run: where no ± stands, a difference may be chance.", TRUST)
 
 
-def misses(found: Comparison) -> Iterator[Sentence]:
+def misses(found: Comparison) -> Iterator[Finding]:
     """Say which limits of their own scenarios A and B miss."""
     for letter, missed in zip("AB", found.missed, strict=True):
         limits = []
@@ -98,10 +98,10 @@ def misses(found: Comparison) -> Iterator[Sentence]:
             grave = ", a warning" if each.severity == "warn" else ""
             limits.append(f"{' '.join(each.check.split())}{runs} ({worst}{grave})")
         if limits:
-            yield Sentence(f"{letter} misses {listing_of(limits, _NAMED, 'more limit')}.", TRUST, warns=True)
+            yield Finding(f"{letter} misses {listing_of(limits, _NAMED, 'more limit')}.", TRUST, warns=True)
 
 
-def _what(configuration: Sequence[Change]) -> Sentence:
+def _what(configuration: Sequence[Change]) -> Finding:
     changes = of_the_world(configuration)
     beside = len(configuration) - len(changes)
     if not changes:
@@ -112,7 +112,7 @@ def _what(configuration: Sequence[Change]) -> Sentence:
     else:
         text = f"{count(len(changes), 'setting')} of the world differ"
     text += f"; besides, {count(beside, 'setting')} that change nothing in it" if beside else ""
-    return Sentence(f"{text}.", WHAT)
+    return Finding(f"{text}.", WHAT)
 
 
 _LONGEST = 160  # characters of a setting shown at most
@@ -124,7 +124,7 @@ def setting_text(value: object) -> str:
     return cut(text, _LONGEST)
 
 
-def _change_of(wording: MetricWording, rows: Mapping[str, pl.DataFrame]) -> Iterator[Sentence]:
+def _change_of(wording: MetricWording, rows: Mapping[str, pl.DataFrame]) -> Iterator[Finding]:
     """Say how a metric differs, where both sides have it."""
     own = rows.get(wording.metric)
     if own is None:
@@ -140,7 +140,7 @@ def _change_of(wording: MetricWording, rows: Mapping[str, pl.DataFrame]) -> Iter
         chance = ", which may be chance" if abs(row["difference"]) <= half else ""
         change = difference(wording, row["difference"], half)
         text = f"{name} goes from {first} in A to {second} in B ({change}{chance})."
-    yield Sentence(text, wording.about)
+    yield Finding(text, wording.about)
 
 
 def _half(row: Mapping[str, float | None], rows: Mapping[str, pl.DataFrame]) -> float:
@@ -164,7 +164,7 @@ def _settings(wording: MetricWording, own: pl.DataFrame) -> str:
     return f"Of {count(len(own), 'setting')}, {wording.words} in B is {listing(ways)}."
 
 
-def _model(rows: Mapping[str, pl.DataFrame]) -> Iterator[Sentence]:
+def _model(rows: Mapping[str, pl.DataFrame]) -> Iterator[Finding]:
     """Tell how each optimizer of both sides ends: by how far from the optimum where that is known, else by its loss."""
     found: dict[str, str] = {}
     for metric in rows:
@@ -175,4 +175,4 @@ def _model(rows: Mapping[str, pl.DataFrame]) -> Iterator[Sentence]:
     for metric in list(found.values())[:_NAMED]:
         yield from _change_of(wording_of(metric), rows)
     if (left := len(found) - _NAMED) > 0:
-        yield Sentence(f"{count(left, 'more optimizer')} in the table of figures.", MODEL)
+        yield Finding(f"{count(left, 'more optimizer')} in the table of figures.", MODEL)

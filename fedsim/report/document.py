@@ -15,12 +15,12 @@ from markupsafe import Markup
 
 from fedsim.common.markup import block, code, escape, table
 from fedsim.common.printable import printable, visible
-from fedsim.report.answer import Sentence, Tile
+from fedsim.findings.expectations import Verdict
+from fedsim.findings.finding import Finding, Tile
+from fedsim.findings.finished_run import Json
 from fedsim.report.charts import Absent, Chart
-from fedsim.report.finished_run import Json
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
-from fedsim.report.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ReportDocument:
     status: object = ""
     # The first screen: what became of expectations (None where there are none), the sentences, the key figures
     verdict: Verdict | None = None
-    answer: Sequence[Sentence] = ()
+    answer: Sequence[Finding] = ()
     tiles: Sequence[Tile] = ()
 
     charts: Mapping[str, tuple[Chart | Absent, ...]] = field(default_factory=dict)
@@ -202,7 +202,7 @@ def markdown_summary(document: ReportDocument) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _about(about: str, sentences: Sequence[Sentence]) -> str:
+def _about(about: str, sentences: Sequence[Finding]) -> str:
     text = " ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in sentences)
     return f"*{escape(about)}:* {text}" if about else text
 

@@ -14,14 +14,14 @@ from markupsafe import Markup
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
 from fedsim.experiment.finished import open_finished
+from fedsim.findings.formatting import distinct
 from fedsim.report.charts import Chart
 from fedsim.report.document import ReportDocument, charts_of, markdown_summary, pictures_of, render, render_part
-from fedsim.report.formatting import distinct
 from fedsim.report.render import figure_file, picture
 from fedsim.sweeps.store import SWEEP_FILE
 
 if TYPE_CHECKING:
-    from fedsim.report.gathered import Gathered
+    from fedsim.findings.gathered import Gathered
 
 PAGE, SUMMARY, INDEX = "report.html", "report.md", "index.html"
 
@@ -39,11 +39,11 @@ def document_of(directory: Path, plugins: bool = False, gathered: "Gathered | No
         The directory lacks a file or has an unreadable one; the message names it.
     """
     if (directory / SWEEP_FILE).exists():
-        from fedsim.report.finished_sweep import read_finished_sweep
+        from fedsim.findings.finished_sweep import read_finished_sweep
         from fedsim.report.sweep_report import sweep_document
 
         return sweep_document(read_finished_sweep(directory))
-    from fedsim.report.finished_run import read_run
+    from fedsim.findings.finished_run import read_run
     from fedsim.report.run_report import run_document
 
     return run_document(read_run(directory, gathered), plugins)

@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 
 from fedsim.common.errors import RunError
+from fedsim.findings.formatting import count, number, percent
 from fedsim.population import Population, build_population
 from fedsim.privacy.epsilon import noise_for
 from fedsim.report.charts.distance import choose_separations
 from fedsim.report.document import ReportDocument
-from fedsim.report.formatting import count, number, percent
 from fedsim.report.page import write_document
 from fedsim.report.tables import Table
 from fedsim.report.what_if import IN_PAGE

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fedsim.common.files import portable
+from fedsim.findings.finished_run import FinishedRun, Json
+from fedsim.findings.formatting import NO_VALUE, count, cut, duration
 from fedsim.report.document import scenario_version
-from fedsim.report.finished_run import FinishedRun, Json
-from fedsim.report.formatting import NO_VALUE, count, cut, duration
 
 _SCENARIO_CHARACTERS = 100_000  # characters shown of the resolved scenario, which may hold a weight for every client
 

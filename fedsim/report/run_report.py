@@ -7,21 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.common.errors import PluginError, told, users_line
+from fedsim.findings.bias import Bias, Seen, bias_of
+from fedsim.findings.expectations import verdict
+from fedsim.findings.finding import Tile
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, duration, number, percent, percent_within
+from fedsim.findings.methods import compare_losses, optimizer_figures, references
+from fedsim.findings.run import run_answer, run_finding
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.report import tables
-from fedsim.report.answer import Tile, run_answer, run_finding
-from fedsim.report.bias import Bias, Seen, bias_of
 from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts, section_of
 from fedsim.report.document import ReportDocument
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NO_VALUE, capitalized, count, distinct, duration, number, percent, percent_within
-from fedsim.report.methods import compare_losses, optimizer_figures, references
 from fedsim.report.provenance import provenance
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
-from fedsim.report.verdict import verdict
 from fedsim.report.what_if import what_if
 from fedsim.scenario import import_folders, let_import_from
 from fedsim.scenario.component import Component

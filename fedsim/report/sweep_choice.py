@@ -8,10 +8,10 @@ import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import RunError
+from fedsim.findings.finding import MODEL, Finding
+from fedsim.findings.finished_sweep import FinishedSweep
+from fedsim.findings.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.limits.grammar import ConditionError, MetricCondition, parse_condition
-from fedsim.report.answer import MODEL, Sentence
-from fedsim.report.finished_sweep import FinishedSweep
-from fedsim.report.formatting import capitalized, count, listing, listing_of, number, percent
 from fedsim.report.sweep_figures import (
     BIAS_WORDING,
     L1,
@@ -118,12 +118,12 @@ def choice_of(sweep: FinishedSweep) -> SweepChoice:
     )
 
 
-def choice_words(found: SweepChoice) -> tuple[str, list[Sentence]]:
+def choice_words(found: SweepChoice) -> tuple[str, list[Finding]]:
     """Say what to choose: as a title, empty where no run tells, and in sentences, with what comes next."""
     ranking, names, best = found.ranking, found.names, found.ranking.best
     if not np.isfinite(found.mean).any():
         nothing = f"No run has a value of {found.wording.metric}: there is nothing to choose by."
-        return "", [Sentence(nothing, _CHOOSE, warns=True)]
+        return "", [Finding(nothing, _CHOOSE, warns=True)]
     if best is None:
         return "No setting keeps every condition", list(_conditions(found))
     value = found.at(best)
@@ -137,7 +137,7 @@ def choice_words(found: SweepChoice) -> tuple[str, list[Sentence]]:
         several = f"{names[best]} and {count(len(tied))} others"
         who = listing([names[row] for row in [best, *tied]]) if len(tied) < _NAMED else several
         title = f"{who} tie for the {found.superlative} ({value})"
-    first = Sentence(f"{names[best]} has the {found.superlative}: {value}{beside}.", _CHOOSE)
+    first = Finding(f"{names[best]} has the {found.superlative}: {value}{beside}.", _CHOOSE)
     return title, [first, *_next(found), *_conditions(found)]
 
 
@@ -166,7 +166,7 @@ def _spending(spent: Floats, best: int) -> str:
     return text if times > 1 + _SAME else ""
 
 
-def _next(found: SweepChoice) -> Iterator[Sentence]:
+def _next(found: SweepChoice) -> Iterator[Finding]:
     ranking, names = found.ranking, found.names
     tied = [int(row) for row in ranking.order[1:] if ranking.tied[row]]
     others = [int(row) for row in ranking.order[1:] if not ranking.tied[row]]
@@ -174,14 +174,14 @@ def _next(found: SweepChoice) -> Iterator[Sentence]:
         shown = listing_of([f"{names[row]} ({found.at(row)})" for row in tied], _NAMED, "more setting")
         verb = "ties" if len(tied) == 1 else "tie"
         why = "these seeds do not tell which is better" if np.isfinite(ranking.half[tied]).any() else "it is the same"
-        yield Sentence(f"{shown} {verb} with it: {why}.", _CHOOSE)
+        yield Finding(f"{shown} {verb} with it: {why}.", _CHOOSE)
     if others:
         row = others[0]
         apart = difference(found.wording, float(ranking.difference[row]), float(ranking.half[row]))
-        yield Sentence(f"Next best is {names[row]} with {found.at(row)} ({apart}).", _CHOOSE)
+        yield Finding(f"Next best is {names[row]} with {found.at(row)} ({apart}).", _CHOOSE)
 
 
-def _trade_off(found: SweepChoice, pareto: Front) -> tuple[str, list[Sentence]]:
+def _trade_off(found: SweepChoice, pareto: Front) -> tuple[str, list[Finding]]:
     """Name both ends of the front in a title, and say in sentences what lies between and behind them."""
     rows: list[int] = pareto.rows.tolist()
     bias, pace = interval(found.bias)[0].tolist(), interval(found.pace)[0].tolist()
@@ -207,23 +207,23 @@ def _trade_off(found: SweepChoice, pareto: Front) -> tuple[str, list[Sentence]]:
         lie = f"{count(close, 'other setting')} {'lies' if close == 1 else 'lie'}"
         texts.append(f"{lie} so close that these seeds do not tell.")
     texts.append("Which of them is the best, the scenario can say under the key decide.")
-    return title, [Sentence(text, _CHOOSE) for text in texts]
+    return title, [Finding(text, _CHOOSE) for text in texts]
 
 
-def _conditions(found: SweepChoice) -> Iterator[Sentence]:
+def _conditions(found: SweepChoice) -> Iterator[Finding]:
     """Say how sure it is that the best setting keeps the conditions, and which would be the best without them."""
     best, shown = found.ranking.best, listing([" ".join(each.text.split()) for each in found.conditions])
     if best is None:
-        yield Sentence(f"No setting keeps {shown}: there is nothing to choose from.", _CHOOSE, warns=True)
+        yield Finding(f"No setting keeps {shown}: there is nothing to choose from.", _CHOOSE, warns=True)
     elif not found.feasible.sure[best]:
         text = f"Whether {found.names[best]} keeps {shown} is not sure: an interval reaches beyond a limit."
-        yield Sentence(text, _CHOOSE, warns=True)
+        yield Finding(text, _CHOOSE, warns=True)
     free = rank(found.values, np.ones(len(found.names), dtype=bool), maximize=found.maximize).best
     if free is not None and not found.feasible.kept[free]:
         name, value = found.names[free], found.at(free)
         instead = f"it would be {name} with {value}, which misses a condition ({shown})"
         text = instead if best is not None else f"{name} has the {found.superlative}: {value}"
-        yield Sentence(f"Without the conditions {text}.", _CHOOSE)
+        yield Finding(f"Without the conditions {text}.", _CHOOSE)
 
 
 _TOTAL = "above_optimum"
@@ -258,7 +258,7 @@ def loss_parts(sweep: FinishedSweep) -> tuple[LossParts, ...]:
     return tuple(found)
 
 
-def parts_sentences(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Iterator[Sentence]:
+def parts_sentences(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Iterator[Finding]:
     """Say where each optimizer ends closest to the optimum, how sure that is, and which part is the largest."""
     names, keys = sweep.point_names(), [axis.x for axis in sweep.axes]
     along = np.lexsort(keys[::-1]) if keys else np.arange(len(names))
@@ -270,10 +270,10 @@ def parts_sentences(sweep: FinishedSweep, found: tuple[LossParts, ...]) -> Itera
         margin = f" ± {number(half, 2)}" if np.isfinite(half) else ""
         order: list[int] = [row for row in along.tolist() if np.isfinite(means[row])]
         text = f"{each.name} ends closest to the optimum at {names[best]}: its loss is {number(float(means[best]), 3)}"
-        yield Sentence(f"{text}{margin} above it; {_how_sure(each.ranking, names, order)}.", MODEL)
+        yield Finding(f"{text}{margin} above it; {_how_sure(each.ranking, names, order)}.", MODEL)
         shown = [_largest(each, row, names[row]) for row in dict.fromkeys((order[0], best, order[-1]))]
         if largest := [text for text in shown if text]:
-            yield Sentence(f"The largest part of it is {listing(largest)}.", MODEL)
+            yield Finding(f"The largest part of it is {listing(largest)}.", MODEL)
 
 
 def _how_sure(ranking: Ranking, names: Sequence[str], order: list[int]) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedsim.analysis.metrics import describe
-from fedsim.report.answer import BIAS, COST, MODEL
-from fedsim.report.formatting import duration, fixed, number, percent, signed
+from fedsim.findings.finding import BIAS, COST, MODEL
+from fedsim.findings.formatting import duration, fixed, number, percent, signed
 
 L1, L1_THEORY = "participation.l1_uniform", "participation.l1_uniform_theory"
 PACE = "rounds.per_day"

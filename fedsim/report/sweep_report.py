@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fedsim.analysis.metrics import describe
+from fedsim.findings.finding import BIAS, WHAT, Finding, Tile
+from fedsim.findings.finished_run import Json
+from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep, is_separation, names_of
+from fedsim.findings.formatting import count
 from fedsim.report import sweep_tables as tables
-from fedsim.report.answer import BIAS, WHAT, Sentence, Tile
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.sweep_lines import line_chart, line_data, parts_chart
 from fedsim.report.charts.sweep_settings import (
@@ -19,9 +22,6 @@ from fedsim.report.charts.sweep_settings import (
     trade_off_chart,
 )
 from fedsim.report.document import ReportDocument
-from fedsim.report.finished_run import Json
-from fedsim.report.finished_sweep import COMPLETE, FinishedSweep, is_separation, names_of
-from fedsim.report.formatting import count
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.sweep_choice import SweepChoice, choice_of, choice_words, loss_parts, parts_sentences
 from fedsim.report.sweep_figures import BIAS_WORDING, L1, L1_THEORY, PACE, PACE_UNIT, PACE_WORDING, wording_of
@@ -141,18 +141,18 @@ def _title(metric: str) -> str:
     return f"{meaning}, {owner[1]}" if owner else meaning
 
 
-def sweep_answer(sweep: FinishedSweep, found: SweepChoice) -> Iterator[Sentence]:
+def sweep_answer(sweep: FinishedSweep, found: SweepChoice) -> Iterator[Finding]:
     """Say in words what to choose, what was simulated, and what the sweep found."""
     if sweep.results.is_empty():
         yield from what_was_simulated(sweep)
-        yield Sentence("No run has a result: there is nothing to compare.", WHAT, warns=True)
+        yield Finding("No run has a result: there is nothing to compare.", WHAT, warns=True)
         return
     yield from choice_words(found)[1]
     yield from parts_sentences(sweep, loss_parts(sweep))
     yield from what_was_simulated(sweep)
     if bias := list(course_of(sweep, BIAS_WORDING)):
         unit = "Misplaced are the turns that would have to go to other devices for all devices to have equally many."
-        yield from (*bias, Sentence(unit, BIAS))
+        yield from (*bias, Finding(unit, BIAS))
     # How far each optimizer ends from unbiased training; their losses, where that is not known
     losses, excess = (
         [each for each in sweep.metrics if re.fullmatch(rf"learning\..+\.{what}", each)] for what in _ENDS

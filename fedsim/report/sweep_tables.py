@@ -10,13 +10,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.findings.expectations import ConditionOutcome, Verdict, verdict_of
+from fedsim.findings.finished_sweep import COMPLETE, Estimates, FinishedSweep, names_of
+from fedsim.findings.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
 from fedsim.limits.grammar import parse_condition
-from fedsim.report.finished_sweep import COMPLETE, Estimates, FinishedSweep, names_of
-from fedsim.report.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
 from fedsim.report.sweep_choice import LossParts, SweepChoice
 from fedsim.report.sweep_figures import L1, PACE, difference, misplaced, wording_of
 from fedsim.report.tables import Table
-from fedsim.report.verdict import ConditionOutcome, Verdict, verdict_of
 from fedsim.sweeps.decision import differs, interval
 
 SETTINGS = 60  # settings in a table at most

@@ -8,10 +8,10 @@ import polars as pl
 
 from fedsim.analysis.noise import by_chance
 from fedsim.experiment.cautions import FEW
-from fedsim.report.answer import TRUST, WHAT, Sentence
+from fedsim.findings.finding import TRUST, WHAT, Finding
+from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, short_name
+from fedsim.findings.formatting import capitalized, count, count_range, listing, listing_of
 from fedsim.report.charts.sweep_lines import Line, Lines, line_data
-from fedsim.report.finished_sweep import COMPLETE, Axis, FinishedSweep, short_name
-from fedsim.report.formatting import capitalized, count, count_range, listing, listing_of
 from fedsim.report.sweep_figures import L1, MetricWording, difference, misplaced
 from fedsim.scenario.models import Group
 from fedsim.scenario.server import SyncServer
@@ -21,7 +21,7 @@ from fedsim.scenario.units import format_duration
 _NAMED = 4  # settings without a result that are named at most; the table has more
 
 
-def course_of(sweep: FinishedSweep, wording: MetricWording) -> Iterator[Sentence]:
+def course_of(sweep: FinishedSweep, wording: MetricWording) -> Iterator[Finding]:
     """Say how a metric goes from one end of each of the outer lines to the other, where it is known."""
     data = line_data(sweep, wording.metric)
     if data is None:
@@ -33,7 +33,7 @@ def course_of(sweep: FinishedSweep, wording: MetricWording) -> Iterator[Sentence
         text = f"{wording.words} is {same.pop()} at every setting{_known(known, sweep)}"
     else:
         text = "; ".join(_along(sweep, wording, data, line) for line in lines)
-    yield Sentence(f"{capitalized(text)}.", wording.about)
+    yield Finding(f"{capitalized(text)}.", wording.about)
 
 
 def extremes(sweep: FinishedSweep, wording: MetricWording, name: str) -> str | None:
@@ -71,14 +71,14 @@ def _along(sweep: FinishedSweep, wording: MetricWording, data: Lines, line: Line
     return f"from {x} to {y}{where}, {wording.words} goes from {start} to {end}{change}"
 
 
-def trust_sentences(sweep: FinishedSweep) -> Iterator[Sentence]:
+def trust_sentences(sweep: FinishedSweep) -> Iterator[Finding]:
     """Say what is missing of what was planned, and what that does to intervals and differences."""
     runs = sweep.runs
     without = sweep.failed
     done = runs.group_by("point").agg(pl.col("seed").filter(pl.col("status") == COMPLETE).sort())["seed"]
     if len(without):
         text = f"{count(len(without))} of {count(len(runs), 'run')} {'has' if len(without) == 1 else 'have'} no result"
-        yield Sentence(f"{text}: {_missing(sweep, without)}.", TRUST, warns=True)
+        yield Finding(f"{text}: {_missing(sweep, without)}.", TRUST, warns=True)
     numbers, unequal = done.list.len().to_list(), done.n_unique() > 1
     least, most = min(numbers, default=0), max(numbers, default=0)
     half = "± is half of a 95\N{NARROW NO-BREAK SPACE}% interval"
@@ -91,10 +91,10 @@ def trust_sentences(sweep: FinishedSweep) -> Iterator[Sentence]:
     else:
         every = "Every run completed. " if without.is_empty() else ""
         text = f"{every}Every setting has the same {count(most, 'seed')}, so differences are paired by seed; {half}"
-    yield Sentence(f"{text}.", TRUST, warns=most < 2 or unequal)
+    yield Finding(f"{text}.", TRUST, warns=most < 2 or unequal)
 
 
-def chance_warning(sweep: FinishedSweep) -> Iterator[Sentence]:
+def chance_warning(sweep: FinishedSweep) -> Iterator[Finding]:
     """Warn of settings with so few turns that chance alone would misplace at least half as many of them."""
     devices = sweep.scenario.devices
     if any("devices" in name or name == "population" for name in sweep.parameters):
@@ -106,7 +106,7 @@ def chance_warning(sweep: FinishedSweep) -> Iterator[Sentence]:
     if shares:
         shown = listing_of(shares, _NAMED, "more setting", "as much at ")
         text = f"Runs are short: of as few turns, a fair lottery would misplace {shown}"
-        yield Sentence(f"{text}. Part or all of this bias may be chance.", TRUST, warns=True)
+        yield Finding(f"{text}. Part or all of this bias may be chance.", TRUST, warns=True)
 
 
 def _missing(sweep: FinishedSweep, without: pl.DataFrame) -> str:
@@ -132,10 +132,10 @@ _MEANINGS = {
 }
 
 
-def what_was_simulated(sweep: FinishedSweep) -> Iterator[Sentence]:
+def what_was_simulated(sweep: FinishedSweep) -> Iterator[Finding]:
     """Say which devices, rounds and weights every run has, and how the settings differ."""
     if text := _base(sweep):
-        yield Sentence(text, WHAT)
+        yield Finding(text, WHAT)
     axes = [axis for axis in sweep.axes if axis.size > 1]
     seeds = sweep.runs.group_by("point").len()["len"].to_list()
     each = f"{count_range(min(seeds), max(seeds))} seed{'' if max(seeds) == 1 else 's'}" if seeds else "no seed"
@@ -144,9 +144,9 @@ def what_was_simulated(sweep: FinishedSweep) -> Iterator[Sentence]:
         choice = f"A setting is a choice of {listing([f'{axis.name} ({axis.every_value()})' for axis in axes])}. "
         every = math.prod(axis.size for axis in axes)
         settings += f" of {count(every)} combinations" if len(sweep.points) < every else ""
-    yield Sentence(f"{choice}{settings} with {each} each: {count(len(sweep.runs), 'run')}.", WHAT)
+    yield Finding(f"{choice}{settings} with {each} each: {count(len(sweep.runs), 'run')}.", WHAT)
     if meanings := [text for axis in axes for text in _meanings(axis)]:
-        yield Sentence(f"{'; '.join(meanings)}.", WHAT)
+        yield Finding(f"{'; '.join(meanings)}.", WHAT)
 
 
 def _meanings(axis: Axis) -> Iterator[str]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from fedsim.common.outcomes import ROUND_OUTCOMES, SESSION_OUTCOMES
-from fedsim.report.bias import ROUNDING, bias_of, turn_share
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import NO_VALUE, aligned_numbers, capitalized, count, duration, fixed, number, percent
-from fedsim.report.methods import optimizers
+from fedsim.findings.bias import ROUNDING, bias_of, turn_share
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import NO_VALUE, aligned_numbers, capitalized, count, duration, fixed, number, percent
+from fedsim.findings.methods import optimizers
 
 _EACH_END = 8  # clients shown at each end of the ranking
 GROUP_ROWS = 24  # groups shown at most

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.findings.finished_run import FinishedRun, Json
+from fedsim.findings.formatting import count, percent
 from fedsim.report.charts.distance import LARGEST_CURVE, choose_separations
-from fedsim.report.finished_run import FinishedRun, Json
-from fedsim.report.formatting import count, percent
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.theory import closed_form

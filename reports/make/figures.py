@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 
 from fedsim import Scenario
 from fedsim.common.arrays import Floats
-from fedsim.report.answer import Sentence
+from fedsim.findings.finding import Finding
+from fedsim.findings.finished_sweep import Axis
+from fedsim.findings.formatting import capitalized, number
 from fedsim.report.charts import Chart
 from fedsim.report.charts.learning import Curves, LearningChart, curve_of
 from fedsim.report.charts.marks import set_scale
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import ReportDocument
-from fedsim.report.finished_sweep import Axis
-from fedsim.report.formatting import capitalized, number
 from fedsim.report.tables import Table
 from reports.make.kept import SCENARIOS, UNIFORM
 from reports.make.runs import sweep_document
@@ -171,7 +171,7 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame])
         name=name,
         finding="; ".join(f"{each.claim}: {each.verdict}" for each in claims) + ".",
         answer=[
-            Sentence(
+            Finding(
                 f"{capitalized(each.verdict)}. {capitalized(each.measured)}.", each.claim, warns=each.status != "pass"
             )
             for each in claims

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
+from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 
 REPORTS = Path(__file__).parent.parent
 ROOT = REPORTS.parent

@@ -25,10 +25,10 @@ from scipy.stats import rankdata
 
 from fedsim import Scenario, simulate
 from fedsim.common.arrays import Floats
-from fedsim.report.answer import Sentence
+from fedsim.findings.finding import Finding
+from fedsim.findings.formatting import listing, number, percent
 from fedsim.report.charts import Chart
 from fedsim.report.document import ReportDocument
-from fedsim.report.formatting import listing, number, percent
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import interval
 from fedsim.sweeps.plan import points_of
@@ -209,7 +209,7 @@ def page() -> ReportDocument:
         source=SCENARIO.read_text(encoding="utf-8"),
         name="tournament",
         finding=f"Over {len(CASES)} cases {_named(first)} {'has' if len(first) == 1 else 'have'} the least bias.",
-        answer=list(map(Sentence, sentences())),
+        answer=list(map(Finding, sentences())),
         charts={"bias": tuple(_chart(problem, values, order) for problem in PROBLEMS), "trends": ()},
     )
 

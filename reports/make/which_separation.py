@@ -13,8 +13,8 @@ from itertools import product
 import numpy as np
 
 from fedsim import Scenario, simulate
+from fedsim.findings.formatting import listing
 from fedsim.learning.problems.quadratic import Quadratic
-from fedsim.report.formatting import listing
 from reports.make.kept import SCENARIOS, kept_sweep, read_store, write_store
 from reports.make.words import NAMES, signed, with_error
 

@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.methods import optimizer_figures, references
+from fedsim.findings.run import run_answer
 from fedsim.learning import summarise
-from fedsim.report.answer import BIAS, COST, MODEL, TRUST, WHAT, run_answer
-from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.methods import optimizer_figures, references
 from fedsim.report.run_report import tiles
 from fedsim.report.tables import group_table, learning_table
 from fedsim.scenario.component import Choice

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim import Scenario, simulate
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.gathered import Asked, gather
 from fedsim.report.charts import Chart, chart_of, run_charts
 from fedsim.report.charts.gaps import GapChart
 from fedsim.report.charts.rounds import ConcurrencyChart, DurationChart, Durations, StalenessByGroup, StalenessChart
-from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.gathered import Asked, gather
 
 SCENARIO = """\
 stop: {rounds: 150}

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.distance import LARGEST_CURVE, DistanceChart, Distances, choose_separations
 from fedsim.report.charts.gaps import _histogram
@@ -17,7 +18,6 @@ from fedsim.report.charts.learning import GradientLastHalf, LearningChart, LossL
 from fedsim.report.charts.marks import Spaced
 from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
 from fedsim.report.charts.rounds import DurationChart, Durations
-from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario import Scenario
 from fedsim.theory import distances, stationary
 

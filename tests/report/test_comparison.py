@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedsim.common.errors import RunError
+from fedsim.findings.finished_run import read_run
 from fedsim.report import report_comparison
 from fedsim.report.charts import Chart
 from fedsim.report.charts.side_by_side import frequency_data, loss_data
 from fedsim.report.comparison_report import comparison_document
-from fedsim.report.finished_run import read_run
 from fedsim.report.tables import Table
 
 from .runs import write_manifest, write_run

@@ -6,10 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedsim.report.answer import run_answer, run_finding
-from fedsim.report.bias import Seen, bias_of
+from fedsim.findings.bias import Seen, bias_of
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.run import run_answer, run_finding
 from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
-from fedsim.report.finished_run import FinishedRun, read_run
 from fedsim.scenario.component import Choice
 
 from .runs import DEGENERATE

@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedsim.common.arrays import Ints
+from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.charts import Absent, Chart, run_charts
 from fedsim.report.charts.availability import EligibleChart
 from fedsim.report.charts.distance import DistanceChart
@@ -23,7 +24,6 @@ from fedsim.report.charts.participation import (
     in_order,
 )
 from fedsim.report.charts.rounds import DurationChart, Durations
-from fedsim.report.finished_run import FinishedRun, read_run
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedsim.report.formatting import (
+from fedsim.findings.formatting import (
     NO_VALUE,
     aligned_numbers,
     capitalized,

@@ -10,8 +10,8 @@ from polars.testing import assert_frame_equal
 from fedsim.analysis.contributions import contributions
 from fedsim.common.files import slices
 from fedsim.experiment.run import simulate
+from fedsim.findings.gathered import SLOT_S, Asked, gather, gatherer_of
 from fedsim.population import build_population
-from fedsim.report.gathered import SLOT_S, Asked, gather, gatherer_of
 from fedsim.scenario import Scenario
 from tests.conftest import Write
 
@@ -22,7 +22,7 @@ def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkey
     """However many pairs and parts are held at once, and counted in an array."""
     monkeypatch.setattr("fedsim.common.files.ROWS", 7)
     if few:
-        monkeypatch.setattr("fedsim.report.gathered._DENSE", 5)
+        monkeypatch.setattr("fedsim.findings.gathered._DENSE", 5)
     rng, rows = np.random.default_rng(5), 300
     table = pl.DataFrame(
         {

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.report.finished_sweep import read_finished_sweep
+from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.report.sweep_report import measured_points
 
 from .sweeps import COHORT, SEPARATION, SEPARATIONS, l1, per_day, write_sweep

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.methods import compare_losses, learning_sentences
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.methods import compare_losses, learning_sentences
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario, simulate
+from fedsim.findings.finished_run import read_run
 from fedsim.report.charts import Chart, chart_of
 from fedsim.report.charts.learning import OptimumChart
-from fedsim.report.finished_run import read_run
 from fedsim.report.tables import learning_table
 
 

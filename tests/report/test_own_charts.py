@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from fedsim.cli.main import app
 from fedsim.common.errors import ScenarioError
+from fedsim.findings.finished_run import read_run
 from fedsim.report.charts import CHARTS, RUN_CHARTS, SECTIONS, section_of
-from fedsim.report.finished_run import read_run
 from fedsim.report.run_report import own_charts
 from tests.conftest import SMALL, Write
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from fedsim.report.bias import LargestContrast, group_rates, largest_contrast, never_by_chance, tenth_shares
-from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.gathered import Asked, gather
+from fedsim.findings.bias import LargestContrast, group_rates, largest_contrast, never_by_chance, tenth_shares
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.gathered import Asked, gather
 from fedsim.scenario.component import Choice
 
 

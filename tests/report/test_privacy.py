@@ -8,7 +8,7 @@ import pytest
 
 from fedsim import Scenario, simulate
 from fedsim.analysis.contributions import contributions
-from fedsim.report.finished_run import FinishedRun, read_run
+from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.run_report import privacy_section
 from tests.command import fedsim
 from tests.conftest import SMALL, Load, Write

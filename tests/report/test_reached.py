@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from fedsim import load, simulate
-from fedsim.report.bias import bias_of
+from fedsim.findings.bias import bias_of
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.formatting import percent, percent_within
 from fedsim.report.charts.groups import ByTenth, TenthsChart
-from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.formatting import percent, percent_within
 from fedsim.report.run_report import run_document
 from tests.conftest import Load
 

@@ -8,11 +8,11 @@ import pytest
 from scipy import stats
 
 from fedsim.common.errors import RunError
+from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report import write_report
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.sweep_lines import line_data
 from fedsim.report.charts.sweep_settings import effect_data, map_data, trade_off_data
-from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report.page import document_of
 from fedsim.report.sweep_choice import choice_of
 from fedsim.report.sweep_figures import L1, L1_THEORY, PACE

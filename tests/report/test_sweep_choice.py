@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fedsim.common.errors import RunError
+from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report import write_report
-from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report.sweep_choice import choice_of, choice_words
 from fedsim.report.sweep_figures import L1, PACE
 from fedsim.report.sweep_report import sweep_answer

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.findings.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report import write_report
 from fedsim.report.charts.sweep_lines import parts_chart
-from fedsim.report.finished_sweep import FinishedSweep, read_finished_sweep
 from fedsim.report.sweep_choice import choice_of, choice_words, loss_parts, parts_sentences
 from fedsim.report.sweep_tables import parts_table, privacy_table, tuned_table
 

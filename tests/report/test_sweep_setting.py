@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fedsim.report.finished_sweep import read_finished_sweep
+from fedsim.findings.finished_sweep import read_finished_sweep
 from fedsim.report.sweep_words import what_was_simulated
 
 from .sweeps import write_sweep

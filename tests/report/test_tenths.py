@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.report.charts.groups import ByTenth, TenthsChart, ZoneChart
-from fedsim.report.finished_run import FinishedRun, read_run
 
 RISING = tuple(0.1 + 0.2 * number for number in range(10))
 FLAT = (1.0,) * 10

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.formatting import count
 from fedsim.report.charts import Absent, Chart, chart_of
 from fedsim.report.charts.availability import (
     ZONES,
@@ -25,8 +27,6 @@ from fedsim.report.charts.gaps import Coverage, CoverageChart, GapChart, Gaps
 from fedsim.report.charts.groups import GroupChart
 from fedsim.report.charts.learning import LearningChart, LossOverTime, curves, unit_of
 from fedsim.report.charts.timeline import Timeline, TimelineChart
-from fedsim.report.finished_run import FinishedRun, read_run
-from fedsim.report.formatting import count
 from fedsim.scenario import Scenario
 
 from .runs import GROUPS, SCENARIO, SEPARATION, SIZE

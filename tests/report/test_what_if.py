@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedsim.common.files import write_text
+from fedsim.findings.finished_run import read_run
 from fedsim.report import what_if as module
-from fedsim.report.finished_run import read_run
 from fedsim.report.what_if import what_if
 from fedsim.theory import stationary
 from tests.command import fedsim

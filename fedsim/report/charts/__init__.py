@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from fedsim.common.errors import KeyPath, Mistake
 from fedsim.common.registry import Registry
-from fedsim.report.finished_run import FinishedRun
+from fedsim.findings.finished_run import FinishedRun
 from fedsim.report.tables import Table
 from fedsim.scenario import Scenario
 

@@ -14,10 +14,10 @@ from matplotlib.ticker import FixedLocator
 from fedsim.analysis.metrics.population import hours_of, share_by_hour
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import HOUR_S
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, fixed, listing, percent
+from fedsim.findings.gathered import SLOT_S
 from fedsim.report.charts import marks
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed, listing, percent
-from fedsim.report.gathered import SLOT_S
 from fedsim.report.tables import Table, thinned
 
 ZONES = 6  # time zones shown at most: those with the most devices

@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.errors import ChainError
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, fixed, number
 from fedsim.report.charts.marks import DOTTED, INK, SERIES, finish, linear, logarithmic, rule, series_color
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed, number
 from fedsim.report.tables import Table, thinned
 from fedsim.theory import distances
 

@@ -8,9 +8,9 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, count_range, duration, fixed, listing, percent
 from fedsim.report.charts import marks
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, count_range, duration, fixed, listing, percent
 from fedsim.report.tables import Table, thinned
 
 _COLUMNS = 30  # the most columns, each of one R or of several neighbouring ones

@@ -8,9 +8,9 @@ import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, fixed, listing, percent
 from fedsim.report.charts.marks import SERIES, dots, finish, linear, named_rows, rule, shortened
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, fixed, listing, percent
 from fedsim.report.tables import GROUP_ROWS, Table, group_shares
 
 _LABEL = 22  # characters of a group's name that fit to the left of the chart

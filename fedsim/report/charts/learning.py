@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
+from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
+from fedsim.findings.formatting import aligned_numbers, count, listing, number
+from fedsim.findings.methods import optimizers, references
 from fedsim.report.charts import marks
-from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.report.formatting import aligned_numbers, count, listing, number
-from fedsim.report.methods import optimizers, references
 from fedsim.report.tables import Table, thinned
 
 _MOST_DRAWN = 1e100  # axes with larger values cannot be laid out

@@ -18,8 +18,8 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, Formatter, LogLocato
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S, time_unit
-from fedsim.report.formatting import number
-from fedsim.report.gathered import POINTS
+from fedsim.findings.formatting import number
+from fedsim.findings.gathered import POINTS
 
 INK = "#1c2126"
 MUTED = "#5d6670"

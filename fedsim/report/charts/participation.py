@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from fedsim.analysis.noise import by_chance
 from fedsim.common.arrays import Floats, Ints
-from fedsim.report.bias import bias_of, chance_words, fair_counts
+from fedsim.findings.bias import bias_of, chance_words, fair_counts
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, count_range, fixed
+from fedsim.findings.gathered import POINTS
 from fedsim.report.charts import marks
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, count_range, fixed
-from fedsim.report.gathered import POINTS
 from fedsim.report.tables import Table, thinned
 
 _SINGLE = 400  # the most clients that have a dot each

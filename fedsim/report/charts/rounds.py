@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import time_unit
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, duration, fixed, listing, percent
+from fedsim.findings.gathered import POINTS
 from fedsim.report.charts import marks
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, duration, fixed, listing, percent
-from fedsim.report.gathered import POINTS
 from fedsim.report.tables import Table, thinned
 
 _SAME = 1e-9  # durations that differ by no more than this part of them are the same

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedsim.report.bias import tenth_shares
+from fedsim.findings.bias import tenth_shares
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import aligned_numbers, count, fixed, listing, number, percent
 from fedsim.report.charts import Absent, Chart, marks
 from fedsim.report.charts.learning import LearningChart, curves
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import aligned_numbers, count, fixed, listing, number, percent
 from fedsim.report.tables import thinned
 
 NAMES = ("frequencies", "losses")

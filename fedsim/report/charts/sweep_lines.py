@@ -14,9 +14,9 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.analysis.metrics import describe
 from fedsim.common.arrays import Floats, Ints
+from fedsim.findings.finished_sweep import Axis, FinishedSweep
+from fedsim.findings.formatting import count, listing, number
 from fedsim.report.charts import Absent, Chart, marks
-from fedsim.report.finished_sweep import Axis, FinishedSweep
-from fedsim.report.formatting import count, listing, number
 from fedsim.report.sweep_choice import LossParts
 from fedsim.report.sweep_figures import L1, MetricWording
 from fedsim.report.tables import Table, thinned

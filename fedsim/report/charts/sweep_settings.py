@@ -14,11 +14,11 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from fedsim.common.arrays import Bools, Floats, Ints
+from fedsim.findings.finished_sweep import Axis, FinishedSweep
+from fedsim.findings.formatting import count, cut, fixed, number
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.marks import INK, MUTED, SERIES, dots, finish, linear, named_rows, rule, shortened
 from fedsim.report.charts.sweep_lines import LABEL
-from fedsim.report.finished_sweep import Axis, FinishedSweep
-from fedsim.report.formatting import count, cut, fixed, number
 from fedsim.report.sweep_choice import SweepChoice
 from fedsim.report.sweep_figures import BIAS_WORDING, L1, PACE, PACE_SHORT, MetricWording, difference, misplaced
 from fedsim.report.tables import Table, thinned

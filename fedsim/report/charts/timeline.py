@@ -13,10 +13,10 @@ from matplotlib.ticker import FixedLocator
 
 from fedsim.common.arrays import Floats
 from fedsim.common.instants import DAY_S, HOUR_S
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, duration, percent
 from fedsim.report.charts.availability import clock_of
 from fedsim.report.charts.marks import INK, SERIES, clock_axis, finish, spans, time_axis, time_scale
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, duration, percent
 from fedsim.report.tables import Table
 from fedsim.simulation.world import free_round
 

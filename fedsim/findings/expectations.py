@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsim.common.files import portable
-from fedsim.report.finished_run import Json
-from fedsim.report.formatting import NO_VALUE, count, cut, duration, fixed, number, percent
+from fedsim.findings.finished_run import Json
+from fedsim.findings.formatting import NO_VALUE, count, cut, duration, fixed, number, percent
 
 SHOWN = 40  # conditions of one kind shown at most
 _LONGEST = 120  # characters of a place shown at most

@@ -15,7 +15,7 @@ from fedsim.common.files import UNREADABLE
 from fedsim.common.json_files import read_figures, read_object
 from fedsim.common.outcomes import COUNTED_OUTCOMES
 from fedsim.common.regular_files import regular
-from fedsim.report.gathered import Asked, Gathered, gather
+from fedsim.findings.gathered import Asked, Gathered, gather
 from fedsim.scenario import Scenario
 from fedsim.scenario.document import Document
 from fedsim.scenario.loading import validate

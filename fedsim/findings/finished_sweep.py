@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.arrays import Bools, Floats, Ints
-from fedsim.report.finished_run import Json, read_scenario
-from fedsim.report.formatting import equation, number
+from fedsim.findings.finished_run import Json, read_scenario
+from fedsim.findings.formatting import equation, number
 from fedsim.scenario import Scenario
 from fedsim.scenario.units import parse_duration
 from fedsim.sweeps import results, store

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 
 from fedsim.common.errors import FedsimError
@@ -15,8 +14,7 @@ from fedsim.experiment.cautions import (
     of_training,
     why_nothing,
 )
-from fedsim.population import build_population
-from fedsim.report.bias import (
+from fedsim.findings.bias import (
     ROUNDING,
     Bias,
     GroupRate,
@@ -28,8 +26,9 @@ from fedsim.report.bias import (
     tenth_shares,
     turn_share,
 )
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import (
+from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT, Finding
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import (
     capitalized,
     count,
     duration,
@@ -41,60 +40,37 @@ from fedsim.report.formatting import (
     percent_within,
     roughly,
 )
-from fedsim.report.methods import learning_sentences, optimizer_figures, slow_descents
+from fedsim.findings.methods import learning_sentences, optimizer_figures, slow_descents
+from fedsim.population import build_population
 from fedsim.theory.prediction import before_the_chain
 
-# What the sentences of an answer are about, in their order
-WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
-COST, TRUST = "At what cost", "Can I trust it"
 _NAMED = 6  # of more groups than these, only the first and the last are named
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of the answer; one with `warns` set asks the reader to be careful.
-
-    Sentences that are `about` the same question follow each other.
-    """
-
-    text: str
-    about: str = ""
-    warns: bool = False
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A key figure: its value, what it is, and what to compare it with."""
-
-    value: str
-    label: str
-    detail: str = ""
-
-
-def run_answer(run: FinishedRun) -> tuple[Sentence, ...]:
+def run_answer(run: FinishedRun) -> tuple[Finding, ...]:
     """Say in words what happened, how biased it was, at what cost, and how far the figures can be trusted."""
     if run.rounds.is_empty():
-        return (Sentence("The run has no rounds: there is nothing to measure.", WHAT, warns=True),)
+        return (Finding("The run has no rounds: there is nothing to measure.", WHAT, warns=True),)
     bias = bias_of(run)
     parts = (_what(run, bias), _bias(run, bias), _learning(run), _cost(run), _trust(run, bias))
     return tuple(chain.from_iterable(parts))
 
 
-def _what(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
+def _what(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     took, clients = int((run.clients["participations"] > 0).sum()), len(run.clients)
     if failure := _failure(run):
-        yield Sentence(failure, WHAT, warns=True)
+        yield Finding(failure, WHAT, warns=True)
     over = f"Over {count(len(run.rounds), run.noun)}{_separation(run)}"
     if bias.seen is Seen.NOBODY:
-        yield Sentence(f"{over}, nobody took part: there is no frequency to measure.", WHAT, warns=True)
+        yield Finding(f"{over}, nobody took part: there is no frequency to measure.", WHAT, warns=True)
         return
     did = "took part" if run.selected is None else "reported"
     everyone = f"all {count(clients, 'client')} {did}" if clients > 1 else f"the one client {did}"
     some = f"{count(took)} of {count(clients, 'client')} {did} ({percent(took / clients)})"
-    yield Sentence(f"{over}, {some if took < clients else everyone}.", WHAT)
-    yield Sentence(_wanted(run), WHAT)
+    yield Finding(f"{over}, {some if took < clients else everyone}.", WHAT)
+    yield Finding(_wanted(run), WHAT)
     if clients > 1:
-        yield Sentence(_per_client(run), WHAT)
+        yield Finding(_per_client(run), WHAT)
 
 
 def _failure(run: FinishedRun) -> str:
@@ -151,35 +127,33 @@ def _per_client(run: FinishedRun) -> str:
     return f"{text} (equal chances would leave out {percent(fair) if fair >= ROUNDING else 'nobody'})."
 
 
-def _bias(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
+def _bias(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     if bias.seen is Seen.UNMEASURED:
-        yield Sentence("How far frequencies lie from uniform was not measured.", BIAS)
+        yield Finding("How far frequencies lie from uniform was not measured.", BIAS)
     elif bias.seen is Seen.EVEN:
-        yield Sentence("Everyone took part equally often.", BIAS)
+        yield Finding("Everyone took part equally often.", BIAS)
     if bias.seen in {Seen.NOBODY, Seen.ALONE, Seen.UNMEASURED, Seen.EVEN}:
         return
     share = percent_within(bias.misplaced, bias.margin)
     fair, interval = percent(bias.misplaced_by_chance), "; ± is a 95 % interval" if bias.margin else ""
     turn = "participation of one client" if run.selected is None else "report that was taken"
-    yield Sentence(
+    yield Finding(
         f"For all to take part equally, {share} of the turns (a turn is one {turn}{interval}) "
         f"would have to go to other clients, where equal chances for everybody would misplace {fair}.",
         BIAS,
     )
     if bias.lasting is not None:
         corrected, *ends = map(turn_share, bias.lasting)
-        yield Sentence(f"Noise adds to that: without it, {corrected} would ({' to '.join(ends)} with 95 %).", BIAS)
+        yield Finding(f"Noise adds to that: without it, {corrected} would ({' to '.join(ends)} with 95 %).", BIAS)
     if run.pull is not None:
         pull = percent(run.pull / 2)
-        yield Sentence(
-            f"Of the pull on the model, 1/n for each of the n reports of a round, {pull} is misplaced.", BIAS
-        )
+        yield Finding(f"Of the pull on the model, 1/n for each of the n reports of a round, {pull} is misplaced.", BIAS)
     if run.selected is not None:
-        yield Sentence(_selections(run, run.selected), BIAS)
+        yield Finding(_selections(run, run.selected), BIAS)
     if (theory := run.metrics.get("participation.l1_uniform_theory")) is not None:
         says = percent(theory / 2) if theory > ROUNDING else "none"
         reason = "the buffer's flow" if run.gathered.buffered is not None else "weights, cohort and separation alone"
-        yield Sentence(f"Theory, which computes what {reason} do in the long run, says {says}.", BIAS)
+        yield Finding(f"Theory, which computes what {reason} do in the long run, says {says}.", BIAS)
     if bias.seen is not Seen.ONCE:
         yield from _who(run, bias)
 
@@ -195,19 +169,19 @@ def _selections(run: FinishedRun, metrics: Mapping[str, float]) -> str:
     return f"{text} (theory: {turn_share(theory)})." if theory is not None else f"{text}."
 
 
-def _who(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
+def _who(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     """Say who gets more than a share, and who less: by group, by weight, or else by how often they took part."""
     groups, ends, tenths = group_rates(run), largest_contrast(run), tenth_shares(run)
     if groups:
-        yield Sentence(_groups(groups), BIAS)
+        yield Finding(_groups(groups), BIAS)
     if ends is not None and ends.times is None:
-        yield Sentence(f"{capitalized(ends.least)} never takes part.", BIAS)
+        yield Finding(f"{capitalized(ends.least)} never takes part.", BIAS)
     elif ends is not None and ends.margin is not None and ends.times is not None:
         interval = give_or_take(ends.times, ends.margin)
-        yield Sentence(f"{capitalized(ends.high)} takes part {interval} times as often as {ends.low}.", BIAS)
+        yield Finding(f"{capitalized(ends.high)} takes part {interval} times as often as {ends.low}.", BIAS)
     elif not groups and ends is None and bias.seen in {Seen.BIAS, Seen.SLIGHT} and tenths is not None:
         fair = f"{percent(tenths.most_by_chance)} and {percent(tenths.least_by_chance)}"
-        yield Sentence(
+        yield Finding(
             f"The tenth of the clients that took part most had {percent(tenths.most)} of the turns, the tenth that did "
             f"least {percent(tenths.least)}; by equal chances alone these would be {fair}.",
             BIAS,
@@ -228,53 +202,53 @@ def _groups(groups: Sequence[GroupRate]) -> str:
     return f"{begin}{listing(rates)}; equal chances would keep each {within} {number(1 + widest, 3)}{do}."
 
 
-def _learning(run: FinishedRun) -> Iterator[Sentence]:
+def _learning(run: FinishedRun) -> Iterator[Finding]:
     sizes, divisor = run.rounds["reported"], run.scenario.divisor
     if run.scenario.learning is not None and sizes.filter(sizes > 0).n_unique() > 1:
         how = "by their number, so that a report counts more in a small round"
         if divisor is not None or run.wanted is None:
             how = f"by {count(divisor or run.scenario.server.buffer or 1)}, so that all reports count alike"
-        yield Sentence(f"The server divides the sum of a {run.noun}'s reports {how}.", MODEL)
-    yield from (Sentence(text, MODEL) for text in learning_sentences(run))
-    yield from (Sentence(f"{capitalized(text)}.", MODEL, warns=True) for text in of_training(run.metrics))
+        yield Finding(f"The server divides the sum of a {run.noun}'s reports {how}.", MODEL)
+    yield from (Finding(text, MODEL) for text in learning_sentences(run))
+    yield from (Finding(f"{capitalized(text)}.", MODEL, warns=True) for text in of_training(run.metrics))
 
 
 # What rounds that lack clients do, by the scenario's `shortage`
 _SHORT = {"wait": ", and waited for more", "proceed": ", and went on with fewer", "skip": ", and were skipped"}
 
 
-def _cost(run: FinishedRun) -> Iterator[Sentence]:
+def _cost(run: FinishedRun) -> Iterator[Finding]:
     metric, server = run.metrics.get, run.scenario.server
     if waiting := metric("rounds.waiting_share"):
         waited_s, longest = waiting * run.simulated_s, metric("rounds.wait.max")
         size, unit = (HOUR_S, "h") if waited_s >= HOUR_S else time_unit(waited_s)
         text = f"{number(waited_s / size, 3)} of {number(run.simulated_s / size, 3)} {unit}"
         text += f", the longest {duration(longest)}" if longest else ""
-        yield Sentence(f"Rounds spent {percent(waiting)} of the time waiting for clients ({text}).", COST)
+        yield Finding(f"Rounds spent {percent(waiting)} of the time waiting for clients ({text}).", COST)
     if (pace := metric("rounds.per_day")) is not None:
         text = f"The pace was {number(pace, 3)} {run.noun}s per simulated day"
         if (typical := metric("rounds.duration.p50")) is not None:
             once = ", once it had its clients" if waiting else ""
             text += f"; the median {run.noun} took {duration(typical)}{once}"
-        yield Sentence(f"{text}.", COST)
+        yield Finding(f"{text}.", COST)
     if failed := metric("rounds.failed_share"):
         least = run.scenario.sync_server.minimum_reports
         text = f"{percent(failed)} of the rounds failed: fewer than {count(least, 'report')} came, and none was taken"
-        yield Sentence(f"{text}.", COST, warns=True)
+        yield Finding(f"{text}.", COST, warns=True)
     if (shortage := metric("rounds.shortage_share")) and server.shortage is not None:
         text = f"{percent(shortage)} of the rounds found fewer eligible clients than they wanted to select"
         if (met := metric("rounds.target_share")) is not None:
             text += f"{_SHORT[server.shortage]}; {percent(met)} of all rounds closed with the reports they wanted"
-        yield Sentence(f"{text}.", COST)
+        yield Finding(f"{text}.", COST)
     if hours := metric("sessions.device_hours"):
         wasted = metric("sessions.wasted_share")
         vain = f", {percent(wasted)} of that in vain (without a report that was taken)" if wasted else ""
-        yield Sentence(f"Devices spent {number(hours, 3)} device-hours in sessions{vain}.", COST)
+        yield Finding(f"Devices spent {number(hours, 3)} device-hours in sessions{vain}.", COST)
     if (reported := metric("sessions.reported_share")) is not None and reported < 1:
-        yield Sentence(f"{percent(reported)} of the sessions ended with a report.", COST, warns=reported == 0)
+        yield Finding(f"{percent(reported)} of the sessions ended with a report.", COST, warns=reported == 0)
 
 
-def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
+def _trust(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
     """Tell what chance does to the figures, what may not have been meant, and whether training settled."""
     if why_nothing(run.metrics):
         return
@@ -284,17 +258,17 @@ def _trust(run: FinishedRun, bias: Bias) -> Iterator[Sentence]:
     short = list(of_chance(bias.measured, most, taken, len(counts), together, low))
     meant = of_separation(run.scenario, run.clients["separation"].to_numpy(), run.clients["cooldown_s"].to_numpy())
     for text in (*short, *of_shocks(run.scenario), *meant):
-        yield Sentence(f"{capitalized(text)}.", TRUST, warns=True)
+        yield Finding(f"{capitalized(text)}.", TRUST, warns=True)
     apart, noise = run.metrics.get("participation.l1_chain"), run.metrics.get("participation.l1_noise")
     if noise is not None and not short:
         if apart is None:
             moves = f"sampling noise alone would put {turn_share(noise)} of the turns elsewhere than in the long run"
-            yield Sentence(f"No theory covers this scenario{_why_not(run)}; {moves}.", TRUST)
+            yield Finding(f"No theory covers this scenario{_why_not(run)}; {moves}.", TRUST)
         else:
             text = f"Measured and theoretical frequencies are {turn_share(apart)} of the turns apart"
             far = apart > 2 * noise + ROUNDING
             text += f", where sampling noise alone would give {turn_share(noise)}"
-            yield Sentence(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
+            yield Finding(f"{text}: the theory does not describe this run." if far else f"{text}.", TRUST, warns=far)
     yield from _convergence(run)
 
 
@@ -306,7 +280,7 @@ def _why_not(run: FinishedRun) -> str:
     return ""
 
 
-def _convergence(run: FinishedRun) -> Iterator[Sentence]:
+def _convergence(run: FinishedRun) -> Iterator[Finding]:
     names = [name for name in optimizer_figures(run, "loss") if run.metrics.get(f"learning.{name}.moved") != 0]
     state = {name: run.metrics.get(f"learning.{name}.converged") for name in names}
     moving, unknown = ([name for name in names if state[name] == value] for value in (0, None))
@@ -330,7 +304,7 @@ def _convergence(run: FinishedRun) -> Iterator[Sentence]:
         text = f"The loss of {names[0]} has converged."
     else:
         return
-    yield Sentence(text, TRUST, warns=bool(moving or unknown or late))
+    yield Finding(text, TRUST, warns=bool(moving or unknown or late))
 
 
 _MENTIONED = 0.01  # a smaller share of devices that never train is not worth a title

@@ -11,9 +11,9 @@ from fedsim.analysis.noise import DEGREES, by_chance
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.intervals import half_width
 from fedsim.experiment.cautions import FEW, beyond_chance, drawn_together, more_even
-from fedsim.report.finished_run import FinishedRun
-from fedsim.report.formatting import count, cut, number, percent
-from fedsim.report.gathered import SPANS, TENTH
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, cut, number, percent
+from fedsim.findings.gathered import SPANS, TENTH
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
 SLIGHT = 1.5  # a distance of less than so many times that of equal chances is chance for the most part

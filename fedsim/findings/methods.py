@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from fedsim.common.intervals import half_width
-from fedsim.report.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.report.formatting import give_or_take, listing, number, percent
+from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
+from fedsim.findings.formatting import give_or_take, listing, number, percent
 
 _SPANS = 10
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation

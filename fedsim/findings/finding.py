@@ -1,0 +1,63 @@
+"""Findings: each one fact, its interval, test and sentence, from which pages, summaries and JSON are made."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import TypeAlias
+
+# What findings are about: the questions of a reader, in their order
+WHAT, BIAS, MODEL = "What happens", "How biased", "What it does to the model"
+COST, TRUST, NEXT = "At what cost", "Can I trust it", "What to do next"
+
+Plain: TypeAlias = str | float | bool | None
+
+
+class Judgement(StrEnum):
+    """What a test says of a finding."""
+
+    TOLD = "told from chance"
+    NOT_TOLD = "not told from chance"
+    UNTESTED = "not tested"  # too few rounds, days or seeds for a test
+    EXACT = "no chance in it"  # counted, or computed
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fact. The first finding about a question is the line of that question on the first screen."""
+
+    text: str  # its sentence
+    about: str = ""  # the question that it answers
+    warns: bool = False  # whether it asks the reader to be careful
+    name: str = ""  # what tells it from the others of a page: ``group.europe``
+    quantity: str = ""  # the metric, or what else was measured
+    scope: str = ""  # of what: a group, a setting, an optimizer; empty where it is of the whole
+    value: float | None = None  # in the unit of the quantity
+    # Ends of the 95 % interval of the value; None where there is none
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None  # what the value is compared with
+    against: str = ""  # what that is, in words
+    test: str = ""  # how it was judged: the test, its level, and for how many looks it is corrected
+    judgement: Judgement = Judgement.EXACT
+    visible: float | None = None  # the least difference from the reference that the test sees four times in five
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A key figure: its value, what it is, and what to compare it with."""
+
+    value: str
+    label: str
+    detail: str = ""
+
+
+def lines(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the first finding about each question: what the first screen says."""
+    for _, same in groupby(findings, lambda each: each.about):
+        yield next(same)
+
+
+def as_plain(finding: Finding) -> Mapping[str, Plain]:
+    """Return a finding for JSON, without what it does not have."""
+    return {key: value for key, value in asdict(finding).items() if value not in ("", None)}
