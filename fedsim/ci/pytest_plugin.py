@@ -104,7 +104,7 @@ class ScenarioFile(pytest.File):
             yield ScenarioItem.from_parent(self, name=names[-1], index=index, place=place)
 
     def _items(self, scenario: "Scenario") -> Iterator[tuple[str, str]]:
-        """Give names and places in the order of `fedsim.ci.findings.findings`."""
+        """Give names and places in the order of `fedsim.ci.remarks.remarks`."""
         from fedsim.ci.lock import compare_with_lock, lock_path, unused_values
         from fedsim.ci.replay import in_ci
 
@@ -167,28 +167,28 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Judge it."""
-        from fedsim.ci.findings import findings
+        from fedsim.ci.remarks import remarks
         from fedsim.common.printable import printable
 
         outcome = self.parent.outcome
-        found = findings(outcome)
+        found = remarks(outcome)
         if outcome.status == "skip":
-            pytest.skip("\n".join(finding.line for finding in found))
+            pytest.skip("\n".join(remark.line for remark in found))
         if outcome.errors:
-            raise ExpectationMissedError("\n".join(finding.line for finding in found if finding.level == "error"))
+            raise ExpectationMissedError("\n".join(remark.line for remark in found if remark.level == "error"))
         if self._index >= len(found):
             return
-        finding, position = found[self._index], self._index - len(outcome.judgements)
+        remark, position = found[self._index], self._index - len(outcome.judgements)
         if outcome.mode == "update" and position >= 0:
             each = outcome.comparisons[position]
-            text = f"{outcome.file}: {each.action:<6}  {finding.name}  {each.values}"
+            text = f"{outcome.file}: {each.action:<6}  {remark.name}  {each.values}"
             self.user_properties.append((_UPDATED, printable(text.rstrip())))
-        if finding.level == "error":
-            raise ExpectationMissedError(finding.line)
-        if finding.level == "warning":
-            self.warn(FedsimWarning(finding.line))
-        if finding.level == "note":
-            pytest.skip(finding.line)
+        if remark.level == "error":
+            raise ExpectationMissedError(remark.line)
+        if remark.level == "warning":
+            self.warn(FedsimWarning(remark.line))
+        if remark.level == "note":
+            pytest.skip(remark.line)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show ``FILE:LINE:COLUMN: error: ...``, as compilers do."""

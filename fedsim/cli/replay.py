@@ -13,7 +13,7 @@ from fedsim.cli.options import AllowOutside, AllowPlugins, AsJson, permitted
 from fedsim.common.messages import annotate, complain, say, say_json
 
 if TYPE_CHECKING:
-    from fedsim.ci.findings import Finding
+    from fedsim.ci.remarks import Remark
     from fedsim.ci.replay import FileOutcome
     from fedsim.limits.verdict import Judgement
 
@@ -39,7 +39,7 @@ def replay_command(
     quiet: Annotated[bool, Option("-q", "--quiet", help="Print nothing of files that pass.")] = False,
 ) -> None:
     """Replay scenario files like tests: check their limits (expect) and that no figure has drifted from its lock."""
-    from fedsim.ci.findings import append_summary, write_junit
+    from fedsim.ci.remarks import append_summary, write_junit
     from fedsim.ci.replay import EXIT_CODES, collect, gravest, in_ci, replay_files
     from fedsim.sweeps.executors import default_workers
 
@@ -74,16 +74,16 @@ def replay_command(
 
 def show_verdict(judgements: "Sequence[Judgement]", file: Path, *, quiet: bool) -> int:
     """Print which limits of one run were kept (if `quiet`, those that were not); return the exit code."""
-    from fedsim.ci.findings import of_judgement
+    from fedsim.ci.remarks import of_judgement
     from fedsim.limits.verdict import failed
 
     found = [of_judgement(judgement, str(file)) for judgement in judgements]
-    _show_findings(found, passed=not quiet)
+    _show_remarks(found, passed=not quiet)
     return int(failed(judgements))
 
 
 def _show(outcome: "FileOutcome", *, quiet: bool) -> None:
-    from fedsim.ci.findings import findings, of_comparison
+    from fedsim.ci.remarks import of_comparison, remarks
 
     if not quiet:
         say(f"{outcome.status.upper():<5}  {outcome.file}  {outcome.words}")
@@ -92,16 +92,16 @@ def _show(outcome: "FileOutcome", *, quiet: bool) -> None:
             note = f"; {each.note}" if each.note else ""
             say(f"       {each.action:<6}  {name}  {each.values}{note}".rstrip())
         sys.stdout.flush()
-    _show_findings(findings(outcome), passed=False)
+    _show_remarks(remarks(outcome), passed=False)
     sys.stderr.flush()
 
 
-def _show_findings(found: "Sequence[Finding]", *, passed: bool) -> None:
-    """Print a line for each finding, and for each error and warning what GitHub Actions reads, if it does."""
-    from fedsim.ci.findings import annotations
+def _show_remarks(found: "Sequence[Remark]", *, passed: bool) -> None:
+    """Print a line for each remark, and for each error and warning what GitHub Actions reads, if it does."""
+    from fedsim.ci.remarks import annotations
 
-    for finding in found:
-        if passed or finding.level != "pass":
-            complain(finding.line)
+    for remark in found:
+        if passed or remark.level != "pass":
+            complain(remark.line)
     if os.environ.get("GITHUB_ACTIONS", "").lower() == "true":
         annotate(annotations(found))

@@ -13,7 +13,7 @@ COST, TRUST, NEXT = "At what cost", "Can I trust it", "What to do next"
 Plain: TypeAlias = str | float | bool | None
 
 
-class Judgement(StrEnum):
+class Certainty(StrEnum):
     """What a test says of a finding."""
 
     TOLD = "told from chance"
@@ -39,7 +39,7 @@ class Finding:
     reference: float | None = None  # what the value is compared with
     against: str = ""  # what that is, in words
     test: str = ""  # how it was judged: the test, its level, and for how many looks it is corrected
-    judgement: Judgement = Judgement.EXACT
+    certainty: Certainty = Certainty.EXACT
     visible: float | None = None  # the least difference from the reference that the test sees four times in five
 
 

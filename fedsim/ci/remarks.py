@@ -27,7 +27,7 @@ _MOST = 50
 
 
 @dataclass(frozen=True)
-class Finding:
+class Remark:
     """What was found about one condition, locked figure, locked table or run."""
 
     name: str
@@ -37,28 +37,28 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """The finding as compilers show theirs."""
+        """The remark as compilers show theirs."""
         return ": ".join(printable(part) for part in (self.place, self.level, self.name, self.text) if part)
 
 
-def findings(outcome: FileOutcome) -> list[Finding]:
+def remarks(outcome: FileOutcome) -> list[Remark]:
     """Return everything that was found about a file, in the order of the file."""
     file = str(outcome.file)
     found = [of_judgement(judgement, file) for judgement in outcome.judgements]
     found += [of_comparison(each, outcome.mode) for each in outcome.comparisons]
-    return [_with_file(finding, file) for finding in (*found, *_of_errors(outcome))]
+    return [_with_file(remark, file) for remark in (*found, *_of_errors(outcome))]
 
 
-def of_judgement(judgement: Judgement, file: str) -> Finding:
-    """Return the finding about a condition."""
+def of_judgement(judgement: Judgement, file: str) -> Remark:
+    """Return the remark about a condition."""
     levels: dict[str, Level] = {"pass": "pass", "warn": "warning", "fail": "error", "unjudged": "note"}
     name = judgement.check if judgement.over == "every" else f"{judgement.check} ({judgement.over})"
     why = f" ({judgement.why})" if judgement.why else ""
-    return Finding(name, levels[judgement.status], judgement.place or file, judgement.figures + why)
+    return Remark(name, levels[judgement.status], judgement.place or file, judgement.figures + why)
 
 
-def of_comparison(comparison: LockedValue, mode: Mode) -> Finding:
-    """Return the finding about a locked figure or table."""
+def of_comparison(comparison: LockedValue, mode: Mode) -> Remark:
+    """Return the remark about a locked figure or table."""
     outcome, update = comparison.outcome(mode), mode == "update"
     quiet: Level = "pass" if comparison.status == "keep" or update else "note"
     if update and outcome == "pass":
@@ -74,35 +74,35 @@ def of_comparison(comparison: LockedValue, mode: Mode) -> Finding:
     said = ": ".join(part for part in (text, comparison.values) if part)
     said = "; ".join(part for part in (said, comparison.note, remedy) if part)
     name = comparison.name if comparison.kind != "fingerprint" else f"fingerprint of {comparison.name}"
-    return Finding(name, quiet if outcome == "pass" else "error", comparison.place, said)
+    return Remark(name, quiet if outcome == "pass" else "error", comparison.place, said)
 
 
-def _with_file(finding: Finding, file: str) -> Finding:
+def _with_file(remark: Remark, file: str) -> Remark:
     """Add the scenario's name where the place is in another file: one that it extends, or its lock file."""
-    if finding.level == "pass" or finding.place.startswith(file):
-        return finding
-    return replace(finding, text=f"{finding.text} (replaying {file})")
+    if remark.level == "pass" or remark.place.startswith(file):
+        return remark
+    return replace(remark, text=f"{remark.text} (replaying {file})")
 
 
-def _of_errors(outcome: FileOutcome) -> Iterator[Finding]:
+def _of_errors(outcome: FileOutcome) -> Iterator[Remark]:
     for line in outcome.errors:
         match = _PLACED.fullmatch(line)
         prefix = f"{outcome.file}: error: "
         place, text = (match["place"], match["text"]) if match else (str(outcome.file), line.removeprefix(prefix))
-        yield Finding("", "note" if outcome.status == "skip" else "error", place, text)
+        yield Remark("", "note" if outcome.status == "skip" else "error", place, text)
 
 
-def annotations(found: Iterable[Finding]) -> list[str]:
+def annotations(found: Iterable[Remark]) -> list[str]:
     """Return the commands that make GitHub Actions show errors and warnings next to the lines of a pull request."""
-    return [_annotation(finding) for finding in found if finding.level in {"error", "warning"}]
+    return [_annotation(remark) for remark in found if remark.level in {"error", "warning"}]
 
 
-def _annotation(finding: Finding) -> str:
-    match = _PLACE.fullmatch(finding.place)
-    parts = match.groupdict() if match is not None else {"file": finding.place}
-    parts |= {"file": _from_workspace(parts["file"]), "title": finding.name or "fedsim"}
+def _annotation(remark: Remark) -> str:
+    match = _PLACE.fullmatch(remark.place)
+    parts = match.groupdict() if match is not None else {"file": remark.place}
+    parts |= {"file": _from_workspace(parts["file"]), "title": remark.name or "fedsim"}
     properties = ",".join(f"{name}={_property(printable(value))}" for name, value in parts.items() if value)
-    return f"::{finding.level} {properties}::{_message(printable(finding.text))}"
+    return f"::{remark.level} {properties}::{_message(printable(remark.text))}"
 
 
 def _from_workspace(file: str) -> str:
@@ -133,9 +133,9 @@ def write_junit(path: Path, outcomes: Sequence[FileOutcome]) -> None:
 
 
 def _suite(outcome: FileOutcome) -> ElementTree.Element:
-    found = findings(outcome)
+    found = remarks(outcome)
     # A file that expects nothing still ran, or did not.
-    cases = [_case(each, outcome) for each in found] or [_case(Finding("runs", "pass", str(outcome.file), ""), outcome)]
+    cases = [_case(each, outcome) for each in found] or [_case(Remark("runs", "pass", str(outcome.file), ""), outcome)]
     suite = ElementTree.Element("testsuite", name=printable(str(outcome.file)), time=f"{outcome.wall_s:.3f}")
     suite.set("tests", str(len(cases)))
     for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -144,22 +144,22 @@ def _suite(outcome: FileOutcome) -> ElementTree.Element:
     return suite
 
 
-def _case(finding: Finding, outcome: FileOutcome) -> ElementTree.Element:
-    line = _LINE.search(finding.place)
-    name, file = printable(finding.name or "runs"), printable(str(outcome.file))
+def _case(remark: Remark, outcome: FileOutcome) -> ElementTree.Element:
+    line = _LINE.search(remark.place)
+    name, file = printable(remark.name or "runs"), printable(str(outcome.file))
     case = ElementTree.Element("testcase", name=name, classname=file)
-    case.set("file", printable(finding.place[: line.start()] if line else finding.place))
+    case.set("file", printable(remark.place[: line.start()] if line else remark.place))
     if line:
         case.set("line", line[1])
     case.set("time", "0")
-    message = printable(finding.text)
-    if finding.level == "error":
+    message = printable(remark.text)
+    if remark.level == "error":
         tag = "error" if outcome.status in {"bad", "crash"} else "failure"
-        ElementTree.SubElement(case, tag, message=message).text = printable(finding.line)
-    elif finding.level == "note":
+        ElementTree.SubElement(case, tag, message=message).text = printable(remark.line)
+    elif remark.level == "note":
         ElementTree.SubElement(case, "skipped", message=message)
     elif message:
-        ElementTree.SubElement(case, "system-out").text = printable(finding.line)
+        ElementTree.SubElement(case, "system-out").text = printable(remark.line)
     return case
 
 
@@ -182,8 +182,8 @@ def summary(outcomes: Sequence[FileOutcome]) -> str:
     rows = [
         [escape(outcome.status.upper()), code(str(outcome.file)), f"{outcome.wall_s:.1f} s"] for outcome in outcomes
     ]
-    found = [finding for outcome in outcomes for finding in findings(outcome) if finding.level in {"error", "warning"}]
-    lines = [_markdown(finding) for finding in found[:_MOST]]
+    found = [remark for outcome in outcomes for remark in remarks(outcome) if remark.level in {"error", "warning"}]
+    lines = [_markdown(remark) for remark in found[:_MOST]]
     if len(found) > _MOST:
         lines.append(f"- and {len(found) - _MOST:,} more")
     parts = [
@@ -194,6 +194,6 @@ def summary(outcomes: Sequence[FileOutcome]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n\n"
 
 
-def _markdown(finding: Finding) -> str:
-    said = ": ".join(escape(part) for part in (finding.name, finding.text) if part)
-    return f"- **{finding.level}** {code(finding.place)} {said}"
+def _markdown(remark: Remark) -> str:
+    said = ": ".join(escape(part) for part in (remark.name, remark.text) if part)
+    return f"- **{remark.level}** {code(remark.place)} {said}"
