@@ -4,6 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
@@ -50,12 +51,19 @@ def attribute_docstrings(model: type) -> dict[str, str]:
         if (implementation := vars(each).get("implementation")) is not None:
             found |= attribute_docstrings(implementation)
         elif _has_attributes_of_its_own(each):
-            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
-            assert isinstance(tree, ast.ClassDef)
-            for attribute, text in pairwise(tree.body):
-                match attribute, text:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                        found[name] = inspect.cleandoc(words)
+            found |= _own_docstrings(each)
+    return found
+
+
+@cache
+def _own_docstrings(cls: type) -> dict[str, str]:
+    found: dict[str, str] = {}
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(tree, ast.ClassDef)
+    for attribute, text in pairwise(tree.body):
+        match attribute, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = inspect.cleandoc(words)
     return found
 
 

@@ -85,6 +85,8 @@ def with_busy_clients(
         until_s, least = np.maximum(lengths * late, rest_s), np.broadcast_to(rounds[:, None], lengths.shape)
     else:
         until_s, least = np.where(late, lengths, lengths + rest_s), rounds[:, None] * ~late
+    if not np.isfinite(until_s).all():
+        raise ChainError(f"{BUSY}, some of them for ever")
     order = np.argsort(lengths, axis=None)
     ascending, of_kind = np.append(0.0, lengths.ravel()[order]), order // nodes
     draws = stream(0, 0, Purpose.CHAIN).uniforms(np.arange(_PATHS * _LONGEST), 0).reshape(_PATHS, _LONGEST)

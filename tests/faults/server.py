@@ -22,8 +22,16 @@ from typing import Any
 KINDS = ("nothing", "once", "from then on", "short", "crash", "crash of all")
 _PLAN = struct.Struct("@qqqq4096s")
 _LIMIT_S = 60
+SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 DROPPED = 99
 """The exit code of a command that has heard a signal and ended as if there had been none."""
+
+
+def measure_here(jobs: Any, _workers: int) -> Iterator[tuple[Any, Any]]:
+    """Take the place of the processes of `fedsim replay`."""
+    from fedsim.ci.replay import run_job
+
+    return ((job, run_job(job)) for job in jobs)
 
 
 def make_quick() -> None:
@@ -32,19 +40,29 @@ def make_quick() -> None:
     import fedsim.report
     from fedsim.common.files import write_text
     from fedsim.log import journal, recorder
+    from fedsim.scenario import scenario_schema
 
     def page(directory: Path, *_: object, **__: object) -> Path:
         write_text(directory / "report.html", (directory / "metrics.json").read_text(encoding="utf-8"))
         return directory / "report.html"
 
-    def measured(jobs: Any, _workers: int) -> Iterator[tuple[Any, Any]]:
-        for job in jobs:
-            yield job, replays.run_job(job)
-
     fedsim.report.write_report = page
     journal.SOONEST_S, journal.PATIENCE = 0.0, 0.0
     vars(recorder)["_SETTLE"] = 40
-    vars(replays)["_measure_all"] = measured
+    vars(replays)["_measure_all"] = measure_here
+    scenario_schema()  # reads sources, which are kept
+
+
+def unblock_when_heard() -> None:
+    """Let signals that were blocked through as soon as this process has a handler for them."""
+    handle = signal.signal
+
+    def handled(number: int, handler: Any) -> Any:
+        before = handle(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        return before
+
+    vars(signal)["signal"] = handled
 
 
 def run(arguments: list[str], said: int, imported: Path) -> None:
@@ -92,9 +110,14 @@ def serve(plan: mmap.mmap, imported: Path) -> None:
             plan[: _PLAN.size] = _PLAN.pack(0, asked["at"], kind, asked["errno"], asked["root"].encode())
             sys.stdout.flush()
             begun = time.monotonic()
+            signal.pthread_sigmask(
+                signal.SIG_BLOCK, SIGNALS
+            )  # until the command has begun: before, all is Python's own
             child = os.fork()
             if child == 0:
+                unblock_when_heard()
                 run(asked["arguments"], said.fileno(), imported)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             if asked["signal"]:
                 time.sleep(asked["after_s"])
                 os.kill(child, asked["signal"])  # it may have ended, but is still there to be waited for

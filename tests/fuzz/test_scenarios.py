@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from fedsim import report
+from fedsim.ci import replay as replays
 from fedsim.common.errors import where
 from tests.command import Done, fedsim, limited
+from tests.faults.server import measure_here
 from tests.fuzz.scenarios import write_scenario
 
 FIRST, CASES = (
@@ -74,29 +77,39 @@ def ask(draw: random.Random, folder: Path, file: Path, valid: Counter[str]) -> I
             yield call(draw.choice(AFTER))
 
 
+def one(number: int, place: Path, patch: pytest.MonkeyPatch, counts: Counter[str]) -> list[str]:
+    """Return what is wrong with a case."""
+    wrong, draw, folder = [], random.Random(number), place / "case"
+    for name in ("in", "out", "cwd", "home", "tmp"):
+        (folder / name).mkdir(parents=True)
+    patch.setenv("HOME", str(folder / "home"))
+    patch.setenv("XDG_CACHE_HOME", str(place / "cache"))  # of mechanisms, which may stay
+    patch.setattr(tempfile, "tempdir", str(folder / "tmp"))
+    try:
+        file = write_scenario(draw, folder / "in")
+        before = outside(folder)
+        for done in ask(draw, folder, file, counts):
+            if done.returncode not in {0, 1, 2, 3, 4} or "Traceback" in done.stdout + done.stderr:
+                wrong.append(f"case {number}: {done}")  # noqa: PERF401
+        if outside(folder) != before:
+            wrong.append(f"case {number}: changed {sorted(outside(folder).items() ^ before.items())}"[:500])
+    except Exception as error:  # noqa: BLE001  the campaign goes on, and tells all of them
+        wrong.append(f"case {number}: {where(error)}"[:900])
+    shutil.rmtree(folder)
+    return wrong
+
+
 @pytest.mark.long
 @pytest.mark.timeout(0)  # a campaign takes as long as it takes; each command has a limit of its own
 def test_each_command_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.experiment.run.write_run_report", lambda directory, **_: directory / "report.html")
     wrong, counts = [], Counter[str]()
     for number in range(FIRST, FIRST + CASES):
-        draw, folder = random.Random(number), tmp_path / "case"
-        for name in ("in", "out", "cwd", "home", "tmp"):
-            (folder / name).mkdir(parents=True)
-        monkeypatch.setenv("HOME", str(folder / "home"))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of mechanisms, which may stay
-        monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))
-        try:
-            file = write_scenario(draw, folder / "in")
-            before = outside(folder)
-            for done in ask(draw, folder, file, counts):
-                if done.returncode not in {0, 1, 2, 3, 4} or "Traceback" in done.stdout + done.stderr:
-                    wrong.append(f"case {number}: {done}")  # noqa: PERF401
-            if outside(folder) != before:
-                wrong.append(f"case {number}: changed {sorted(outside(folder).items() ^ before.items())}"[:500])
-        except Exception as error:  # noqa: BLE001  the campaign goes on, and tells all of them
-            wrong.append(f"case {number}: {where(error)}"[:900])
-        shutil.rmtree(folder)
+        with monkeypatch.context() as patch:
+            if number % 20:  # what takes longest, charts and the processes of replays, is there in one case of twenty
+                patch.setattr(report, "write_report", lambda directory, *_, **__: directory / "report.html")
+                patch.setattr(replays, "_measure_all", measure_here)
+            wrong += (found := one(number, tmp_path, patch, counts))
+        print(*found, sep="\n", end="\n" * bool(found), flush=True)  # noqa: T201  at once, in a long campaign
     print(f"{CASES} cases:", dict(sorted(counts.items())))  # noqa: T201
     assert not wrong, "\n".join([f"{len(wrong)} of {CASES}", *wrong[:30]])
     assert counts["valid"] >= 0.4 * CASES or CASES < 100

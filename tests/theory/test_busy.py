@@ -68,6 +68,7 @@ def test_the_mean_field_of_busy_clients_is_within_2_percent_for_each_group(
         ("cohort: 2, selection: bernoulli", "separation: 17", ["population.*.separation=17"], "rounds lack clients"),
         ("cohort: 2, selection: age", "separation: 0", [], "no theory covers the selection law 'age'"),
         ("cohort: 2", "participations: {most: 5}", [], "can reach its cap"),
+        ("cohort: 2", "cooldown: {kind: pareto, shape: 0.05, minimum: 5m}", [], "for ever"),
         ("cohort: 2, deadline: 1m, selection: bernoulli", "weight: 9", [], "% off for a client"),
     ],
 )
