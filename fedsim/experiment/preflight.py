@@ -20,6 +20,7 @@ from fedsim.experiment.repeated import unrepeatable
 from fedsim.limits.verdict import check_study
 from fedsim.population import Population, build_population, check_feasible, residence
 from fedsim.scenario import Scenario
+from fedsim.scenario.component import Component
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.units import format_duration
 from fedsim.selection import check_law, theory_of
@@ -205,7 +206,25 @@ def _check_learning(scenario: Scenario) -> list[Mistake]:
         *((("optimizers", i), check_optimizer(each.kind, each.options)) for i, each in enumerate(learning.optimizers)),
     ]
     mistakes = [scenario.mistake(("learning", *at, *path), words) for at, found in checked for path, words in found]
-    return mistakes or [*_check_update_clips(scenario, learning), *_check_above_optimum(scenario, learning)]
+    if mistakes:
+        return mistakes
+    mistakes = [*_check_data(scenario, learning.problem), *_check_update_clips(scenario, learning)]
+    return mistakes + _check_above_optimum(scenario, learning)
+
+
+def _check_data(scenario: Scenario, problem: Component) -> list[Mistake]:
+    """Find data in files that are missing, damaged or too large, before anything is simulated."""
+    from fedsim.learning.data.samples import check_heads
+    from fedsim.learning.failures import LearningError
+
+    data = problem.options.get("data")
+    if is_own(problem.kind) or not isinstance(data, Mapping) or data.get("path") is None:
+        return []
+    try:
+        check_heads(scenario.folder / data["path"])
+    except LearningError as error:
+        return [scenario.mistake(("learning", "problem", "data", "path"), str(error))]
+    return []
 
 
 def _check_update_clips(scenario: Scenario, learning: Learning) -> list[Mistake]:

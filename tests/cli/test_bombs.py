@@ -47,10 +47,10 @@ CASES = {
         2,
         "has 9,900,000 rows, which would take ",
     ),
-    "archive": ("{kind: npz, path: z.npz}", 3, "is larger than 1024 MiB, unpacked to 400,000,000 floats"),
+    "archive": ("{kind: npz, path: z.npz}", 2, "is larger than 1024 MiB, unpacked to 400,000,000 floats"),
     # No more is unpacked than its head announces, four numbers of 30 million.
     "archive that lies": ("{kind: npz, path: lie.npz}", 3, "goes by labels, and the targets are none"),
-    "images": ("{kind: mnist, path: idx}", 3, "is larger than 1024 MiB, unpacked to 3,000,000,000 floats"),
+    "images": ("{kind: mnist, path: idx}", 2, "is larger than 1024 MiB, unpacked to 3,000,000,000 floats"),
 }
 
 
@@ -86,7 +86,7 @@ def test_what_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
         learning = what.startswith("{")
         path.write_text(SCENARIO.replace("GROUP", "" if learning else what) + LEARNING.replace("DATA", what) * learning)
         commands[f"{name}: run"] = ["run", str(path), "--out", str(tmp_path / f"out {name}")]
-        if not learning:  # data are read when they are needed
+        if name != "archive that lies":
             commands[f"{name}: validate"] = ["validate", str(path)]
     done = subprocess.run(
         [sys.executable, "-c", DRIVER],

@@ -121,8 +121,13 @@ def archive(path: Path) -> Samples:
     return _checked(path, Samples(inputs.astype(np.float64), targets, test_inputs.astype(np.float64), test_targets))
 
 
-def read_idx(path: Path) -> NDArray[np.generic]:
-    """Return the array of an IDX file, gzipped if its name ends in .gz."""
+def check_heads(path: Path) -> None:
+    """Raise the `LearningError` of `mnist` and `archive`, as far as the heads of the files tell it."""
+    _ = _folder(path, heads_only=True) if path.is_dir() else _archive(path, heads_only=True)
+
+
+def read_idx(path: Path, *, head_only: bool = False) -> NDArray[np.generic]:
+    """Return the array of an IDX file, gzipped if its name ends in .gz; nothing of it if only the head is checked."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             head = file.read(4)
@@ -133,6 +138,8 @@ def read_idx(path: Path) -> NDArray[np.generic]:
             shape = tuple(np.frombuffer(lengths, dtype=">u4").tolist()) if len(lengths) == 4 * axes else ()
             count = math.prod(shape) if len(shape) == axes else 0
             _check_size(path, count)
+            if head_only and len(shape) == axes:
+                return np.empty(0)
             numbers = file.read(kind.itemsize * count + 1)  # no more than it says, whatever it unpacks to
     except (OSError, EOFError, zlib.error) as error:
         raise LearningError(f"{path} cannot be unpacked: {error}") from None
@@ -151,37 +158,38 @@ def _check_size(path: Path, count: int) -> None:
         raise LearningError(f"{path} holds {count:,} numbers, which {why}")
 
 
-def _folder(path: Path) -> list[NDArray[np.generic]]:
+def _folder(path: Path, *, heads_only: bool = False) -> list[NDArray[np.generic]]:
     found = []
     for name in FILES:
         candidates = [path / name, path / f"{name}.gz", path / name.replace("-idx", ".idx")]
         file = next((file for file in candidates if file.is_file()), None)
         if file is None:
             raise LearningError(f"{path} has no {name} or {name}.gz; MNIST is the four files {', '.join(FILES)}")
-        found.append(read_idx(file))
+        found.append(read_idx(file, head_only=heads_only))
     return found
 
 
-def _archive(path: Path) -> list[NDArray[np.generic]]:
+def _archive(path: Path, *, heads_only: bool = False) -> list[NDArray[np.generic]]:
     if not path.is_file():
         raise LearningError(f"{path} is neither a folder nor a file")
     try:
         _check_archive(path)
+        if heads_only:
+            return []
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
-            if missing := [name for name in _ARRAYS if name not in arrays]:
-                raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(arrays) or 'no arrays'}")
             return [arrays[name] for name in _ARRAYS]
     except (*_DAMAGED_ARRAYS, *_DAMAGED_ZIP) as error:
         raise LearningError(f"{path} is not an .npz file of plain arrays: {error}") from None
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive whose arrays are too large by their headers."""
-    if not zipfile.is_zipfile(path):
-        return  # np.load says what it is instead
+    """Refuse an archive that lacks arrays, or whose arrays are too large by their headers."""
     with zipfile.ZipFile(path) as members:
-        for name in {f"{name}.npy" for name in _ARRAYS} & set(members.namelist()):
-            with members.open(name) as member:
+        there = [name.removesuffix(".npy") for name in members.namelist()]
+        if missing := [name for name in _ARRAYS if name not in there]:
+            raise LearningError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there) or 'no arrays'}")
+        for name in _ARRAYS:
+            with members.open(f"{name}.npy") as member:
                 first = npy.read_magic(member) == (1, 0)
                 read_head = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
                 shape, _, kind = read_head(member)
