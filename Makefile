@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo fuzz fuzz-signals test test-all style types quick oracle replay reports studies schema docs consoles dist clean
+.PHONY: demo fuzz fuzz-signals test test-all style types quick oracle lint-pages replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -51,6 +51,11 @@ fuzz-signals: $(TEST_READY)
 # An independent simulator, theory, refusals and kills: 100 times as many cases as `make test-all` has.
 oracle: $(TEST_READY)
 	FEDSIM_ORACLE=100 $(BIN)/pytest -s tests/test_oracle.py
+
+# Pages of random scenarios: each number computed anew from the tables, and no dust. 10 times as many as `make test-all` reads.
+PAGES ?= 200
+lint-pages: $(TEST_READY)
+	FEDSIM_PAGES=$(PAGES) FEDSIM_PAGES_FROM=$(FROM) $(BIN)/pytest -s tests/report/test_lint.py
 
 # Every scenario of the repository but those of MNIST, which take long: its limits, and that no figure has drifted from its
 # lock file. Needs the same extras as the reports.
