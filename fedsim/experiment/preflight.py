@@ -78,8 +78,8 @@ def _check_convergence(scenario: Scenario) -> list[Mistake]:
     study, server = scenario.theory.convergence, scenario.server
     if study is None or not server.selects_once:
         return []
-    most = largest_separation(scenario.devices, server.cohort)
-    message = f"{scenario.devices:,} clients in cohorts of {server.cohort:,} can keep a separation of {most:,} at most"
+    most = largest_separation(scenario.devices, server.wanted)
+    message = f"{scenario.devices:,} clients in cohorts of {server.wanted:,} can keep a separation of {most:,} at most"
     path: KeyPath = ("theory", "convergence", "separations")
     return [scenario.mistake((*path, i), message) for i, each in enumerate(study.separations) if each > most >= 0]
 

@@ -188,8 +188,10 @@ def test_a_directory_of_0_2_is_still_read(small: Load, tmp_path: Path, server: s
         fedsim.load(folder)
 
 
-def test_a_convergence_that_cannot_be_is_told_first(small: Load) -> None:
-    """It was told when the run was over."""
-    scenario = small("theory.convergence={rounds: 20, separations: [0, 9]}")
-    with pytest.raises(ScenarioError, match=r"separations\[1\]: 12 clients in cohorts of 3 can keep a separation of 3"):
+@pytest.mark.parametrize(("over_select", "wanted", "most"), [("1", 3, 3), ("2", 6, 1)])
+def test_a_convergence_that_cannot_be_is_told_first(small: Load, over_select: str, wanted: int, most: int) -> None:
+    """It was told when the run was over; cohorts are those that are selected."""
+    scenario = small("theory.convergence={rounds: 20, separations: [0, 9]}", f"server.over_select={over_select}")
+    words = rf"separations\[1\]: 12 clients in cohorts of {wanted} can keep a separation of {most}"
+    with pytest.raises(ScenarioError, match=words):
         made_ready(scenario)

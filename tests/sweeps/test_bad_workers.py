@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,6 +134,26 @@ def test_no_good_worker_at_all(dask: Dask, write: Write, tmp_path: Path) -> None
     assert said.startswith("error: no worker can do the runs: ")
     assert "fedsim is 0.0.1 there and " in said
     assert "cannot import fedsim: ModuleNotFoundError: No module named 'fedsim' (on 2: tcp://127.0.0.1:" in said
+
+
+@needs_dask
+def test_a_stopped_worker_is_named_and_costs_no_run(
+    dask: Dask, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not killed, so that Dask would wait for it for five minutes. If all are stopped, the sweep ends."""
+    monkeypatch.setattr("fedsim.sweeps.executors.dask_cluster._SILENT_S", 3.0)
+    dask.worker()
+    dask.worker()
+    (stopped, pid), (_, other) = dask.ready().items()
+    os.kill(pid, signal.SIGSTOP)
+    done = fedsim_here(*dask.command(write(SWEPT), tmp_path / "s"))
+    assert (done.returncode, len(run_files(tmp_path / "s"))) == (0, 9), done.stderr
+    wrong = f"nothing heard of it for 3 s (on 1: {stopped})"
+    assert done.stderr == f"dask={dask.address}: 1 of 2 workers get no runs: {wrong}\n"
+    os.kill(other, signal.SIGSTOP)
+    done = fedsim_here(*dask.command(write(SWEPT), tmp_path / "other"))
+    assert done.returncode == 3
+    assert "no worker can do the runs: nothing heard of it for 3 s (on 2: " in done.stderr
 
 
 @needs_dask

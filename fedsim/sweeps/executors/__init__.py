@@ -51,8 +51,8 @@ class ClusterExecutor(SweepExecutor):
     def look(self) -> tuple[dict[str, int], dict[str, Any]]:
         """Return how many tasks each worker does at once, and what those that are not in `wrong` import as `ASKED`.
 
-        In its place may be what a worker raises: a `TimeoutError`, if it does not answer. It is an `OSError` if the
-        whole cluster does not.
+        In its place may be what a worker raises: a `TimeoutError`, if it does not answer; a `SweepError` says why it
+        gets no tasks any more. It is an `OSError` if the whole cluster does not answer.
         """
 
     def stranded(self) -> "list[Future[Any]]":
@@ -91,6 +91,8 @@ def _wrong(answer: Any) -> str | None:
     if isinstance(answer, TimeoutError) or answer == __version__:
         return ""
     if isinstance(answer, BaseException):
+        if isinstance(answer, SweepError):
+            return str(answer)
         return None if isinstance(answer, OSError) else f"cannot import fedsim: {type(answer).__name__}: {answer}"
     return f"fedsim is {answer} there and {__version__} here; install the same version on both"
 

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
@@ -21,6 +21,7 @@ from fedsim.sweeps.worker import AT
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _CONNECT_S = _ANSWER_S = 4
+_SILENT_S = 60.0
 
 
 class DaskExecutor(ClusterExecutor):
@@ -32,6 +33,7 @@ class DaskExecutor(ClusterExecutor):
         # Dask sends a task whose worker died to another one by itself; `retries` would be for tasks that raise.
         self._inner = client.get_executor(pure=False, retries=0)
         self._sent: WeakKeyDictionary[Future[Any], tuple[str, set[str]]] = WeakKeyDictionary()  # key, and to which
+        self._stopped, self._stuck = set[str](), set[str]()  # workers, and the keys of their tasks
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Do ``fn(*args, **kwargs)`` on a worker that has passed the check."""
@@ -41,8 +43,9 @@ class DaskExecutor(ClusterExecutor):
         return future
 
     def stranded(self) -> "list[Future[Any]]":
-        """Return tasks that wait for workers that have left, while there are others; Dask would wait for those."""
-        return [each for each, (_, to) in self._sent.items() if self.good and to.isdisjoint(self.good)]
+        """Return tasks of workers that have left or are stopped, while there are others; Dask would wait for those."""
+        lost = (each for each, (key, to) in self._sent.items() if key in self._stuck or to.isdisjoint(self.good))
+        return [*lost] if self.good else []
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Cancel or wait for what is left, and leave the cluster."""
@@ -53,7 +56,13 @@ class DaskExecutor(ClusterExecutor):
         """Return the workers with their threads, and what new ones import; Python's own library is sent for that."""
         known = self._client.sync(self._client.scheduler.identity, n_workers=-1, callback_timeout=_CONNECT_S)
         there = {address: worker["nthreads"] for address, worker in known["workers"].items()}
-        return there, self._client.sync(self._ask, [*(there.keys() - self.wrong.keys())])
+        soonest = self._client.run_on_scheduler(time.time) - _SILENT_S
+        silent = {each for each in there if known["workers"][each]["last_seen"] < soonest and not self.wrong.get(each)}
+        self._stopped |= silent
+        waiting = self._client.processing([*self._stopped]) if self._stopped else {}
+        self._stuck = {key for keys in waiting.values() for key in keys}
+        answers = self._client.sync(self._ask, [*(there.keys() - self.wrong.keys() - silent)])
+        return there, answers | dict.fromkeys(silent, SweepError(f"nothing heard of it for {_SILENT_S:g} s"))
 
     async def _ask(self, workers: list[str]) -> dict[str, Any]:
         async def answer(worker: str) -> Any:
@@ -69,8 +78,12 @@ class DaskExecutor(ClusterExecutor):
         future.cancel()
         if not where:
             return "it was cancelled"
-        with suppress(OSError, TimeoutError):  # it ends in the middle of its answer
+        try:
             client.sync(client._run, _end_this_process, workers=where, on_error="ignore", callback_timeout=_CONNECT_S)
+        except TimeoutError:
+            return f"its Dask worker {', '.join(where)} does not answer"
+        except OSError:
+            pass  # it ends in the middle of its answer
         return f"its Dask worker {', '.join(where)} was ended"
 
 
