@@ -15,7 +15,7 @@ from fedsim.findings.formatting import NO_VALUE, count, number, percent, signed
 from fedsim.report.charts import Absent, Chart
 from fedsim.report.charts.side_by_side import NAMES, frequency_chart, loss_chart
 from fedsim.report.comparison_words import comparison_sentences, of_the_world, setting_text, title
-from fedsim.report.document import ReportDocument
+from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import ReportProvenance, provenance, sweep_provenance
 from fedsim.report.sweep_figures import BIAS_WORDING, PACE_UNIT, PACE_WORDING, difference
 from fedsim.report.sweep_report import HEADLINES
@@ -66,16 +66,17 @@ def comparison_document(a: Path, b: Path, confidence: float = 0.95) -> ReportDoc
         finding=title(found),
         answer=answer,
         tiles=tuple(_tiles(figures)),
-        charts={"results": charts},
+        description="; ".join(
+            f"{letter}: {name} ({place})" for letter, name, place in zip("AB", names, (a, b), strict=True)
+        ),
+        sections=(
+            Section("results", "Results", charts, [first]),
+            Section("settings", "Settings", (), [differing]),
+            Section("metrics", "All figures", (), [_figure_table(figures, "All figures")], folded=True),
+        ),
         names=NAMES,
-        context={
-            "sources": list(zip("AB", names, map(str, (a, b)), strict=True)),
-            "settings": differing,
-            "figures_first": first,
-            "figures_all": _figure_table(figures, "All figures"),
-            "origins": [(letter, origin) for letter, (_, origin, _) in zip("AB", sides, strict=True)],
-        },
         tables=[differing, first],
+        origins={letter: origin for letter, (_, origin, _) in zip("AB", sides, strict=True)},
     )
 
 

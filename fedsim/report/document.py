@@ -1,6 +1,5 @@
 """A report before it is written: its charts and what else it shows, rendered as a page or a summary in Markdown."""
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,18 +15,30 @@ from markupsafe import Markup
 from fedsim.common.markup import block, code, escape, table
 from fedsim.common.printable import printable, visible
 from fedsim.findings.expectations import Verdict
-from fedsim.findings.finding import Finding, Tile
-from fedsim.findings.finished_run import Json
+from fedsim.findings.finding import WHAT, Finding, Tile, lines
 from fedsim.report.charts import Absent, Chart
+from fedsim.report.provenance import ReportProvenance
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
 
 
 @dataclass(frozen=True)
-class ReportDocument:
-    """The report of a run, of a sweep, or of a comparison."""
+class Section:
+    """A section of a page below its first screen; one that has nothing to show is left out."""
 
-    kind: str  # which of them; the page's template is named after it
+    name: str  # its anchor
+    title: str
+    charts: Sequence[Chart | Absent] = ()
+    tables: Sequence[Table | None] = ()
+    text: Sequence[Finding] = ()
+    folded: bool = False  # opened by those who want it
+
+
+@dataclass(frozen=True)
+class ReportDocument:
+    """The report of a run, of a sweep, or of a comparison; or another page, which has a template of its own."""
+
+    kind: str  # which of them
     name: str  # what it is about, as a person wrote it: text, never markup
     finding: str = ""  # what was found, in one sentence: the title of the page, which is the name where there is none
     question: str = ""  # what it was to answer, as the scenario says; empty where it does not
@@ -39,17 +50,32 @@ class ReportDocument:
     answer: Sequence[Finding] = ()
     tiles: Sequence[Tile] = ()
 
-    charts: Mapping[str, tuple[Chart | Absent, ...]] = field(default_factory=dict)
+    picture: str = ""  # the chart of the first screen; where there is none of this name, the first that has data
+    sections: Sequence[Section] = ()
     names: tuple[str, ...] = ()  # every chart that a report of this kind can have
-    context: Mapping[str, object] = field(default_factory=dict)  # what else the template shows
+    context: Mapping[str, object] = field(default_factory=dict)  # what the template of another page shows
     tables: Sequence[Table | None] = ()  # those of the summary; None where there is nothing to show
-    command: str | None = None  # runs it again
-    version: str = ""  # that of the scenario it is about; empty where there is not one
+    origins: Mapping[str, ReportProvenance] = field(default_factory=dict)  # by the letter of the run; one has none
     pictures: Mapping[str, Picture] = field(default_factory=dict)  # charts that are drawn already, by name
     failures: tuple[str, ...] = ()  # what to report besides the page
 
+    @property
+    def charts(self) -> list[Chart]:
+        """The charts that have data, in the order of the page."""
+        return [chart for section in self.sections for chart in section.charts if isinstance(chart, Chart)]
 
-_SHOWN = ("name", "finding", "question", "description", "status", "verdict", "answer", "tiles", "version")
+    @property
+    def first_picture(self) -> Chart | None:
+        """The chart of the first screen; None where no chart has data."""
+        return next((chart for chart in self.charts if chart.name == self.picture), next(iter(self.charts), None))
+
+    @property
+    def origin(self) -> ReportProvenance | None:
+        """Where the figures come from, if that is one run or sweep."""
+        return next(iter(self.origins.values())) if len(self.origins) == 1 else None
+
+
+_OWN = {"index", "playground"}  # kinds of pages that have a template of their own
 _DIGITS = 16  # of the hashes that tell a page that is out of date
 
 
@@ -63,32 +89,32 @@ def page_version() -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def scenario_version(resolved: Json) -> str:
-    """Return a hash of a resolved scenario, whatever the order of its keys."""
-    return sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()[:_DIGITS]
-
-
-def charts_of(document: ReportDocument) -> list[Chart]:
-    """Return the charts that have data, in the order of the page."""
-    return [chart for section in document.charts.values() for chart in section if isinstance(chart, Chart)]
-
-
 def pictures_of(document: ReportDocument) -> Mapping[str, Picture]:
     """Draw every chart that has data, for the page; by name."""
-    return {chart.name: document.pictures.get(chart.name) or picture(chart) for chart in charts_of(document)}
+    return {chart.name: document.pictures.get(chart.name) or picture(chart) for chart in document.charts}
 
 
 def render(document: ReportDocument, pictures: Mapping[str, Picture]) -> str:
     """Fill the template; everything that a person named is text in it, never markup."""
-    styles = files("fedsim.report") / "templates" / "report.css"
-    sections = document.charts.items()
+    styles, first = files("fedsim.report") / "templates" / "report.css", document.first_picture
+    sections = []
+    for section in document.sections:
+        charts = [chart for chart in section.charts if isinstance(chart, Chart) and chart is not first]
+        figures = [(chart, pictures[chart.name]) for chart in charts]
+        tables = [table for table in section.tables if table is not None and table.rows]
+        if figures or tables or section.text:
+            sections.append({**vars(section), "figures": figures, "tables": tables})
+    own, shown = document.kind in _OWN, list(lines(document.answer))
     page = render_part(
-        f"{document.kind}.html.jinja",
-        **{part: getattr(document, part) for part in _SHOWN},
+        f"{document.kind if own else 'page'}.html.jinja",
+        document=document,
         page_version=page_version(),
         style=Markup(styles.read_text(encoding="utf-8")),
-        figures={key: [(each, pictures[each.name]) for each in own if each.name in pictures] for key, own in sections},
-        absent={key: [each for each in own if isinstance(each, Absent)] for key, own in sections},
+        picture=None if first is None or own else (first, pictures[first.name]),
+        lines=[each for each in shown if each.about != WHAT or not document.finding],
+        further=[each for each in document.answer if each not in shown],
+        sections=sections,
+        absent=[chart for section in document.sections for chart in section.charts if isinstance(chart, Absent)],
         **document.context,
     )
     return restricted(page)
@@ -196,8 +222,8 @@ def markdown_summary(document: ReportDocument) -> str:
         rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in document.tiles]
         parts.append(table(("figure", "value", ""), rows))
     parts += [_plain_table(each) for each in document.tables if each is not None]
-    if document.command:
-        again = block(printable(document.command, None))
+    if (origin := document.origin) is not None and origin.command:
+        again = block(printable(origin.command, None))
         parts.append(f"<details><summary>Run it again</summary>\n\n{again}\n\n</details>")
     return "\n\n".join(part for part in parts if part) + "\n"
 

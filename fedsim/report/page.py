@@ -1,7 +1,7 @@
 """Reports written as files: pages, summaries, figures; and the part of a page that a notebook shows."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -14,9 +14,9 @@ from markupsafe import Markup
 from fedsim.common.errors import RunError
 from fedsim.common.files import write_bytes, write_text
 from fedsim.experiment.finished import open_finished
+from fedsim.findings.finding import lines
 from fedsim.findings.formatting import distinct
-from fedsim.report.charts import Chart
-from fedsim.report.document import ReportDocument, charts_of, markdown_summary, pictures_of, render, render_part
+from fedsim.report.document import ReportDocument, markdown_summary, pictures_of, render, render_part
 from fedsim.report.render import figure_file, picture
 from fedsim.sweeps.store import SWEEP_FILE
 
@@ -119,16 +119,16 @@ def notebook_fragment(directory: Path) -> str:
     Its style reaches nothing outside it. Errors are those of `document_of`.
     """
     document = document_of(directory)
-    shown = next((chart for chart in document.charts["bias"] if isinstance(chart, Chart)), None)
     style = (files("fedsim.report") / "templates" / "report.css").read_text(encoding="utf-8")
     light, _, rest = style.partition("@media screen")
     return render_part(
         "notebook.html.jinja",
         document=document,
+        lines=lines(document.answer),
         light=Markup(" ".join(_COLORS.findall(light))),
         dark=Markup(" ".join(_COLORS.findall(rest.partition("\n}")[0]))),
-        chart=shown,
-        picture=None if shown is None else picture(shown),
+        chart=document.first_picture,
+        picture=None if document.first_picture is None else picture(document.first_picture),
     )
 
 
@@ -163,7 +163,7 @@ def report_directories(
     """
     if out is not None and len(directories) > 1 and out.suffix in _SUFFIXES.get(form, ()):
         raise RunError(f"{out} is one file, but there are {len(directories)} directories to report on; name a folder")
-    printed, reports = list[str](), list[tuple[str, ReportDocument]]()
+    printed, reports = list[str](), list[Mapping[str, object]]()
     for directory, place in zip(directories, _places(directories, out), strict=True):
         document = checked_document_of(directory, plugins, tell)
         if form != "md":
@@ -173,12 +173,19 @@ def report_directories(
         else:
             path = place if place.suffix in _SUFFIXES["md"] else place / SUMMARY
             printed.append(str(_write(path, markdown_summary(document))))
-        reports += [] if place is None else [(f"{quote(place.name)}/{PAGE}", document)]
+        reports += [] if place is None else [entry(f"{quote(place.name)}/{PAGE}", document)]
     if form == "html" and out is not None and len(directories) > 1:
-        listed, context = f"{len(directories)} reports, made by fedsim report.", {"sections": [("Reports", reports)]}
-        index = ReportDocument("index", out.resolve().name, description=listed, context=context)
+        listed = f"{len(directories)} reports, made by fedsim report."
+        index = ReportDocument("index", out.resolve().name, description=listed, context={"listed": {"": reports}})
         printed.append(str(write_document(index, out / INDEX)))
     return printed
+
+
+def entry(href: str, document: ReportDocument, **more: object) -> Mapping[str, object]:
+    """Return what a list of pages shows of one: its name and finding, and what became of expectations."""
+    verdict, text = document.verdict, document.finding or document.description
+    outcome, status = (verdict.headline, verdict.status) if verdict is not None else ("", "")
+    return {"href": href, "title": document.name, "text": text, "outcome": outcome, "status": status, **more}
 
 
 def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:
@@ -273,7 +280,7 @@ def comparison_figures(a: Path, b: Path, folder: Path, style: FigureStyle, confi
 def _write_figures(document: ReportDocument, folder: Path, style: FigureStyle) -> list[Path]:
     """Write the figures of a document; those of an earlier one that it lacks are removed, in the same format."""
     make_folder(folder)
-    written = {folder / f"{chart.name}.{style.form}": chart for chart in charts_of(document)}
+    written = {folder / f"{chart.name}.{style.form}": chart for chart in document.charts}
     for path, chart in written.items():
         write_bytes(path, figure_file(chart, style.form, style.width, style.dpi))
     for path in folder.glob(f"*.{style.form}"):

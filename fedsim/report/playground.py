@@ -16,7 +16,6 @@ from fedsim.report.charts.distance import choose_separations
 from fedsim.report.document import ReportDocument
 from fedsim.report.page import write_document
 from fedsim.report.tables import Table
-from fedsim.report.what_if import IN_PAGE
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import SyncServer
@@ -28,6 +27,7 @@ _ABOUT = (
     "exactly, for clients that are always available."
 )
 
+IN_PAGE = 1_000  # up to so many units of selection the page computes, at most some 30 ms for a move of a slider
 _ROWS = 13  # values of R in the table that is there without scripts, at most
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
 DELTAS = ("1e-6", "1e-8", "1e-10")  # for each pair of these the page has the noise multiplier

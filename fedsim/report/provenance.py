@@ -5,13 +5,21 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 
 from fedsim.common.files import portable
 from fedsim.findings.finished_run import FinishedRun, Json
 from fedsim.findings.formatting import NO_VALUE, count, cut, duration
-from fedsim.report.document import scenario_version
 
 _SCENARIO_CHARACTERS = 100_000  # characters shown of the resolved scenario, which may hold a weight for every client
+
+
+_DIGITS = 16  # of the hash that tells a page that is out of date
+
+
+def scenario_version(resolved: Json) -> str:
+    """Return a hash of a resolved scenario, whatever the order of its keys."""
+    return sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,7 @@ class ReportProvenance:
     command: str | None  # runs it again; None where the manifest has none
     scenario: str  # the resolved scenario as JSON, which is YAML as well
     omitted: str  # what of it is not shown; empty where all is
-    version: str  # that of the resolved scenario; see `fedsim.report.document.scenario_version`
+    version: str  # that of the resolved scenario
 
 
 def provenance(run: FinishedRun) -> ReportProvenance:

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.common.errors import PluginError, told, users_line
 from fedsim.findings.bias import Bias, Seen, bias_of
 from fedsim.findings.expectations import verdict
-from fedsim.findings.finding import Tile
+from fedsim.findings.finding import Finding, Tile
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, duration, number, percent, percent_within
 from fedsim.findings.methods import compare_losses, optimizer_figures, references
@@ -19,11 +19,10 @@ from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
 from fedsim.report import tables
 from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts, section_of
-from fedsim.report.document import ReportDocument
+from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import provenance
 from fedsim.report.render import Picture, picture
 from fedsim.report.tables import Table
-from fedsim.report.what_if import what_if
 from fedsim.scenario import import_folders, let_import_from
 from fedsim.scenario.component import Component
 from fedsim.scenario.permissions import Permissions
@@ -34,9 +33,18 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     own, charts = list(own_charts(run, plugins)), run_charts(run)
     for each in own:
         charts[each.section] += (each.chart,)
-    origin, learning = provenance(run), tables.learning_table(run)
+    learning, noun = tables.learning_table(run), run.noun
     rounds = run.rounds.group_by("outcome").len()
-    endings = (tables.ending_table(f"{run.noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
+    endings = (tables.ending_table(f"{noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
+    about = tables.bias_table(run), tables.group_table(run), tables.client_table(run)
+    sections = (
+        Section("bias", "Participation and bias", charts["bias"], about),
+        Section("learning", "Learning", charts["learning"], [learning]),
+        Section("devices", "Devices and time", charts["devices"]),
+        Section("rounds", f"{capitalized(noun)}s and sessions", charts["rounds"], endings, folded=True),
+        privacy_section(run),
+        Section("own", "Of the scenario's own", charts[OWN], [tables.own_metric_table(run)]),
+    )
     return ReportDocument(
         kind="run",
         name=run.name,
@@ -47,26 +55,10 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         verdict=verdict(run.manifest.get("verdict")),
         answer=run_answer(run),
         tiles=tuple(tiles(run)),
-        charts=charts,
+        sections=sections,
         names=(*RUN_CHARTS, *(each.chart.name for each in own if each.picture or each.failure)),
-        context={
-            "noun": run.noun,
-            "trained": run.scenario.learning is not None
-            or bool(learning)
-            or any(isinstance(chart, Chart) for chart in charts["learning"]),
-            "learning": learning,
-            "distances": tables.bias_table(run),
-            "groups": tables.group_table(run),
-            "clients": tables.client_table(run),
-            "endings": [table for table in endings if table.rows],
-            "privacy": privacy_section(run),
-            "own_metrics": tables.own_metric_table(run),
-            "provenance": origin,
-            "what_if": what_if(run),
-        },
         tables=[learning],
-        command=origin.command,
-        version=origin.version,
+        origins={"": provenance(run)},
         pictures={each.chart.name: each.picture for each in own if each.picture is not None},
         failures=tuple(each.failure for each in own if each.failure),
     )
@@ -131,23 +123,11 @@ def _bias_tiles(run: FinishedRun, bias: Bias) -> Iterator[Tile]:
 _FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")
 
 
-@dataclass(frozen=True)
-class PrivacySection:
-    """The section of a run page about privacy."""
-
-    promise: str  # what is promised, in a sentence
-    kept: tuple[str, ...]  # whether the log kept it, in sentences; `breaks` says whether one tells of a break
-    breaks: bool
-    table: Table  # n, b and k as promised and as observed
-    noise: Table  # the mechanism and its noise
-    caveats: tuple[str, ...]  # what the promise does not cover, a sentence each
-
-
-def privacy_section(run: FinishedRun) -> PrivacySection | None:
-    """Compute the section; None where the scenario promises nothing."""
+def privacy_section(run: FinishedRun) -> Section:
+    """Compute the section about what is promised to privacy, which is empty where the scenario promises nothing."""
     privacy, known, seen = run.scenario.privacy, run.metrics, run.gathered.contributions
     if privacy is None or seen is None or any(f"privacy.{name}" not in known for name in _FIGURES):
-        return None
+        return Section("privacy", "Privacy")
     figures = {name: known[f"privacy.{name}"] for name in _FIGURES}
     rounds, least, most = (int(figures[name]) for name in ("rounds", "separation", "most"))
     bounds = ParticipationBounds(rounds, least, most)
@@ -170,17 +150,16 @@ def privacy_section(run: FinishedRun) -> PrivacySection | None:
         ("Epsilon by way of zCDP", number(zcdp, 5)),
     )
     clocked = bool((run.clients["cooldown_s"] > 0).any())
-    return PrivacySection(
-        promise=(
-            f"Each client is promised epsilon = {number(figures['epsilon'], 4)} at delta = {privacy.delta:g}, with all "
-            "that it contributes replaced by zeros."
-        ),
-        kept=tuple(f"The log breaks the promise: {each}." for each in faults) or ("The log keeps the promise.",),
-        breaks=bool(faults),
-        table=Table("What is promised, because the server enforces it, and what the log shows", header, rows),
-        noise=Table("The noise", ("Figure", "Value"), noise),
-        caveats=tuple(f"{capitalized(each)}." for each in caveats_of(run.scenario, bounds, clocked=clocked)),
+    promise = (
+        f"Each client is promised epsilon = {number(figures['epsilon'], 4)} at delta = {privacy.delta:g}, with all "
+        "that it contributes replaced by zeros."
     )
+    kept = [Finding(f"The log breaks the promise: {each}.", warns=True) for each in faults]
+    caveats = (f"{capitalized(each)}." for each in caveats_of(run.scenario, bounds, clocked=clocked))
+    bound = Table("What is promised, because the server enforces it, and what the log shows", header, rows)
+    shown = Table("The noise", ("Figure", "Value"), noise)
+    text = (Finding(promise), *(kept or [Finding("The log keeps the promise.")]), *map(Finding, caveats))
+    return Section("privacy", "Privacy", (), (bound, shown), text)
 
 
 _LEFT_OUT = "Left out, since it runs code of your own: `fedsim report DIR --allow-plugins` draws it."

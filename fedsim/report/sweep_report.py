@@ -7,8 +7,7 @@ import numpy as np
 
 from fedsim.analysis.metrics import describe
 from fedsim.findings.finding import BIAS, WHAT, Finding, Tile
-from fedsim.findings.finished_run import Json
-from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep, is_separation, names_of
+from fedsim.findings.finished_sweep import COMPLETE, FinishedSweep, names_of
 from fedsim.findings.formatting import count
 from fedsim.report import sweep_tables as tables
 from fedsim.report.charts import Absent, Chart
@@ -21,7 +20,7 @@ from fedsim.report.charts.sweep_settings import (
     paces_differ,
     trade_off_chart,
 )
-from fedsim.report.document import ReportDocument
+from fedsim.report.document import ReportDocument, Section
 from fedsim.report.provenance import sweep_provenance
 from fedsim.report.sweep_choice import SweepChoice, choice_of, choice_words, loss_parts, parts_sentences
 from fedsim.report.sweep_figures import BIAS_WORDING, L1, L1_THEORY, PACE, PACE_UNIT, PACE_WORDING, wording_of
@@ -50,8 +49,12 @@ _NAMES = ("distance", TRADE_OFF, EFFECTS, "parts-*", "trend-*", "map-*")
 def sweep_document(sweep: FinishedSweep) -> ReportDocument:
     """Compute everything that the report of a sweep shows."""
     found, chosen, limits = choice_of(sweep), headlines(sweep), tables.limits_of(sweep)
-    points, origin = tables.point_table(sweep, chosen), sweep_provenance(sweep.meta)
-    ranked = tables.choice_table(sweep, found)
+    points, ranked = tables.point_table(sweep, chosen), tables.choice_table(sweep, found)
+    charts, parts = sweep_charts(sweep, found, chosen), loss_parts(sweep)
+    settings = (
+        *(ranked, tables.limit_table(sweep, limits), tables.tuned_table(sweep), points),
+        *(tables.difference_table(sweep, chosen), tables.failure_table(sweep)),
+    )
     return ReportDocument(
         kind="sweep",
         name=sweep.name,
@@ -62,24 +65,22 @@ def sweep_document(sweep: FinishedSweep) -> ReportDocument:
         verdict=tables.sweep_verdict(sweep, limits),
         answer=tuple(sweep_answer(sweep, found)),
         tiles=tuple(_tiles(sweep)),
-        charts=sweep_charts(sweep, found, chosen),
+        sections=(
+            Section("bias", "Bias and what it costs", charts["bias"]),
+            Section(
+                "parts",
+                "What the loss is made of",
+                charts["parts"],
+                [tables.parts_table(sweep, each) for each in parts],
+            ),
+            Section("privacy", "Privacy", (), [tables.privacy_table(sweep)]),
+            Section("trends", "Along the sweep", charts["trends"]),
+            Section("groups", "Groups", (), [tables.group_ratio_table(sweep)]),
+            Section("points", "Settings", (), settings),
+        ),
         names=_NAMES,
-        context={
-            "ranked": ranked,
-            "groups": tables.group_ratio_table(sweep),
-            "limits": tables.limit_table(sweep, limits),
-            "points": points,
-            "tuned": tables.tuned_table(sweep),
-            "privacy": tables.privacy_table(sweep),
-            "parts_of_loss": tuple(tables.parts_table(sweep, each) for each in loss_parts(sweep)),
-            "differences": tables.difference_table(sweep, chosen),
-            "failures": tables.failure_table(sweep),
-            "provenance": origin,
-            "what_if": measured_points(sweep),
-        },
         tables=[ranked, points],
-        command=origin.command,
-        version=origin.version,
+        origins={"": sweep_provenance(sweep.meta)},
     )
 
 
@@ -181,41 +182,3 @@ def _tiles(sweep: FinishedSweep) -> Iterator[Tile]:
             where = f"at {names[index]}" if same == 1 else f"at {count(same)} of {count(points, 'setting')}"
             text = wording.write(float(mean[index])).removesuffix(PACE_UNIT)
             yield Tile(text, words, where if points > 1 else "")
-
-
-def measured_points(sweep: FinishedSweep) -> Mapping[str, Json] | None:
-    """Return the data of the section "What if" of a sweep page; None where fewer than two settings have a result.
-
-    The slider goes along one axis; the settings that share the values of all other parameters are one choice. Where no
-    two settings differ along that axis alone, it goes through all of them in order.
-    """
-    bias, pace, along = sweep.estimates(L1), sweep.estimates(PACE), sweep.axis
-    known = np.isfinite(bias.mean)
-    if along is None or known.sum() < 2:
-        return None
-    x, choices = along.x, list(sweep.rows_along(along, known))
-    labels = tuple(along.at(place) for place in x.tolist())
-    numeric, name, axis = not along.ticks, along.name if len(along.varying) == 1 else "", along.label
-    if all(len(rows) < 2 for _, rows in choices):
-        labels, choices = sweep.point_names(), [("", np.flatnonzero(known))]
-        numeric, name, axis = False, "", "settings of the sweep"
-    estimates = {
-        "misplaced": bias.mean / 2,
-        "half": bias.half / 2,
-        "pace": pace.mean,
-        "pace_half": pace.half,
-        "seeds": np.isfinite(sweep.samples(L1)).sum(axis=1),
-    }
-    found: list[Json] = []
-    for choice, rows in choices:
-        places = x[rows] - x[rows[0]] if numeric else np.arange(len(rows), dtype=np.float64)
-        points: list[Json] = [
-            {"x": float(place), "label": labels[row]}
-            | {what: each[row].item() if np.isfinite(each[row]) else None for what, each in estimates.items()}
-            for row, place in zip(rows.tolist(), places, strict=True)
-        ]
-        found.append({"name": choice, "points": points})
-    question = f"What if {axis} were" if name else "What if another setting were chosen"
-    if name and is_separation(along.parameters[0]):
-        question = "What if clients waited R rounds between two turns?"
-    return {"name": name, "axis": axis, "question": question, "choices": found}

@@ -44,7 +44,7 @@ def claims() -> None:
 
 @app.command()
 def screenshots() -> None:
-    """Take the pictures of reports that the documentation shows: the first screen of the synthetic run, and its slider.
+    """Take the picture of a report that the documentation shows: the first screen of the synthetic run.
 
     It needs the extra ``test``.
     """
@@ -55,20 +55,11 @@ def screenshots() -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         raise SystemExit("chromium is needed: apt-get install chromium")
-    images, width, moved_to = ROOT / "docs" / "images", 1100, 12  # the separation to which the slider is moved
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
-        page = started.new_page(viewport={"width": width, "height": 1000}, color_scheme="light")
+        page = started.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
         page.goto((REPORTS / "synthetic.html").absolute().as_uri())
-        top = page.locator("#what-if").bounding_box()
-        assert top is not None
-        clip = {"x": 0, "y": 0, "width": width, "height": top["y"] - 10}
-        page.screenshot(path=images / "report.png", clip=clip, full_page=True)
-        slider = page.locator("#what-if input[type=range]").first
-        slider.focus()
-        for _ in range(moved_to - int(slider.input_value())):
-            slider.press("ArrowRight")
-        page.locator("#what-if").screenshot(path=images / "what-if.png")
+        page.screenshot(path=ROOT / "docs" / "images" / "report.png")
         started.close()
 
 

@@ -18,7 +18,7 @@ from fedsim.report.charts import Chart
 from fedsim.report.charts.learning import Curves, LearningChart, curve_of
 from fedsim.report.charts.marks import set_scale
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
-from fedsim.report.document import ReportDocument
+from fedsim.report.document import ReportDocument, Section
 from fedsim.report.tables import Table
 from reports.make.kept import SCENARIOS, UNIFORM
 from reports.make.runs import sweep_document
@@ -165,7 +165,11 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame])
     claims = claims_of(name, results)
     return sweep_document(
         scenario,
-        tables={"points": _table(results)},
+        sections=(
+            Section("bias", "Bias and what it costs", _bias(results, names)),
+            Section("trends", "Along the sweep", _losses(names, tables)),
+            Section("points", "Settings", (), [_table(results)]),
+        ),
         facts=(("Scenario file", f"scenarios/paper/{name}.fedsim.yaml"), ("Seed", str(scenario.seed))),
         command=f"python -m reports.make pages {name}",
         name=name,
@@ -176,7 +180,6 @@ def figure_page(name: str, results: Results, tables: Mapping[int, pl.DataFrame])
             )
             for each in claims
         ],
-        charts={"bias": _bias(results, names), "trends": _losses(names, tables)},
     )
 
 

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,10 +17,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, select_autoescape
 
 from fedsim import Scenario
-from fedsim.common.files import name_of_file
 from fedsim.common.markup import escape
-from fedsim.report.document import ReportDocument, charts_of
-from fedsim.report.page import write_document
+from fedsim.report.document import ReportDocument
+from fedsim.report.page import entry, write_document
 from fedsim.report.render import picture
 from reports.make import placeholders, tournament, which_separation
 from reports.make.figures import FIGURES, Claim, figure_page
@@ -132,9 +130,9 @@ def readme(seconds: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def overall(kept: Kept) -> list[Claim]:
-    """Return the claims of the list of all reports: those that a figure shows, as they come out over many draws."""
+    """Return the paper's claims for the list of all reports: those that a page shows, as they come out over draws."""
     found = []
-    for claim, measured, source, over, verdict in claims(kept, "experiments", "foreseen"):
+    for claim, measured, source, over, verdict in claims(kept, "experiments"):
         figure = re.search(r"scenarios/paper/([\w-]+)\.fedsim\.yaml", source)
         if figure is not None:
             agreed = verdict == "yes" or verdict.startswith("yes:")
@@ -177,25 +175,35 @@ def make_pages(names: Sequence[str], *, redraw: bool = False) -> None:
         write_list(overall(load()), sections)
 
 
+CARDS = ("synthetic", "three-continents", "which-separation", "tournament")
+"""The pages that the list begins with, with their pictures."""
+FEDSIM = (
+    "fedsim simulates which devices take part in federated learning: when they are available, who is selected, and "
+    "how long a device waits until it may take part again. Each page here shows one scenario: who took part how often, "
+    "what that did to the model, and at what cost."
+)
+
+
 def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDocument]]) -> None:
-    """Write the page that lists reports, after the paper's claims, each with the number and the figure that show it."""
+    """Write the page that lists reports: four with their pictures, the paper's claims, and all."""
+    documents = {each.name: each for listed in sections.values() for each in listed}
+    cards = []
+    for name in CARDS:
+        document = documents[name]
+        chart = document.first_picture
+        drawn = {} if chart is None else {"picture": picture(chart)}
+        cards.append(entry(f"{name}.html", document, **drawn))
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     told = (
-        f"Of {len(tested)} claims that were tested {met} hold{'s' * (met == 1)}, {partly} in part, and {missed} "
-        f"{'does' if missed == 1 else 'do'} not."
+        f"The paper's claims: of {len(tested)} with a page, {met} hold{'s' * (met == 1)}, {partly} in part, {missed} "
+        f"{'does' if missed == 1 else 'do'} not"
     )
-    about = (
-        "What the paper (Sun et al., arXiv:2410.01209) claims of participation with a minimum separation R, and what "
-        "was measured over many draws; a page shows one run of each. docs/paper-results.md has every statement of the "
-        "paper. Made by make reports."
-    )
-    charts = {each.name: next(iter(charts_of(each)), None) for listed in sections.values() for each in listed}
-    rows = []
-    for claim in tested:
-        chart = charts.get(claim.figure)  # drawn again under a name of its own
-        own = None if chart is None else picture(replace(chart, name=name_of_file(claim.claim, claim.figure)))
-        rows.append({**vars(claim), "href": f"{claim.figure}.html", "picture": own})
-    shown = [(title, [(f"{each.name}.html", each) for each in listed]) for title, listed in sections.items()]
-    context = {"claims": rows, "sections": shown}
-    document = ReportDocument("index", "what the paper claims", told, about, context=context)
-    write_document(document, REPORTS / "index.html")
+    claimed = [
+        {"href": f"{each.figure}.html", "title": each.claim, "outcome": each.verdict, "status": each.status}
+        | {"text": each.measured}
+        for each in tested
+    ]
+    rest = {title: [entry(f"{each.name}.html", each) for each in listed] for title, listed in sections.items()}
+    context = {"listed": {"": cards, told: claimed, **rest}}
+    title = "Who takes part in federated learning, and what that does to the model"
+    write_document(ReportDocument("index", title, description=FEDSIM, context=context), REPORTS / "index.html")

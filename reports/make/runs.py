@@ -4,7 +4,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ import polars as pl
 
 from fedsim import Scenario, simulate
 from fedsim.experiment.run_directory import Provenance
-from fedsim.report.document import ReportDocument, scenario_version
+from fedsim.report.document import ReportDocument, Section
 from fedsim.report.page import document_of, write_document
-from fedsim.report.provenance import ReportProvenance
-from fedsim.report.tables import Table
+from fedsim.report.provenance import ReportProvenance, scenario_version
 from fedsim.sweeps import store
 from fedsim.sweeps.executors import backend_of
 from fedsim.sweeps.plan import plan_sweep
@@ -116,7 +115,7 @@ def same_runs(stored: Any, now: Any) -> bool:
 def sweep_document(
     scenario: Scenario,
     *,
-    tables: Mapping[str, Table],
+    sections: Sequence[Section],
     facts: tuple[tuple[str, str], ...],
     command: str,
     source: str | None = None,
@@ -124,14 +123,12 @@ def sweep_document(
 ) -> ReportDocument:
     """Return a page in the form of a sweep's report, for what is not one sweep.
 
-    `tables` are called as in the page's template; `source` is the scenario as the page shows it, by default as it was
-    resolved; `shown` is what else a `ReportDocument` has.
+    `source` is the scenario as the page shows it, by default as it was resolved; `shown` is what else a
+    `ReportDocument` has.
     """
     resolved = scenario.model_dump(mode="json")
-    version = scenario_version(resolved)
     source = source or json.dumps(resolved, indent=2, ensure_ascii=False)
-    nothing = dict.fromkeys(("ranked", "groups", "limits", "points", "differences", "failures"))
+    version = scenario_version(resolved)
     origin = ReportProvenance(facts, (), (), command=command, scenario=source, omitted="", version=version)
-    context = {**nothing, **tables, "provenance": origin}
-    shown |= {"question": scenario.question or "", "description": scenario.description, "version": version}
-    return ReportDocument("sweep", context=context, **shown)
+    shown |= {"question": scenario.question or "", "description": scenario.description, "origins": {"": origin}}
+    return ReportDocument("sweep", sections=sections, **shown)

@@ -28,7 +28,7 @@ from fedsim.common.arrays import Floats
 from fedsim.findings.finding import Finding
 from fedsim.findings.formatting import listing, number, percent
 from fedsim.report.charts import Chart
-from fedsim.report.document import ReportDocument
+from fedsim.report.document import ReportDocument, Section
 from fedsim.report.tables import Table
 from fedsim.sweeps.decision import interval
 from fedsim.sweeps.plan import points_of
@@ -203,14 +203,16 @@ def page() -> ReportDocument:
     ranked = Table("Ranks", STANDINGS, tuple(map(tuple, ranking(values))), words=1, note=note)
     return sweep_document(
         scenario,
-        tables={"ranked": ranked, "points": _figures(order), "tuned": _steps()},
+        sections=(
+            Section("bias", "Bias and what it costs", [_chart(problem, values, order) for problem in PROBLEMS]),
+            Section("points", "Settings", (), [ranked, _steps(), _figures(order)]),
+        ),
         facts=(("Scenario file", "scenarios/studies/tournament.fedsim.yaml"), ("Seeds", seeds)),
         command="make studies tournament",
         source=SCENARIO.read_text(encoding="utf-8"),
         name="tournament",
         finding=f"Over {len(CASES)} cases {_named(first)} {'has' if len(first) == 1 else 'have'} the least bias.",
         answer=list(map(Finding, sentences())),
-        charts={"bias": tuple(_chart(problem, values, order) for problem in PROBLEMS), "trends": ()},
     )
 
 

@@ -122,7 +122,7 @@ def test_every_text_of_a_chart_can_be_read(pages: dict[str, Path], visit: Open, 
 def check_headings(page: Any) -> None:
     """Nothing is painted over the heading of a figure."""
     covered = page.evaluate(
-        """[...document.querySelectorAll('figure h3 a')].filter(heading => {
+        """[...document.querySelectorAll('figure h3 a')].filter(each => each.checkVisibility()).filter(heading => {
              heading.scrollIntoView({block: 'center'});
              const box = heading.getClientRects()[0];
              const seen = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
@@ -186,12 +186,20 @@ def test_what_is_folded_away_is_accessible_too(pages: dict[str, Path], visit: Op
     assert serious(page) == []
 
 
-def test_the_first_screen_holds_the_verdict_and_the_answer(pages: dict[str, Path], visit: Open) -> None:
-    page = visit(pages["run"], 1280, "light")
-    assert "1 of 3 expectations is missed, 1 warning." in page.locator("#verdict").inner_text()
-    for found in ("#verdict .headline", ".answer", "#answer .tiles"):
-        box = page.locator(found).bounding_box()
-        assert box["y"] + min(box["height"], 80) < 812, found
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_first_screen_has_the_finding_the_picture_and_the_lines(
+    pages: dict[str, Path], visit: Open, width: int
+) -> None:
+    """The picture is within 600 pixels of the top, and beside it nothing is empty; the contents stay in view."""
+    page = visit(pages["run"], width, "light")
+    assert "1 of 3 expectations is missed, 1 warning." in page.locator("#answer").inner_text()
+    boxes = {each: page.locator(each).bounding_box() for each in ("h1", ".first > figure svg", ".said", ".tiles")}
+    assert boxes["h1"]["y"] < boxes[".said"]["y"] < 600
+    assert boxes[".first > figure svg"]["y"] + 100 < 600
+    assert max(box["x"] + box["width"] for box in boxes.values()) > 0.9 * width
+    assert page.locator(".tiles > div").count() <= 5
+    page.locator("#provenance").scroll_into_view_if_needed()
+    assert page.locator("nav").bounding_box()["y"] == 0
 
 
 def test_a_report_prints(pages: dict[str, Path], visit: Open) -> None:

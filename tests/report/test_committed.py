@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from fedsim import Scenario
-from fedsim.report.document import page_version, scenario_version
+from fedsim.report.document import page_version
+from fedsim.report.provenance import scenario_version
 
 REPORTS = sorted(Path("reports").glob("*.html"))
 STALE = "is out of date; `make reports` makes it again"

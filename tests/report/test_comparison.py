@@ -10,9 +10,9 @@ import pytest
 from fedsim.common.errors import RunError
 from fedsim.findings.finished_run import read_run
 from fedsim.report import report_comparison
-from fedsim.report.charts import Chart
 from fedsim.report.charts.side_by_side import frequency_data, loss_data
 from fedsim.report.comparison_report import comparison_document
+from fedsim.report.document import ReportDocument
 from fedsim.report.tables import Table
 
 from .runs import write_manifest, write_run
@@ -32,11 +32,17 @@ def plain(text: str) -> str:
     return text.replace("\N{NARROW NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
 
 
+def tables_of(document: ReportDocument) -> list[Table | None]:
+    """Return the settings and the figures that differ."""
+    tables = {section.name: section.tables[0] for section in document.sections}
+    return [tables["settings"], tables["results"]]
+
+
 def test_settings_and_figures_that_differ_stand_side_by_side(pair: tuple[Path, Path]) -> None:
     document = comparison_document(*pair)
-    settings, figures = document.context["settings"], document.context["figures_first"]
-    assert isinstance(settings, Table)
-    assert isinstance(figures, Table)
+    settings, figures = tables_of(document)
+    assert settings is not None
+    assert figures is not None
     assert settings.rows == (("seed", "1", "2"), ("server.cohort", "5", "6"))
     rows = {row[0]: row[1:] for row in figures.rows}
     assert [plain(cell) for cell in rows["rounds.count"]] == ["60", "90", "+30", "+50.0 %"]
@@ -69,9 +75,7 @@ def test_curves_are_those_of_each_run(pair: tuple[Path, Path]) -> None:
 
 
 def test_charts_of_a_comparison_are_titled_by_what_they_show(pair: tuple[Path, Path]) -> None:
-    frequencies, losses = comparison_document(*pair).charts["results"]
-    assert isinstance(frequencies, Chart)
-    assert isinstance(losses, Chart)
+    frequencies, losses = comparison_document(*pair).charts
     runs = [read_run(path) for path in pair]
     counts = [np.sort(run.clients["participations"].to_numpy()) for run in runs]
     shares = [100 * each[-(len(each) // 10) :].sum() / each.sum() for each in counts]
@@ -103,8 +107,7 @@ def test_the_page_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path) -> No
 
 def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
     document = comparison_document(pair[0], pair[0])
-    assert document.context["settings"] is None
-    assert document.context["figures_first"] is None
+    assert tables_of(document) == [None, None]
     text = " ".join(each.text for each in document.answer)
     assert "The scenarios are the same." in text
     assert "is the same, so devices" in text
@@ -113,10 +116,10 @@ def test_a_run_compared_with_itself(pair: tuple[Path, Path]) -> None:
 def test_sweeps_and_their_points_are_compared_too(tmp_path: Path) -> None:
     first, second = write_sweep(tmp_path / "a"), write_sweep(tmp_path / "b")
     whole = comparison_document(first, second)
-    assert whole.charts["results"] == ()
+    assert whole.charts == []
     points = comparison_document(Path(f"{first}@0"), Path(f"{first}@4"))
-    figures = points.context["figures_first"]
-    assert isinstance(figures, Table)
+    _, figures = tables_of(points)
+    assert figures is not None
     assert figures.header[-2:] == ("± 95 %", "Change")
     check(report_comparison(Path(f"{first}@0"), Path(f"{first}@4"), tmp_path / "x.html").read_text(encoding="utf-8"))
 

@@ -26,20 +26,22 @@ def finished(tmp_path: Path, scenario: Scenario) -> FinishedRun:
 def test_what_is_promised_and_what_the_log_shows(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE, "stop.rounds=50", "population.0.participations={most: 14}"))
     section = privacy_section(run)
-    assert section is not None
-    assert section.promise.startswith("Each client is promised epsilon = 6 at delta = 0.001, with all")
-    assert (section.kept, section.breaks) == (("The log keeps the promise.",), False)
-    (n, n_promised, n_seen), (b, b_promised, b_seen), (k, k_promised, k_seen) = section.table.rows
+    promise, kept = section.text
+    assert promise.text.startswith("Each client is promised epsilon = 6 at delta = 0.001, with all")
+    assert (kept.text, kept.warns) == ("The log keeps the promise.", False)
+    bound, noise = section.tables
+    assert bound is not None
+    assert noise is not None
+    (n, n_promised, n_seen), (b, b_promised, b_seen), (k, k_promised, k_seen) = bound.rows
     assert (n[:2], b[:2], k[:2]) == ("n:", "b:", "k:")
     assert (n_promised, b_promised, k_promised) == ("50", "3", "14")
     assert int(n_seen) == run.metrics["rounds.count"] <= 50
     assert int(b_seen) == run.metrics["participation.separation.least"] >= 3
     assert int(k_seen) == run.metrics["participation.most"] <= 14
-    noise = {row[0]: row[1] for row in section.noise.rows}
+    figures = {row[0]: row[1] for row in noise.rows}
     deviation = 0.5 * run.metrics["privacy.noise_multiplier"] * run.metrics["privacy.sensitivity"]
-    assert float(noise["Standard deviation of the rows of Z"]) == pytest.approx(deviation, rel=1e-4)
-    assert float(noise["Epsilon by way of zCDP"]) > 6
-    assert section.caveats == ()
+    assert float(figures["Standard deviation of the rows of Z"]) == pytest.approx(deviation, rel=1e-4)
+    assert float(figures["Epsilon by way of zCDP"]) > 6
 
 
 def test_a_broken_promise_is_told(tmp_path: Path, small: Load) -> None:
@@ -47,17 +49,16 @@ def test_a_broken_promise_is_told(tmp_path: Path, small: Load) -> None:
     often = pl.concat([run.participations.collect()] * 2).sort("round", maintain_order=True).lazy()
     seen = contributions(often, len(run.clients))
     section = privacy_section(replace(run, gathered=replace(run.gathered, contributions=seen)))
-    assert section is not None
-    assert section.breaks
-    assert any(": 0 apart, and b = 3 was promised." in sentence for sentence in section.kept)
+    assert any(": 0 apart, and b = 3 was promised." in each.text for each in section.text if each.warns)
 
 
 def test_caveats_follow_what_the_scenario_has(tmp_path: Path, small: Load) -> None:
     run = finished(tmp_path, small(PRIVATE.replace("clip: 0.5", "clip: null"), "population.0.cooldown=1h"))
     section = privacy_section(run)
-    assert section is not None
-    assert section.caveats[0].startswith("Cool-downs by the clock count for nothing")
-    assert ("Standard deviation of the rows of Z", "no clip is given") in section.noise.rows
+    assert section.text[2].text.startswith("Cool-downs by the clock count for nothing")
+    (noise,) = section.tables[1:]
+    assert noise is not None
+    assert ("Standard deviation of the rows of Z", "no clip is given") in noise.rows
 
 
 def test_the_page_has_the_section_only_with_privacy(tmp_path: Path, write: Write) -> None:
