@@ -7,16 +7,25 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fedsim.findings.finding import as_plain
 from fedsim.report.page import document_of
 
+from .conftest import IN_A_BROWSER, Open
 from .lint import Fault, check_form, check_words, lint, numbers, read_page, says
+from .lint_browser import browser_faults
 from .lint_cases import Case, draw_case
 
 PAGES, FIRST = int(os.environ.get("FEDSIM_PAGES", "0")), int(os.environ.get("FEDSIM_PAGES_FROM", "0"))
+
+
+def _in_a_browser(test: Any) -> Any:
+    for mark in IN_A_BROWSER:
+        test = mark(test)
+    return test
 
 
 def faults_of(case: Case, right: Counter[str]) -> list[Fault]:
@@ -35,6 +44,19 @@ def test_pages_have_no_faults(tmp_path: Path) -> None:
         case = draw_case(number, tmp_path)
         faulty += [f"{case.page.relative_to(tmp_path)}: {fault}" for fault in faults_of(case, right)]
     sys.stdout.write(f"lint: {PAGES} pages, {right.total()} findings right, {len(faulty)} faults\n")
+    assert not faulty, "\n".join(faulty)
+
+
+@_in_a_browser
+@pytest.mark.skipif(not PAGES, reason="FEDSIM_PAGES says how many pages")
+def test_pages_have_no_faults_in_a_browser(tmp_path: Path, visit: Open) -> None:
+    """A dozen of 200 pages: nothing is wider than a phone or too small for it, and axe-core has no complaint."""
+    faulty, pages = list[str](), max(2, PAGES * 12 // 200)
+    for number in range(FIRST, FIRST + pages):
+        case = draw_case(number, tmp_path)
+        found = browser_faults(visit(case.page, 1440, "light"))
+        faulty += [f"{case.page.relative_to(tmp_path)}: {fault}" for fault in found]
+    sys.stdout.write(f"lint: {pages} pages in a browser, {len(faulty)} faults\n")
     assert not faulty, "\n".join(faulty)
 
 
