@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .lint_figures import Measured, named
+from .lint_sentences import Said
 
 MOST_BYTES = 250_000
 MOST_TILES = 5
@@ -204,7 +205,8 @@ def _unquoted(text: str, names: Sequence[str]) -> Iterator[Fault]:
     for name in names:
         if not _WORDY.search(name):
             continue
-        rest = text.replace(f"“{name}”", "").removeprefix(f"{name}: ").replace(f"· {name}", "")
+        rest = text.replace(f"“{name}”", "").removeprefix(f"{name}: ")
+        rest = re.sub(rf"(· |\b[AB]: ){re.escape(name)}|{re.escape(name)} (·|\u2014)", "", rest)
         if text != name and len(name) > 3 and name in rest:
             yield Fault("a name without quotation marks", text[:160])
             return
@@ -324,14 +326,8 @@ def _law(server: Mapping[str, Any]) -> str:
 
 def _capped(run: Measured) -> bool:
     """Whether a client has reached its cap."""
-    groups = {each["name"]: each for each in run.scenario["population"]}
     counts = run.selections if run.server.get("cooldown_from") == "selected" else run.reports
-    for name, own in groups.items():
-        most = (own.get("participations") or {}).get("most")
-        value = most.get("value") if isinstance(most, Mapping) else most
-        if isinstance(value, int) and (counts[run.group == name] >= value).any():
-            return True
-    return False
+    return any((counts[run.group == name] >= most).any() for name, most in run.caps.items())
 
 
 def check_findings(
@@ -403,4 +399,8 @@ def lint(
         found += [Fault("a wrong metric", wrong) for wrong in run.wrong_metrics()]
     if len(runs) == 1:
         found += check_findings(findings, runs[0], right)
+        said = Said(runs[0])
+        texts = [read.title, *(str(each["text"]) for each in findings)]
+        parts = dict.fromkeys(part for text in texts for part in sentences(" ".join(text.split())))
+        found += [Fault("a wrong number", wrong) for part in parts for wrong in said.wrong(part, right)]
     return found

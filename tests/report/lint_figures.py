@@ -51,6 +51,17 @@ class Measured:
         """Everything that a person named in its scenario."""
         return {*self.groups, self.manifest["name"], *named(self.scenario)}
 
+    @property
+    def caps(self) -> dict[str, int]:
+        """Return the most participations of the clients of a group, for groups in which it is one number."""
+        found = {}
+        for each in self.scenario["population"]:
+            most = (each.get("participations") or {}).get("most")
+            most = most.get("value") if isinstance(most, Mapping) else most
+            if isinstance(most, int):
+                found[str(each["name"])] = most
+        return found
+
     def counts_of(self, group: str) -> tuple[int, int]:
         """Return how often the clients of a group were selected, and how many of their reports were taken."""
         own = self.group == group
