@@ -19,12 +19,12 @@ from fedsim.report.tables import Table
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
 from fedsim.scenario.server import SyncServer
-from fedsim.theory import distances
+from fedsim.theory import closed_form, distances
 
 _ABOUT = (
-    "Whoever has taken part waits at least R rounds before it may take part again. The longer all wait, the more "
+    "A client that has taken part waits at least R rounds before it may take part again. The longer all wait, the more "
     "evenly they take part, whatever their weights; and the fewer are ready in a round. This page computes how evenly, "
-    "exactly, for clients that are always available."
+    "exactly, for clients that are always available. Nothing is run."
 )
 
 IN_PAGE = 1_000  # up to so many units of selection the page computes, at most some 30 ms for a move of a slider
@@ -78,29 +78,37 @@ def playground_document(scenario: Scenario | None = None, file: Path | None = No
     """Return the page before it is written; see `write_playground`."""
     start = _PAPER if scenario is None else _start(scenario, shlex.quote(str(file or f"{scenario.name}.fedsim.yaml")))
     separations = choose_separations(start.most + 1, start.separation, _ROWS)
-    misplaced = distances(_weights(start), separations.tolist(), start.cohort, start.selection) / 2
+    weights = np.asarray(_weights(start))
+    away = distances(weights, separations.tolist(), start.cohort, start.selection) / 2
+    pi = closed_form(weights, start.separation, start.cohort, start.selection).pi
     privacy = {
         "rounds": start.rounds,
         "most_rounds": _MOST_ROUNDS,
         "epsilons": EPSILONS,
         "deltas": DELTAS,
         "epsilon": EPSILONS.index(8.0),
-        "delta": DELTAS.index("1e-8"),
+        "named": list(enumerate(DELTAS)),
         "noise": [[noise_for(epsilon, float(delta)) for epsilon in EPSILONS] for delta in DELTAS],
     }
-    rows = tuple((count(each), percent(share)) for each, share in zip(separations, misplaced.tolist(), strict=True))
-    own = dict(rows)[count(start.separation)]
+    rows = tuple((count(each), percent(share)) for each, share in zip(separations, away.tolist(), strict=True))
+    own, one = dict(rows)[count(start.separation)], "group" if start.selection == "groups" else "client"
+    times = number(float(pi.max() / pi.min()), 3)
+    found = f"participation is {own} from uniform: the busiest {one} takes part {times} times as often as the idlest"
+    if np.ptp(pi) < 1e-12:
+        found = "all take part equally often"
     return ReportDocument(
         kind="playground",
-        name="Which separation R should I choose?",
+        name="theory",
+        question="Which separation R should I choose?",
+        finding=f"With R = {count(start.separation)}, {found}.",
         description=_ABOUT,
         context={
             "playground": vars(start)
-            | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy},
+            | {"largest": max(IN_PAGE, start.clients), "most": start.most, "privacy": privacy}
+            | {"mechanism": "independent", "delta": DELTAS.index("1e-8")},
             "start": {
                 "title": _described(start),
-                "answer": f"At R = {count(start.separation)}, {own} of turns are misplaced. Theory; not run.",
-                "table": Table("Misplaced turns by separation", ("R", "Misplaced"), rows),
+                "table": Table("Distance from uniform by separation", ("R", "TV"), rows),
             },
         },
         failures=tuple(start.notes),
@@ -160,7 +168,7 @@ def _notes(scenario: Scenario, server: SyncServer, population: Population) -> It
     if scenario.privacy is not None:
         yield "the scenario's mechanism, noise and caps are left out: the page begins with independent noise, epsilon 8"
     if server.deadline is not None or size != server.cohort:
-        yield "reports that come late, or that are not needed, count too: in the page every turn does"
+        yield "reports that come late, or that are not needed, count too: in the page every participation does"
 
 
 def _weights(start: _Start) -> Sequence[float]:

@@ -31,8 +31,10 @@ def test_the_committed_page_is_the_one_that_the_command_makes(tmp_path: Path) ->
 def test_the_page_has_its_start_without_scripts_too() -> None:
     page = COMMITTED.read_text(encoding="utf-8")
     share = 50 * closed_form(np.arange(1, 21) ** -1.5, 4).l1_uniform
-    assert f"At R = 4, {share:.1f}\N{NARROW NO-BREAK SPACE}% of turns are misplaced. Theory; not run." in page
-    assert re.search(r'<section id="playground"[^>]* hidden>', page)
+    assert (
+        f"With R = 4, participation is {share:.1f}\N{NARROW NO-BREAK SPACE}% from uniform: the busiest group " in page
+    )
+    assert re.search(r'<section id="privacy"[^>]* hidden>', page)
 
 
 def test_a_scenario_is_where_the_page_starts(small: Load) -> None:

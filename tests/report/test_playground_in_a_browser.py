@@ -13,7 +13,7 @@ from fedsim import chain
 from fedsim.common.files import write_text
 from fedsim.report.playground import DELTAS, EPSILONS
 from fedsim.scenario import Scenario
-from fedsim.theory import closed_form
+from fedsim.theory import closed_form, distances
 from tests.command import fedsim
 
 from .conftest import IN_A_BROWSER, Open
@@ -35,8 +35,7 @@ def choose(page: Any, **values: str) -> None:
 
 
 def said(page: Any) -> str:
-    text: str = page.locator("#playground-said").inner_text()
-    return text
+    return f"{page.locator('h1').inner_text()} {page.locator('#playground-advice').inner_text()}"
 
 
 def recipe(page: Any) -> str:
@@ -44,9 +43,49 @@ def recipe(page: Any) -> str:
     return text
 
 
-def misplaced(scenario: Scenario) -> str:
+def away(separation: int, tv: float) -> str:
+    return f"With R = {separation}, participation is {100 * tv:.1f}{THIN}% from uniform: the busiest "
+
+
+def theory(scenario: Scenario) -> str:
     (answer,) = chain(scenario)
-    return f"{100 * answer.tv_uniform:.1f}{THIN}%"
+    assert isinstance(answer.separation, int)
+    return away(answer.separation, answer.tv_uniform)
+
+
+def case(generator: np.random.Generator, largest: int) -> tuple[list[float], int, int]:
+    """Draw weights, a separation and a cohort, whatever the spread."""
+    clients = int(generator.integers(2, largest + 1))
+    weights = np.exp(generator.choice([0.1, 1.0, 3.0, 10.0]) * generator.standard_normal(clients))
+    cohort = int(generator.integers(1, clients // 2 + 1)) if generator.random() < 0.6 else 1
+    return weights.tolist(), int(generator.integers(0, clients // cohort)), cohort
+
+
+@pytest.mark.parametrize(
+    ("cases", "largest"), [(100, 40), pytest.param(1_000, 150, marks=pytest.mark.long), (2, 1_000)]
+)
+def test_the_page_computes_what_python_computes(visit: Open, cases: int, largest: int) -> None:
+    generator = np.random.default_rng(11)
+    asked = [case(generator, largest) for _ in range(cases)]
+    page = visit(PAGE, 1280, "light")
+    answers = page.evaluate("cases => cases.map(([w, R, B]) => participation(w, R, B))", [list(each) for each in asked])
+    for (weights, separation, cohort), answer in zip(asked, answers, strict=True):
+        expected = closed_form(weights, separation, cohort).pi
+        assert np.abs(np.array(answer) / expected - 1).max() < 1e-9
+    curves = page.evaluate("cases => cases.map(([w, R, B]) => distances(w, B))", [list(each) for each in asked[:50]])
+    for (weights, _, cohort), curve in zip(asked, curves, strict=False):
+        expected = distances(weights, range(len(weights) // cohort), cohort) / 2
+        assert np.allclose(curve, expected, rtol=1e-9, atol=1e-15)
+
+
+def test_the_phone_shows_the_answer_above_its_controls(visit: Open) -> None:
+    """What stands there before the script has run is what the script says."""
+    page = visit(PAGE, 390, "light")
+    tops = [page.locator(each).bounding_box()["y"] for each in ("h1", ".first svg", ".tiles", "#playground-separation")]
+    assert tops == sorted(tops)
+    assert tops[-1] < 844
+    shown = page.locator("h1").inner_text()
+    assert f"<title>theory: {shown.rstrip('.')} · fedsim playground</title>" in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("width", "scheme"), SHOWN)
@@ -76,7 +115,7 @@ def test_what_it_tells_to_run_has_the_answer_that_it_gives(visit: Open, tmp_path
     choose(page, **values)
     write_text(tmp_path / "my.fedsim.yaml", recipe(page))
     scenario = Scenario.load(tmp_path / "my.fedsim.yaml")
-    assert f"At R = {values.get('separation', '4')}, {misplaced(scenario)} of turns are misplaced." in said(page)
+    assert said(page).startswith(theory(scenario))
 
 
 @pytest.mark.parametrize("mechanism", ["independent", "sqrt"])
@@ -109,31 +148,29 @@ def test_the_ledger_of_the_page_is_python_s(
 def test_equal_weights_have_no_bias(visit: Open, tmp_path: Path) -> None:
     page = visit(PAGE, 1280, "light")
     choose(page, law="equal")
-    assert said(page).startswith(
-        f"At R = 4, 0{THIN}% of turns are misplaced. All take part equally often. The smallest R"
-    )
+    assert said(page).startswith("With R = 4, all take part equally often. R = 0 is the smallest ")
     write_text(tmp_path / "my.fedsim.yaml", recipe(page))
-    assert misplaced(Scenario.load(tmp_path / "my.fedsim.yaml")) == f"0.0{THIN}%"
+    assert theory(Scenario.load(tmp_path / "my.fedsim.yaml")) == away(4, 0.0)
 
 
 def test_it_names_the_smallest_separation_for_a_target(visit: Open) -> None:
     page = visit(PAGE, 1280, "light")
     weights = np.arange(1, 21) ** -1.5
-    curve = np.array(page.evaluate("w => misplacedTurns(w, 1)", weights.tolist()))
+    curve = np.array(page.evaluate("w => distances(w, 1)", weights.tolist()))
     choose(page, target="25")
     enough = int(np.flatnonzero(curve <= 0.25)[0])
-    assert said(page).endswith(f"The smallest R that leaves at most 25{THIN}% misplaced is R = {enough}.")
+    assert said(page).endswith(f". R = {enough} is the smallest that comes within 25{THIN}% of uniform.")
     choose(page, selection="midzuno", cohort="2", clients="7", exponent="4", target="1")
-    assert f"No R leaves as little as 1{THIN}% misplaced: at R = 2, the largest," in said(page)
+    assert f"No R comes within 1{THIN}% of uniform: R = 2, the largest, leaves " in said(page)
 
 
 def test_the_keyboard_drives_it(visit: Open) -> None:
     page = visit(PAGE, 375, "dark")
     page.locator("#playground-separation").focus()
     page.keyboard.press("ArrowRight")
-    assert said(page).startswith("At R = 5, ")
+    assert said(page).startswith("With R = 5, ")
     page.keyboard.press("End")
-    assert said(page).startswith(f"At R = 19, 0{THIN}% of turns")
+    assert said(page).startswith("With R = 19, all take part equally often.")
 
 
 def test_numbers_out_of_bounds_are_brought_into_them_and_it_says_so(visit: Open) -> None:
@@ -143,7 +180,7 @@ def test_numbers_out_of_bounds_are_brought_into_them_and_it_says_so(visit: Open)
     choose(page, cohort="7")
     assert page.locator("#playground-bound").inner_text() == "Whole groups of 7: 98 clients."
     choose(page, clients="")
-    assert said(page).startswith("At R = ")
+    assert said(page).startswith("With R = ")
 
 
 def test_lognormal_weights_are_the_quantiles_of_their_law(visit: Open) -> None:
@@ -158,8 +195,7 @@ def test_lognormal_weights_are_the_quantiles_of_their_law(visit: Open) -> None:
     choose(page, selection="midzuno")
     assert "draws these weights at random" in drawn.inner_text()
     weights = [np.exp(0.5 * NormalDist().inv_cdf((each + 0.5) / 100)) for each in range(100)]
-    share = 50 * closed_form(weights, 4, 5).l1_uniform
-    assert said(page).startswith(f"At R = 4, {share:.1f}{THIN}% of turns are misplaced.")
+    assert said(page).startswith(away(4, closed_form(weights, 4, 5).l1_uniform / 2))
     choose(page, law="zipf")
     assert drawn.inner_text() == ""
 
@@ -172,21 +208,20 @@ def test_the_weights_of_a_scenario_are_taken_as_they_are(tmp_path: Path, visit: 
     write_text(tmp_path / "a case.yaml", text)
     assert fedsim("playground", "a case.yaml", cwd=tmp_path).returncode == 0
     page = visit(tmp_path / "playground.html", 1280, "light")
-    assert said(page).startswith(
-        f"At R = 2, {misplaced(Scenario.load(tmp_path / 'a case.yaml'))} of turns are misplaced."
-    )
+    assert said(page).startswith(theory(Scenario.load(tmp_path / "a case.yaml")))
     assert page.locator("#playground-clients").is_disabled()
     choose(page, separation="1", cohort="5", selection="groups")
     words = shlex.split(recipe(page))
     assert words[:3] == ["fedsim", "run", "a case.yaml"]
     changed = Scenario.load(tmp_path / "a case.yaml", words[4::2])
-    assert said(page).startswith(f"At R = 1, {misplaced(changed)} of turns are misplaced.")
+    assert said(page).startswith(theory(changed))
 
 
 def test_without_scripts_it_shows_its_start(browser: Any) -> None:
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(PAGE.resolve().as_uri())
-    assert not page.locator("#playground").is_visible()
+    assert not page.locator("#privacy").is_visible()
+    assert not page.locator("#playground-separation").is_visible()
     assert page.locator("#start").is_visible()
     context.close()

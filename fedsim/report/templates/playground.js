@@ -1,5 +1,215 @@
-/* The playground: who would take part how often, for a population, a cohort, a separation and weights of one's choice. */
+/* The playground: who takes part how often, for a population, a cohort, a separation and weights of one's choice.
 
+   Theory is the closed form of docs/closed-form.md for clients that all wait R rounds between two participations.
+   The leaders of R + 1 consecutive cohorts are a conditional Poisson sample of n = R + 1 clients. Its recurrences are used
+   forwards from the empty sample where p / rho <= 1, and backwards from the full one beyond: sums of positive terms, and
+   no division by a small difference. fedsim/theory/recurrence.py has the same two, with the reason why they are stable. */
+
+/** Return rho[k] = e_k / e_(k-1) for k = 1..N, e_k being the elementary symmetric polynomials of the N weights. */
+function ratios(weights) {
+  const rho = new Float64Array(weights.length + 1);
+  weights.forEach((p, count) => {
+    for (let k = count + 1; k > 1; k -= 1) rho[k] = (rho[k] + p) * (rho[k - 1] / (rho[k - 1] + p));
+    rho[1] += p;
+  });
+  return rho;
+}
+
+/** Return the probability that a sample of n of the clients holds the one of weight p. */
+function inclusion(p, n, rho) {
+  const N = rho.length - 1;
+  if (p <= rho[n]) {
+    let held = 0;
+    for (let k = 1; k <= n; k += 1) held = (p / rho[k]) * (1 - held);
+    return held;
+  }
+  let missing = 0;
+  for (let k = N; k > n; k -= 1) missing = (1 - missing) * (rho[k] / p);
+  return 1 - missing;
+}
+
+/** Return each client's share of all participations in the long run: weights above 0 of N clients, separation R, cohort B. */
+function participation(weights, R, B, rho = ratios(weights)) {
+  const N = weights.length, n = R + 1;
+  if (n * B >= N) return weights.map(() => 1 / N);
+  const known = new Map();
+  return weights.map((p) => {
+    if (!known.has(p)) {
+      const held = inclusion(p, n, rho);
+      known.set(p, (held / n + (1 - held) * ((B - 1) / (N - n))) / B);
+    }
+    return known.get(p);
+  });
+}
+
+/** Return the total variation distance from uniform, for R = 0, 1, ..., N / B - 1. */
+function distances(weights, B, rho = ratios(weights)) {
+  const N = weights.length, most = Math.floor(N / B), apart = new Float64Array(most + 1), times = new Map();
+  weights.forEach((p) => times.set(p, (times.get(p) || 0) + 1));
+  times.forEach((many, p) => {
+    let held = 0, n = 1;
+    for (; n <= most && p <= rho[n]; n += 1) {
+      held = (p / rho[n]) * (1 - held);
+      apart[n] += many * Math.abs(held - n / N);
+    }
+    let missing = 0;
+    for (let k = N; k >= n; k -= 1) {
+      if (k < N) missing = (1 - missing) * (rho[k + 1] / p);
+      if (k <= most) apart[k] += many * Math.abs(1 - missing - k / N);
+    }
+  });
+  return Array.from({ length: most }, (_, R) => {
+    const n = R + 1, room = N - n * B;
+    return room > 0 ? (apart[n] / 2) * (room / (n * (N - n) * B)) : 0;
+  });
+}
+
+/** Return the coefficients of the Toeplitz matrix C of a mechanism: 1, 0, 0, ... or those of the square root of the prefix sums. */
+function coefficientsOf(mechanism, rounds) {
+  const found = new Float64Array(rounds);
+  found[0] = 1;
+  if (mechanism === 'sqrt') for (let j = 1; j < rounds; j += 1) found[j] = found[j - 1] * (1 - 0.5 / j);
+  return found;
+}
+
+/** Return the sensitivity of C where a client takes part every b rounds from the first on, the worst it can do as C decreases. */
+function sensitivity(coefficients, b) {
+  const response = new Float64Array(coefficients.length);
+  let squares = 0;
+  for (let t = 0; t < response.length; t += 1) {
+    response[t] = coefficients[t] + (t < b ? 0 : response[t - b]);
+    squares += response[t] * response[t];
+  }
+  return Math.sqrt(squares);
+}
+
+/** Return the root mean square, over the rounds, of the norms of the rows of A C^-1, where A takes prefix sums. */
+function rowNorm(mechanism, coefficients) {
+  const rounds = coefficients.length;
+  if (mechanism === 'independent') return Math.sqrt((rounds + 1) / 2);
+  let row = 0, sum = 0; // C is the square root of A, so that A C^-1 is C
+  for (let t = 0; t < rounds; t += 1) {
+    row += coefficients[t] * coefficients[t];
+    sum += row;
+  }
+  return Math.sqrt(sum / rounds);
+}
+
+/** Return for each separation from 0 to the last: b, k, the sensitivity, and the noise of the sum for a multiplier of 1. */
+function ledger(mechanism, rounds, last) {
+  const coefficients = coefficientsOf(mechanism, rounds), norm = rowNorm(mechanism, coefficients);
+  return Array.from({ length: last + 1 }, (_, separation) => {
+    const b = separation + 1, found = sensitivity(coefficients, b);
+    return { b, k: Math.ceil(rounds / b), sensitivity: found, noise: found * norm };
+  });
+}
+
+const SMALL_SPACE = '\u202f';
+
+/** Write a share of one as a percentage. */
+function percent(share) {
+  if (share < 1e-12) return `0${SMALL_SPACE}%`;
+  if (share === 1) return `100${SMALL_SPACE}%`;
+  return share < 0.0005 ? `<${SMALL_SPACE}0.1${SMALL_SPACE}%` : `${(100 * share).toFixed(1)}${SMALL_SPACE}%`;
+}
+
+/** Write a number with three digits that count, its thousands separated. */
+function digits(value) {
+  if (value === 0) return '0';
+  if (Math.abs(value) < 0.001 || Math.abs(value) >= 1e6) return value.toExponential(1).replace('-', '\u2212').replace('+', '');
+  const [whole, part] = value.toFixed(Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))))).split('.');
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',');
+  return part && Number(part) ? `${grouped}.${part.replace(/0+$/, '')}` : grouped;
+}
+
+/** Write a whole number, and with a noun. */
+const whole = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+const some = (value, noun) => `${whole(value)} ${noun}${value === 1 ? '' : 's'}`;
+
+/** Make an element with a text and what it holds. */
+function made(tag, text, ...held) {
+  const element = Object.assign(document.createElement(tag), { textContent: text });
+  element.append(...held);
+  return element;
+}
+
+/** Show a text, once it is another one: what has aria-live is read aloud. */
+function say(id, text) {
+  if (byId(id).textContent !== text) byId(id).textContent = text;
+}
+
+/** Show key figures: value, label, detail. */
+function showTiles(id, tiles) {
+  byId(id).replaceChildren(...tiles.map(([value, label, detail]) => (
+    made('div', '', made('dt', label), made('dd', '', made('b', value), ...(detail ? [made('span', detail)] : []))))));
+}
+
+/** Show rows of texts in the body of the table of a chart. */
+function showRows(name, rows) {
+  byId(`playground-${name}-data`).tBodies[0].replaceChildren(...rows.map((cells) => made('tr', '', ...cells.map((text, place) => (
+    Object.assign(made('td', text), { className: place ? '' : 'word' }))))));
+}
+
+/** Return steps of 1, 2 or 5 times a power of ten from 0 to the top, at most so many. */
+function ticks(top, most = 6, least = 0) {
+  const rough = Math.max(top / most, least), power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough * (1 - 1e-9));
+  return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, index) => Number((index * step).toPrecision(9)));
+}
+
+/** Empty a picture and return its width and what draws into it; it is as wide as its place, so that text keeps its size. */
+function canvas(name, height) {
+  const svg = byId(`playground-${name}-picture`), width = Math.max(260, Math.min(640, svg.closest('figure').clientWidth || 480));
+  svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+  svg.replaceChildren(...svg.querySelectorAll('title, desc'));
+  const draw = (tag, attributes, text) => {
+    const element = document.createElementNS(svg.namespaceURI, tag);
+    Object.entries(attributes).forEach(([key, value]) => element.setAttribute(key, value));
+    if (text !== undefined) element.textContent = text;
+    return svg.appendChild(element);
+  };
+  return { width, draw };
+}
+
+/** Draw a bar for each [name, value], in multiples of a fair share; `top` is the end of the axis. */
+function drawBars(name, rows, top) {
+  const line = 20, { width, draw } = canvas(name, rows.length * line + 46), bottom = rows.length * line + 8, left = 98;
+  const x = (value) => left + (value / top) * (width - left - 14);
+  ticks(top, 5).forEach((value) => {
+    draw('path', { d: `M${x(value)} 2V${bottom}`, stroke: 'var(--rule)' });
+    draw('text', { x: x(value), y: bottom + 15, 'text-anchor': 'middle' }, digits(value));
+  });
+  rows.forEach(([text, value], index) => {
+    const y = 4 + index * line;
+    draw('text', { x: left - 8, y: y + 13, 'text-anchor': 'end' }, text);
+    draw('rect', { x: left, y: y + 2, width: Math.max(0, x(value) - left), height: line - 5, fill: 'var(--series-1)' });
+  });
+  draw('path', { d: `M${x(1)} 2V${bottom}`, stroke: 'var(--ink)', 'stroke-dasharray': '2 3' });
+  draw('text', { x: width - 14, y: bottom + 32, 'text-anchor': 'end' }, 'participation share (dotted: a fair one, 1)');
+}
+
+/** Draw values over R, a limit, and points {x, words, color} on the line. */
+function drawCurve(name, values, points, words, limit) {
+  const height = 270, { width, draw } = canvas(name, height), left = 46, bottom = height - 46, last = values.length - 1;
+  const top = 1.08 * Math.max(0.001, values[0]), y = (value) => bottom - (value / top) * (bottom - 30);
+  const x = (value) => left + 6 + (value / (last || 1)) * (width - left - 22);
+  draw('text', { x: 4, y: 12 }, words);
+  ticks(top).forEach((value) => {
+    draw('path', { d: `M${left} ${y(value)}H${width - 10}`, stroke: 'var(--rule)' });
+    draw('text', { x: left - 7, y: y(value) + 4, 'text-anchor': 'end' }, `${digits(100 * value)}${SMALL_SPACE}%`);
+  });
+  ticks(last, width < 400 ? 5 : 8, 1).forEach((value) => draw('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, whole(value)));
+  draw('path', { d: `M${values.map((value, R) => `${x(R).toFixed(1)} ${y(value).toFixed(1)}`).join('L')}`, fill: 'none', stroke: 'var(--series-1)', 'stroke-width': 2 });
+  if (limit <= top) draw('path', { d: `M${left} ${y(limit)}H${width - 10}`, stroke: 'var(--muted)', 'stroke-dasharray': '5 4' });
+  points.forEach((point) => {
+    const a = x(point.x), b = y(values[point.x]), beyond = a + 9 + 7.6 * point.words.length > width;
+    draw('circle', { cx: a, cy: b, r: 6, fill: point.color });
+    draw('text', { x: beyond ? width - 4 : a + 9, y: b - 9, 'text-anchor': beyond ? 'end' : 'start', class: 'told' }, point.words);
+  });
+  draw('text', { x: width - 10, y: height - 8, 'text-anchor': 'end' }, 'separation R (rounds)');
+}
+
+const byId = (id) => document.getElementById(id);
 const start = JSON.parse(byId('playground-data').textContent);
 const field = (name) => byId(`playground-${name}`);
 const chosen = (name) => Number(field(name).value);
@@ -27,6 +237,12 @@ function weightsOf(law, units) {
   return each(() => 1);
 }
 
+/** Return weights of which the largest is 1; none vanishes. */
+function scaled(weights) {
+  const largest = Math.max(...weights);
+  return weights.map((p) => Math.max(p / largest, 1e-300));
+}
+
 /** Return how many of so many units are heavy in two groups. */
 const heavy = (units) => Math.min(units - 1, Math.max(1, Math.round((chosen('share') / 100) * units)));
 
@@ -44,23 +260,19 @@ function read() {
       ? Array.from({ length: units }, (_, unit) => start.weights.slice(unit * size, (unit + 1) * size).reduce((a, b) => a + b, 0))
       : start.weights;
   } else weights = weightsOf(law, units);
-  return { law, groups, clients: groups ? units * size : clients, size, units, weights: raised(weights, 1), cohort: groups ? 1 : size };
+  return { law, groups, clients: groups ? units * size : clients, size, units, weights: scaled(weights), cohort: groups ? 1 : size };
 }
 
-/** Put the units into bars: two groups, each for itself, or tenths, the heaviest first. */
+/** Put the units into bars {name, of}: two groups, each for itself, or tenths, the heaviest first. */
 function barsOf({ law, groups, units, weights }) {
   const one = groups ? 'group' : 'client', order = weights.map((_, unit) => unit).sort((a, b) => weights[b] - weights[a] || a - b);
   if (law === 'two') {
-    const first = heavy(units), kinds = (kind) => ({ name: `${kind} ${one}s`, named: `a ${kind} ${one}` });
-    return { bars: [{ ...kinds('heavy'), of: order.slice(0, first) }, { ...kinds('light'), of: order.slice(first) }], between: `heavy and light ${one}s` };
+    const first = heavy(units);
+    return [{ name: `heavy ${one}s`, of: order.slice(0, first) }, { name: `light ${one}s`, of: order.slice(first) }];
   }
-  const name = (unit) => (groups ? `group ${unit + 1}` : `client ${unit}`);
-  if (units <= 24) return { bars: order.map((unit) => ({ name: name(unit), named: name(unit), of: [unit] })), between: `${one}s` };
-  const ordinal = ['heaviest', '2nd', '3rd', '4th', '5th', '6th', '7th', '8th', '9th', 'lightest'];
-  const bars = ordinal.map((which, tenth) => ({
-    name: `${which} tenth`, named: `the ${which} tenth of the ${one}s`, of: order.filter((_, place) => Math.floor((place * 10) / units) === tenth),
-  }));
-  return { bars, between: `tenths of the ${one}s` };
+  if (units <= 24) return order.map((unit) => ({ name: groups ? `group ${unit + 1}` : `client ${unit}`, of: [unit] }));
+  return ['heaviest', '2nd', '3rd', '4th', '5th', '6th', '7th', '8th', '9th', 'lightest'].map((which, tenth) => (
+    { name: `${which} tenth`, of: order.filter((_, place) => Math.floor((place * 10) / units) === tenth) }));
 }
 
 /** Write the scenario file, or the command, that would run this. */
@@ -82,18 +294,17 @@ function recipe({ law, groups, clients, size, units }, R, { rounds, privacy }) {
   return [`stop: {rounds: ${rounds}}`, 'population:', ...population, `server: {cohort: ${size}${groups ? ', selection: {kind: groups}' : ''}}`, privacy].join('\n');
 }
 
-/** Return the sentence that is read aloud: what is misplaced at this R, and which R would do. */
-function sentence(R, misplaced, shares, bars, between) {
-  const { most, least, ratio } = contrast(shares), target = chosen('target') / 100, share = misplaced[R];
-  const found = `At R = ${whole(R)}, ${percent(share)} of turns are misplaced.`;
-  let turns = `${capital(bars[most].named)} takes part ${times(ratio)} times as often as ${bars[least].named}.`;
-  if (share < 1e-12) turns = 'All take part equally often.';
-  else if (ratio < 1.005) turns = `Between ${between} there is hardly a difference.`;
-  const enough = misplaced.findIndex((each) => each <= target + 1e-12), last = misplaced.length - 1;
+/** Say how uneven it is at this R, and which R would do. */
+function sentences(R, away, pi, one) {
+  const ratio = Math.max(...pi) / Math.min(...pi), target = chosen('target') / 100, last = away.length - 1;
+  const enough = away.findIndex((each) => each <= target + 1e-12), limit = `${digits(100 * target)}${SMALL_SPACE}%`;
+  const found = away[R] < 1e-12
+    ? `With R = ${whole(R)}, all take part equally often.`
+    : `With R = ${whole(R)}, participation is ${percent(away[R])} from uniform: the busiest ${one} takes part ${digits(ratio)} times as often as the idlest.`;
   const advice = enough >= 0
-    ? `The smallest R that leaves at most ${digits(100 * target)}${SMALL_SPACE}% misplaced is R = ${whole(enough)}.`
-    : `No R leaves as little as ${digits(100 * target)}${SMALL_SPACE}% misplaced: at R = ${whole(last)}, the largest, it is ${percent(misplaced[last])}.`;
-  return { text: `${found} ${turns} ${advice}`, enough };
+    ? `R = ${whole(enough)} is the smallest that comes within ${limit} of uniform.`
+    : `No R comes within ${limit} of uniform: R = ${whole(last)}, the largest, leaves ${percent(away[last])}.`;
+  return { found, advice, enough };
 }
 
 let kept = { key: '' }, booked = { key: '' };
@@ -104,27 +315,16 @@ function drawPrivacy(R, last) {
   const rounds = Math.min(most, Math.max(1, Math.round(chosen('rounds')) || 1)), key = JSON.stringify([mechanism, rounds, last]);
   if (booked.key !== key) booked = { key, rows: ledger(mechanism, rounds, last) };
   const { rows } = booked, row = rows[R], epsilon = epsilons[chosen('epsilon')], delta = deltas[chosen('delta')];
-  const multiplier = noise[chosen('delta')][chosen('epsilon')], beside = row.noise / rows[0].noise;
-  byId('playground-epsilon-now').textContent = digits(epsilon);
+  const multiplier = noise[chosen('delta')][chosen('epsilon')], relative = rows.map((each) => each.noise / rows[0].noise);
+  say('playground-epsilon-now', digits(epsilon));
   field('epsilon').setAttribute('aria-valuetext', `epsilon ${digits(epsilon)}`);
-  const some = (count, noun) => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`, apart = row.k === 1 ? '' : `, at least b = ${some(row.b, 'round')} apart`;
-  const text = `With R = ${whole(R)}, a client takes part at most k = ${some(row.k, 'time')} in ${some(rounds, 'round')}${apart}. `
+  const apart = row.k === 1 ? '' : `, at least b = ${some(row.b, 'round')} apart`;
+  say('playground-private', `With R = ${whole(R)}, a client takes part at most k = ${some(row.k, 'time')} in ${some(rounds, 'round')}${apart}. `
     + `Epsilon ${digits(epsilon)} at delta ${delta} then takes noise of ${digits(multiplier * row.noise)} clip norms in the sum of all updates`
-    + `${R === 0 ? '' : `, ${percent(beside)} of what R = 0 takes`}.`;
-  if (byId('playground-private').textContent !== text) byId('playground-private').textContent = text;
-  showTiles(byId('playground-promise'), [
-    [whole(row.k), 'participations at most', `k, in n = ${whole(rounds)}`],
-    [whole(row.b), 'rounds apart at least', 'b = R + 1'],
-    [digits(row.sensitivity), 'sensitivity', mechanism],
-    [digits(multiplier), 'noise multiplier', `epsilon ${digits(epsilon)}, delta ${delta}`],
-    [digits(multiplier * row.noise), 'clip norms of noise', 'in the sum of all updates'],
-  ]);
-  drawCurve(byId('playground-noise-picture'), {
-    lines: [{ points: rows.map((each, place) => [place, each.noise / rows[0].noise]), color: THEORY }], points: [{ x: R, y: beside, color: THEORY }],
-    at: [R, beside], right: last, top: 1.08, label: 'separation R (rounds)', legends: [['theory', 'noise, in per cent of that at R = 0']],
-  });
+    + `${R === 0 ? '' : `, ${percent(relative[R])} of what R = 0 takes`}.`);
+  drawCurve('noise', relative, [{ x: R, words: `R = ${whole(R)}`, color: 'var(--series-2)' }], 'noise for this epsilon, compared with R = 0');
   const every = Math.ceil(rows.length / 60);
-  showRows(byId('playground-noise-data'), rows.flatMap((each, place) => (
+  showRows('noise', rows.flatMap((each, place) => (
     place % every && place !== R ? [] : [[whole(place), whole(each.b), whole(each.k), digits(each.sensitivity), digits(multiplier * each.noise)]])));
   return { rounds, privacy: `privacy: {mechanism: ${mechanism}, epsilon: ${epsilon}, delta: ${delta}, clip: 1}` };
 }
@@ -133,54 +333,50 @@ function draw() {
   const asked = read(), { weights, cohort, units } = asked, key = JSON.stringify([weights, cohort]);
   if (kept.key !== key) {
     const rho = ratios(weights);
-    kept = { key, rho, misplaced: misplacedTurns(weights, cohort, rho) };
+    kept = { key, rho, away: distances(weights, cohort, rho) };
   }
-  const { rho, misplaced } = kept, last = misplaced.length - 1, slider = field('separation');
+  const { rho, away } = kept, last = away.length - 1, slider = field('separation'), one = asked.groups ? 'group' : 'client';
   slider.max = last;
-  const R = Math.min(last, chosen('separation')), { bars, between } = barsOf(asked);
-  const pi = participation(weights, R, cohort, rho), at0 = participation(weights, 0, cohort, rho);
-  const mean = (of, turns) => (of.reduce((sum, unit) => sum + turns[unit], 0) * units) / of.length;
-  const shares = bars.map((bar) => mean(bar.of, pi)), { text, enough } = sentence(R, misplaced, shares, bars, between);
+  const R = Math.min(last, chosen('separation')), bars = barsOf(asked);
+  const pi = participation(weights, R, cohort, rho), { found, advice, enough } = sentences(R, away, pi, one);
   ['exponent', 'sigma', 'share', 'factor'].forEach((name) => {
     byId(`playground-${name}-line`).hidden = !{ zipf: ['exponent'], lognormal: ['sigma'], two: ['share', 'factor'] }[asked.law]?.includes(name);
-    byId(`playground-${name}-now`).textContent = { share: `${chosen(name)}${SMALL_SPACE}%`, factor: `${chosen(name)}\u00d7` }[name] || chosen(name);
+    say(`playground-${name}-now`, { share: `${chosen(name)}${SMALL_SPACE}%`, factor: `${chosen(name)}\u00d7` }[name] || `${chosen(name)}`);
   });
-  byId('playground-separation-now').textContent = `${whole(R)} ${R === 1 ? 'round' : 'rounds'}, of at most ${whole(last)}`;
+  say('playground-separation-now', `${some(R, 'round')}, of at most ${whole(last)}`);
   slider.setAttribute('aria-valuetext', `R = ${whole(R)}`);
-  byId('playground-target-now').textContent = `at most ${chosen('target')}${SMALL_SPACE}%`;
+  say('playground-target-now', `${chosen('target')}${SMALL_SPACE}%`);
   field('target').setAttribute('aria-valuetext', byId('playground-target-now').textContent);
   const bound = asked.groups && asked.clients !== chosen('clients') && asked.law !== 'file' ? `Whole groups of ${asked.size}: ${whole(asked.clients)} clients.` : '';
-  byId('playground-bound').textContent = chosen('cohort') === asked.size ? bound : `A cohort of ${whole(asked.size)} is taken: from 1 to half of the clients.`;
-  if (byId('playground-said').textContent !== text) byId('playground-said').textContent = text;
-  showTiles(byId('playground-tiles'), [
-    [percent(misplaced[R]), 'of turns misplaced', 'theory; not run'],
-    [enough >= 0 ? `R = ${whole(enough)}` : 'none', 'smallest R for the target', byId('playground-target-now').textContent],
-    [`${times(Math.max(...pi) * units)}\u00d7`, 'a fair share, at most', asked.groups ? 'of one group' : 'of one client'],
-    [`${times(Math.min(...pi) * units)}\u00d7`, 'a fair share, at least', asked.groups ? 'of one group' : 'of one client'],
+  say('playground-bound', chosen('cohort') === asked.size ? bound : `A cohort of ${whole(asked.size)} is taken: from 1 to half of the clients.`);
+  say('answer-head', found);
+  say('playground-advice', advice);
+  showTiles('playground-tiles', [
+    [percent(away[R]), 'from uniform (TV)', 'theory; not run'],
+    [enough >= 0 ? `R = ${whole(enough)}` : 'none', 'smallest for the limit', `of ${byId('playground-target-now').textContent}`],
+    [digits(Math.max(...pi) * units), 'largest participation share', `of one ${one}`],
+    [digits(Math.min(...pi) * units), 'smallest participation share', `of one ${one}`],
     [whole(asked.clients - R * asked.size), 'clients ready in a round', `of ${whole(asked.clients)}`],
   ]);
-  const top = Math.max(1.05, ...bars.map((bar) => mean(bar.of, at0))) * 1.02;
-  drawBars(byId('playground-bars-picture'), bars.map((bar, place) => ({ name: bar.name, value: shares[place], measured: null })), top, { theory: `theory at R = ${whole(R)}` });
-  showRows(byId('playground-bars-data'), bars.map((bar, place) => [bar.name, times(shares[place])]));
-  const target = chosen('target') / 100, points = misplaced.map((share, each) => [each, share]);
-  drawCurve(byId('playground-curve-picture'), {
-    lines: [{ points, color: THEORY }, { points: [[0, target], [last, target]].filter(() => target <= 1.08 * misplaced[0]), color: 'var(--muted)', thin: true }],
-    points: [...(enough >= 0 ? [{ x: enough, y: misplaced[enough], color: MEASURED, shape: 'diamond' }] : []), { x: R, y: misplaced[R], color: THEORY }],
-    at: [R, misplaced[R]], right: last, top: 1.08 * Math.max(0.001, misplaced[0]), label: 'separation R (rounds)',
-    legends: [['theory', 'theory'], ...(enough >= 0 ? [['measured', `smallest R for the target: ${whole(enough)}`]] : []), ['target', `target, ${digits(100 * target)}${SMALL_SPACE}%`]],
-  });
-  const every = Math.ceil(misplaced.length / 60);
-  showRows(byId('playground-curve-data'), points.filter(([each]) => each % every === 0 || each === R || each === enough).map(([each, share]) => [whole(each), percent(share)]));
-  byId('playground-recipe').textContent = recipe(asked, R, drawPrivacy(R, last));
-  byId('playground-how').textContent = asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml';
+  const mean = (of, turns) => (of.reduce((sum, unit) => sum + turns[unit], 0) * units) / of.length, at0 = participation(weights, 0, cohort, rho);
+  drawBars('bars', bars.map((bar) => [bar.name, mean(bar.of, pi)]), 1.02 * Math.max(1.05, ...bars.map((bar) => mean(bar.of, at0))));
+  showRows('bars', bars.map((bar) => [bar.name, digits(mean(bar.of, pi))]));
+  drawCurve('curve', away, [
+    ...(enough >= 0 && enough !== R ? [{ x: enough, words: `R = ${whole(enough)} would do`, color: 'var(--series-3)' }] : []),
+    { x: R, words: `R = ${whole(R)}: ${percent(away[R])}`, color: 'var(--series-2)' },
+  ], 'distance from uniform (TV); dashed: the limit', chosen('target') / 100);
+  const every = Math.ceil(away.length / 60);
+  showRows('curve', away.map((share, each) => [whole(each), percent(share)]).filter((_, each) => each % every === 0 || each === R || each === enough));
+  say('playground-recipe', recipe(asked, R, drawPrivacy(R, last)));
+  say('playground-how', asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml');
   const quantiles = asked.groups && asked.size > 1
     ? `A run draws a weight for each client, and a group's is the sum of its ${asked.size}, which spreads less than the weights of groups here.`
     : 'A run draws these weights at random; here they are the quantiles of the same law.';
-  byId('playground-drawn').textContent = asked.law === 'lognormal' ? quantiles : '';
+  say('playground-drawn', asked.law === 'lognormal' ? quantiles : '');
 }
 
-byId('playground').hidden = false;
+document.querySelectorAll('[data-scripted]').forEach((each) => { each.hidden = false; });
 byId('start').hidden = true;
-byId('playground').addEventListener('input', draw);
+document.addEventListener('input', draw);
 draw();
 addEventListener('resize', draw);
