@@ -22,14 +22,7 @@ _COLUMNS = ("separation", "method", "L1 uniform", "TV uniform", "max/min pi")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _ANSWER_BYTES = 50  # memory of one client's number in an answer
 _BROKEN = 1
-_FIGURES = {
-    "noise_multiplier": "noise",
-    "epsilon": "epsilon",
-    "epsilon_zcdp": "by zCDP",
-    "error_rms": "error rms",
-    "error_max": "error max",
-}
-_PROMISED = ("separation", "cohort", "b", "k", "sensitivity", *_FIGURES.values(), "rows of Z", "of mean", "L1 uniform")
+_BOUNDS, _BESIDE = ("separation", "cohort", "b", "k", "sensitivity"), ("rows of Z", "of mean", "L1 uniform")
 _NOT_MET = 1
 _TRIED = ("value", "holds", "b promised", "b seen", "k promised", "k seen", "rounds/day")
 
@@ -174,6 +167,9 @@ def privacy_command(
     epsilon: Annotated[
         float | None, Option(metavar="E", help="Find the noise multiplier that gives this epsilon.")
     ] = None,
+    amplified: Annotated[
+        bool, Option("--amplified", help="Count on sampling by a secret coin: selection poisson or cyclic_poisson.")
+    ] = False,
     from_log: Annotated[
         Path | None, Option(metavar="RUN", help="Check that a run directory kept its scenario's promise.")
     ] = None,
@@ -230,6 +226,8 @@ def privacy_command(
     from fedsim.experiment.privacy import promises
 
     scenario = options.load_scenario(file, override, seed, allow_plugins, allow_outside)
+    if amplified:
+        scenario = scenario.with_values({"privacy.amplification": "sampling"}, {"privacy.amplification": "--amplified"})
     asked = None if separation is None else _numbers_of(separation, scenario.devices)
     sizes = None if cohort is None else _numbers_of(cohort, scenario.devices, "--cohort")
     if sizes is not None and not scenario.server.selects_once:
@@ -242,7 +240,7 @@ def privacy_command(
 def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, export: Path | None) -> None:
     from fedsim.common.files import write_text
     from fedsim.common.json_files import as_json as json_text
-    from fedsim.experiment.privacy import UNIT, mechanism_data
+    from fedsim.experiment.privacy import mechanism_data
 
     if export is not None:
         if len(found) > 1:
@@ -252,6 +250,7 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
     if as_json:
         say_json({"results": [row.as_dict() for row in found]})
     else:
+        columns = (*_BOUNDS, *found[0].guarantee.shown, *_BESIDE)
         rows = [
             (
                 "per client" if row.separation is None else row.separation,
@@ -259,16 +258,16 @@ def _show_promises(scenario: "Scenario", found: "Promises", as_json: bool, expor
                 row.guarantee.bounds.min_separation,
                 row.guarantee.bounds.participations,
                 f"{row.guarantee.sensitivity:.6g}",
-                *(f"{getattr(row.guarantee, name):.5g}" for name in _FIGURES),
+                *(f"{value:.5g}" for value in row.guarantee.shown.values()),
                 "-" if row.noise_std is None else f"{row.noise_std:.5g}",
                 f"{row.noise_mean:.5g}",
                 "-" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
             )
             for row in found
         ]
-        say(text_table(">" * len(_PROMISED), [_PROMISED, *rows]))
+        say(text_table(">" * len(columns), [columns, *rows]))
         first = found[0].guarantee
-        say(f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}; {UNIT}")
+        say(f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}; {first.scope}")
         unit = "" if found[0].noise_std is not None else ", in clip norms"
         say(f"of mean: standard deviation of the rows of Z over the cohort, the noise of a round's mean update{unit}")
         if any(row.l1_uniform is None for row in found):

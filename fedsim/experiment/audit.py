@@ -37,7 +37,7 @@ class Audited:
     """What an audit found of the models of one optimizer, or of two that are released together."""
 
     released: str
-    stated: float | None  # epsilon that the scenario states; None where it states none
+    stated: float | None  # epsilon that the scenario states, to whom knows the schedule; None where it states none
     at_least: float  # epsilon that the audit shows, infinite where no noise is left
 
     @property
@@ -60,6 +60,7 @@ def audit(scenario: Scenario, run: Result | None = None) -> list[Audited]:
     optimizers = private_optimizers(scenario, scenario.learning, population)
     c = _whole(promised, scenario)
     steps, pattern = _as_allowed(promised.bounds, c) if run is None else _as_in(run, c)
+    stated = promised.epsilon if promised.amplified is None else promised.amplified.epsilon_if_known
     quiet = {name: _released(each, steps, pattern, canary=False) for name, each in optimizers.items()}
     found = []
     for name, each in optimizers.items():
@@ -68,7 +69,7 @@ def audit(scenario: Scenario, run: Result | None = None) -> list[Audited]:
         signal[steps] = change
         weights = correlation(product(c, signal, len(c)), c)[steps]
         deviation = float(np.sqrt(np.square(weights @ quiet[name]).mean())) * (1 + _SURE / math.sqrt(2 * _DIRECTIONS))
-        found.append(Audited(name, promised.epsilon, _epsilon(abs(float(weights @ change)), deviation, privacy.delta)))
+        found.append(Audited(name, stated, _epsilon(abs(float(weights @ change)), deviation, privacy.delta)))
     for one, other in combinations(optimizers, 2):
         ratio = optimizers[other].clip / optimizers[one].clip
         same = np.allclose(quiet[one] * ratio, quiet[other], rtol=1e-9, atol=0)

@@ -99,7 +99,8 @@ def _check_privacy(scenario: Scenario, population: Population) -> list[Mistake]:
         mistakes += _check_private_training(scenario)
     try:
         bounds = enforced_bounds(scenario, population)
-        if not mistakes and is_own(privacy.mechanism.kind):  # the built-in ones have a guarantee, whatever the bounds
+        # The built-in ones have a guarantee, whatever the bounds, but where it is to be amplified.
+        if not mistakes and (is_own(privacy.mechanism.kind) or bounds.sampling is not None):
             guarantee(privacy, bounds)
     except ScenarioError as error:
         mistakes += error.mistakes

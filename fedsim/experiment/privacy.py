@@ -24,9 +24,7 @@ from fedsim.scenario import Scenario, as_scenario
 from fedsim.scenario.privacy import Privacy
 from fedsim.theory.prediction import cap_binds, predicted
 
-_SHOWN = ("noise_multiplier", "epsilon", "error_rms", "error_max")
 _SILENT_S = 2.0
-UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Row:
     def as_dict(self) -> dict[str, Any]:
         """Return it as ``fedsim privacy --json`` gives it."""
         noise = {"cohort": self.cohort, "noise_std": self.noise_std, "noise_mean": self.noise_mean}
-        beside = {**noise, "l1_uniform": self.l1_uniform, "unit": UNIT, "caveats": self.caveats}
+        beside = {**noise, "l1_uniform": self.l1_uniform, "unit": self.guarantee.scope, "caveats": self.caveats}
         return {"separation": self.separation, **self.guarantee.as_dict(), **beside}
 
 
@@ -62,10 +60,7 @@ class Promises(list[Row]):
             "cohort",
             "b",
             "k",
-            "noise",
-            "epsilon",
-            "error rms",
-            "error max",
+            *self[0].guarantee.shown,
             "noise of the mean",
             "L1 from uniform, theory",
         )
@@ -76,7 +71,7 @@ class Promises(list[Row]):
                     f"{bound:,}"
                     for bound in (row.cohort, row.guarantee.bounds.min_separation, row.guarantee.bounds.participations)
                 ),
-                *(f"{getattr(row.guarantee, name):.5g}" for name in _SHOWN),
+                *(f"{value:.5g}" for value in row.guarantee.shown.values()),
                 f"{row.noise_mean:.5g}",
                 "unknown" if row.l1_uniform is None else f"{row.l1_uniform:.6f}",
             )
@@ -84,7 +79,7 @@ class Promises(list[Row]):
         ]
         first = self[0].guarantee
         title = f"n = {first.bounds.rounds:,} rounds, mechanism {first.mechanism}, delta = {first.delta:g}"
-        notes = dict.fromkeys([UNIT, *(note for row in self for note in row.caveats)])
+        notes = dict.fromkeys([row.guarantee.scope for row in self] + [note for row in self for note in row.caveats])
         return fragment(title, header, rows, notes=notes)
 
 

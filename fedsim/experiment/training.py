@@ -196,7 +196,8 @@ def _with_privacy(
         if (clipping := _clipping(scenario, choice)) is not None:
             clip, divisor = clipping
             own = None if noise is None else replace(noise, scale=clip * noise.scale)
-            private = partial(Private, clip=clip, divisor=divisor, noise=own)
+            secret = scenario.privacy is not None and scenario.privacy.amplification != "none"
+            private = partial(Private, clip=clip, divisor=divisor, noise=own, steps_alone=secret)
             made[choice.label] = with_privacy(private, plain[choice.label])
     return made
 

@@ -8,7 +8,8 @@ B is the wanted cohort, however many reports came, so each report weighs 1/B: cl
 of the reports, where without privacy each report weighs 1/|S_t|. Changes are clipped last, after the local steps have
 been scaled, so Debiased FedAvg needs no more noise than FedAvg, but clipping a rare client's long update undoes some of
 the debiasing. A round without any report takes no step; its row of the noise comes with the next step, so that the sums
-of all rows, which correlated noise keeps small, are those of the mechanism. An update that is not finite counts as
+of all rows, which correlated noise keeps small, are those of the mechanism. Where the schedule is to stay secret, it is
+a step of noise. An update that is not finite counts as
 zero.
 """
 
@@ -76,6 +77,7 @@ class Private:
     clip: float  # largest norm of a change
     divisor: int  # B
     noise: Noise | None  # none to clip alone
+    steps_alone: bool = False  # whether rounds without a report are steps too, so that nobody sees which these are
     not_finite: list[int] = field(default_factory=list)  # clients whose update was not finite, one for each of them
 
     def init(self, clients: int, dimension: int) -> _State:
@@ -90,13 +92,17 @@ class Private:
 
     def apply(self, state: _State, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[_State, Floats]:
         """Return the model moved by the clipped changes, and by the noise of all rounds since its last step."""
+        if not len(deltas):
+            return self._moved(state, model, cohort, np.zeros_like(model))
         lengths = np.linalg.norm(deltas, axis=1)
         if not (finite := np.isfinite(lengths)).all():
             self.not_finite.extend(cohort.clients[~finite].tolist())
             deltas, lengths = np.where(finite[:, None], deltas, 0.0), np.where(finite, lengths, 0.0)
         clipped = deltas * np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))[:, None]
         state.optimizer, wanted = self.optimizer.apply(state.optimizer, model, cohort, clipped)
-        total = (wanted - model) * len(cohort.clients)
+        return self._moved(state, model, cohort, (wanted - model) * len(cohort.clients))
+
+    def _moved(self, state: _State, model: Floats, cohort: Cohort, total: Floats) -> tuple[_State, Floats]:
         if state.noise is not None:
             while state.row < cohort.round:
                 if (made := next(state.noise, None)) is None:
@@ -130,6 +136,12 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
         found.append(
             "cool-downs by the clock count for nothing: how many rounds pass meanwhile is not enforced, so "
             f"b = {bounds.min_separation} is what the separations alone promise"
+        )
+    if privacy is not None and privacy.amplification != "none":
+        found.append(
+            "epsilon counts on amplification by sampling: it holds only if the schedule stays secret (who took part in "
+            "which round, and all that shows it: run directories, their pages, how long rounds took), late and lost "
+            "reports do not depend on other clients, and rounds without a report are steps of noise, as they are here"
         )
     if not server.selects_once:
         found.append("a round is a version of the buffered server: n, b and k count the versions that take a report")

@@ -39,6 +39,10 @@ class Composed:
     optimizer: Optimizer
     server: ServerUpdate
 
+    @property
+    def steps_alone(self) -> bool:
+        return getattr(self.optimizer, "steps_alone", False)
+
     def init(self, clients: int, dimension: int) -> _Both:
         return self.optimizer.init(clients, dimension), self.server.init(dimension)
 

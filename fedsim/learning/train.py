@@ -251,9 +251,12 @@ class _Replay:
         self.going = [run for run in self.runs if not run.diverged]
         if reports.begun is not None:
             self._keep(step)
+        number = int(self.log.rounds[step])
+        if not len(reports.clients):
+            for run in self.going:
+                run.step_alone(Cohort(number, reports.clients))
         if not self.going or not len(reports.clients):
             return []
-        number = int(self.log.rounds[step])
         staleness, alpha = self.log.staleness(step, reports), self.log.step_sizes(step, reports, work.step_size)
         for run in self.going:
             own = self.step_sizes.get(run.name)

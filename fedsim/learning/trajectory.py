@@ -95,6 +95,12 @@ class Trajectory:
             column, anchors = (proximal[:, None], self.cohort.downloaded) if pulled else (None, None)
             self.altered = Altered(corrections, column, anchors, local.rule)
 
+    def step_alone(self, cohort: Cohort) -> None:
+        """Let an optimizer that steps in every round do so without any report."""
+        if getattr(self.optimizer, "steps_alone", False):
+            self.cohort = cohort
+            self.apply(np.empty((0, len(self.model))))
+
     def apply(self, deltas: Floats) -> None:
         """Hand over the clients' changes. A model with NaN, or whose length overflows, has diverged."""
         try:

@@ -5,6 +5,7 @@ to show better bounds proves nothing; it can only confirm that a promise was kep
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,21 @@ from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError
 from fedsim.population import Population
 from fedsim.scenario import Scenario
+from fedsim.scenario.server import COIN_LAWS
+from fedsim.selection.built_in import poisson_chances
+from fedsim.theory.busy import outlasts
+from fedsim.theory.prediction import lengths_of
+
+
+class Sampling(NamedTuple):
+    """Each client is drawn with a chance q at most, by itself, in every `cycle`-th round alone."""
+
+    chance: float
+    cycle: int
+
+    def steps(self, rounds: int) -> int:
+        """Return in how many of some rounds one client may be drawn."""
+        return -(-rounds // self.cycle)
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,7 @@ class ParticipationBounds:
     min_separation: int = 1  # b: rounds t < t' have t' - t >= b; an enforced separation R gives b = R + 1
     most: int | None = None  # k; None for no cap
     own: tuple[tuple[int, int], ...] = ()  # empty where b and k are those of one client
+    sampling: "Sampling | None" = None  # what a secret coin decides; None where epsilon does not count on one
 
     def __post_init__(self) -> None:
         for name in ("rounds", "min_separation", "most"):
@@ -64,7 +81,9 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     own b and k.
     """
     server, rounds = scenario.server, scenario.stop.rounds
-    least, lag = int(population.separation.min()) + 1, 0
+    cycle = _cycle(scenario)
+    apart = -(-(population.separation + 1) // cycle) * cycle
+    least, lag = int(apart.min()), 0
     if rounds is None:
         message = (
             "privacy needs stop.rounds: how many rounds there are is part of the promise, and with a duration alone "
@@ -80,11 +99,47 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
             )
             raise ScenarioError([scenario.mistake(("server", "cooldown_from"), message)])
         lag = server.max_staleness
+    sampling = _sampling(scenario, population, cycle)
     if population.most is None:
-        return ParticipationBounds(rounds, least - lag)
+        return ParticipationBounds(rounds, least - lag, sampling=sampling)
     most = population.at_most(rounds, lag)
-    own = widest(population.separation + 1 - lag, most)
-    return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else ())
+    own = widest(apart - lag, most)
+    return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else (), sampling)
+
+
+def _cycle(scenario: Scenario) -> int:
+    """Return how many rounds pass from one in which a client may be drawn to the next."""
+    choice = scenario.server.selection
+    return int(choice.options["groups"]) if choice.kind == "cyclic_poisson" else 1
+
+
+def _sampling(scenario: Scenario, population: Population, cycle: int) -> Sampling | None:
+    """Return what the server's coin decides, if privacy counts on it, or raise the `ScenarioError` of why it may not.
+
+    A client that is drawn may still send nothing; that makes no difference to the bound, as long as its coin makes none
+    to what others send.
+    """
+    server, privacy = scenario.server, scenario.privacy
+    if privacy is None or privacy.amplification == "none":
+        return None
+    if not server.selects_once or server.selection.kind not in COIN_LAWS:
+        why = f"{server.selection.kind!r} fills a cohort, so that each client's chance depends on who else is there"
+    elif not scenario.always_available:
+        why = f"here {scenario.absences} decides who takes part"
+    elif (population.cooldown_s > 0).any():
+        why = "here cool-downs by the clock decide who can be drawn, and how long rounds take shows who takes part"
+    elif server.minimum_reports > 1:
+        why = "with minimum_reports a round fails or not by a single client's coin"
+    elif outlasts(lengths_of(scenario, population), population.separation, population.cooldown_s, server):
+        why = "here late sessions keep devices away, for a time that depends on who else takes part"
+    else:
+        chances = poisson_chances(population.weight, server.wanted * cycle)
+        return Sampling(float(chances.max()), cycle)
+    message = (
+        f"amplification by sampling holds where a coin of the server alone decides who takes part, and {why}: it takes "
+        "selection: poisson or cyclic_poisson, and devices that are always available"
+    )
+    raise ScenarioError([scenario.mistake(("privacy", "amplification"), message)])
 
 
 def widest(b: Ints, k: Ints) -> tuple[tuple[int, int], ...]:

@@ -47,7 +47,7 @@ def epsilon_of(sigma: float, delta: float) -> float:
     high = 1.0
     while log_delta(high, sigma) > wanted:
         high *= 2.0
-    return _bisected(lambda each: log_delta(each, sigma) > wanted, 0.0, high)
+    return bisected(lambda each: log_delta(each, sigma) > wanted, 0.0, high)
 
 
 def noise_for(epsilon: float, delta: float) -> float:
@@ -58,7 +58,7 @@ def noise_for(epsilon: float, delta: float) -> float:
         high *= 2.0
     while log_delta(epsilon, low) <= wanted:
         low /= 2.0
-    return _bisected(lambda each: log_delta(epsilon, each) > wanted, low, high)
+    return bisected(lambda each: log_delta(epsilon, each) > wanted, low, high)
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
@@ -77,7 +77,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     return max(0.0, float(found.fun))
 
 
-def _bisected(too_low: Callable[[float], bool], low: float, high: float) -> float:
+def bisected(too_low: Callable[[float], bool], low: float, high: float) -> float:
     """Return the least number that is not too low, to the last bit; `low` is too low, and `high` is not."""
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if too_low(middle) else (low, middle)

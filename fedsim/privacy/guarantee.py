@@ -1,22 +1,33 @@
 """What a mechanism with some noise promises under (n, b, k)-participation, and at what error."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedsim.common.arrays import Floats
 from fedsim.common.errors import PluginError
 from fedsim.common.registry import is_own
-from fedsim.privacy.bounds import ParticipationBounds
+from fedsim.privacy.bounds import ParticipationBounds, Sampling
 from fedsim.privacy.epsilon import epsilon_of, epsilon_of_rho, noise_for, rho_of
 from fedsim.privacy.mechanisms import MECHANISMS
 from fedsim.privacy.mechanisms.mechanism import Mechanism, convolved_rows, correlated_rows
+from fedsim.privacy.optimized import cached
+from fedsim.privacy.sampled import epsilon_of_sampled, noise_for_sampled
 from fedsim.privacy.sensitivity import error, inverse, sensitivity
 from fedsim.scenario.privacy import Privacy
 
 _PROBED = 32  # unit rows by which the noise of a brought mechanism is checked
 _SAME = 1e-9
+UNIT = "one client; adjacency: zero-out (all that it contributes is replaced by zeros)"
+SECRET = "with amplification by sampling, which holds only if the schedule stays secret"
+
+
+class Secret(NamedTuple):
+    """What else is known of an epsilon that counts on a secret schedule."""
+
+    epsilon_rdp: float  # at delta, by Renyi divergences and the conversion of Canonne, Kamath and Steinke
+    epsilon_if_known: float  # at delta, exactly, once it is known who took part in which round
 
 
 @dataclass(frozen=True)
@@ -27,14 +38,32 @@ class Guarantee:
     mechanism: str
     sensitivity: float  # of the mechanism's C under these bounds
     noise_multiplier: float  # sigma: the rows of Z have the standard deviation clip norm times sigma times sensitivity
-    rho: float  # of zCDP
-    epsilon: float  # at delta, exactly
-    epsilon_zcdp: float  # at delta, through rho by the conversion of Canonne, Kamath and Steinke
+    # rho, epsilon_zcdp: of zCDP, and through it at delta by the conversion of Canonne, Kamath and Steinke; they do not
+    # count on sampling
+    rho: float
+    epsilon: float  # at delta, exactly; with sampling by the distribution of the privacy loss
+    epsilon_zcdp: float
     delta: float
     error_max: float
     """Standard deviation of a released sum of updates, per coordinate, in units of clip norm times sigma: the largest
     over the rounds."""
     error_rms: float  # the root mean square of the same
+    amplified: Secret | None = None  # where it counts on sampling; the sensitivity is that of one participation then
+
+    @property
+    def scope(self) -> str:
+        """What stands beside epsilon: to whom the promise is made, and what it counts on."""
+        return UNIT if self.amplified is None else f"{UNIT}; {SECRET}"
+
+    @property
+    def shown(self) -> dict[str, float]:
+        """Its figures for a table, by column."""
+        amplified = self.amplified
+        also = {"by zCDP": self.epsilon_zcdp}
+        if amplified is not None:
+            also = {"by RDP": amplified.epsilon_rdp, "if known": amplified.epsilon_if_known}
+        errors = {"error rms": self.error_rms, "error max": self.error_max}
+        return {"noise": self.noise_multiplier, "epsilon": self.epsilon, **also, **errors}
 
     @property
     def figures(self) -> dict[str, float]:
@@ -45,12 +74,16 @@ class Guarantee:
             "rounds": float(bounds.rounds),
             "separation": float(bounds.min_separation),
             "most": float(bounds.participations),
+            **({} if self.amplified is None else {"epsilon_if_known": self.amplified.epsilon_if_known}),
         }
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         own = dict(vars(self))
         bounds: ParticipationBounds = own.pop("bounds")
+        own["amplification"] = None
+        if (amplified := own.pop("amplified")) is not None and bounds.sampling is not None:
+            own["amplification"] = bounds.sampling._asdict() | amplified._asdict()
         return {
             "rounds": bounds.rounds,
             "min_separation": bounds.min_separation,
@@ -107,20 +140,46 @@ def guarantee(privacy: Privacy, bounds: ParticipationBounds) -> Guarantee:
     if is_own(kind) and hasattr(mechanism, "correlate"):
         with MECHANISMS.reraise_as_plugin_error(where, mechanism.correlate):
             _check_rows(mechanism, c, bounds)
+    delta, of_sums = privacy.delta, error(c, bounds.rounds)
+    unit = spread if bounds.sampling is None else _of_one(c, bounds.sampling)
     sigma = privacy.noise_multiplier
     if sigma is None:
         assert privacy.epsilon is not None
-        sigma = noise_for(privacy.epsilon, privacy.delta)
-    of_sums = error(c, bounds.rounds)
+        sigma = noise_for(privacy.epsilon, delta) * spread / unit
+        if bounds.sampling is not None:
+            sigma = min(sigma, _noise_for_sampled(privacy.epsilon, delta, bounds.sampling, bounds.rounds))
+    known = sigma * unit / spread
+    epsilon, amplified = epsilon_of(known, delta), None
+    if bounds.sampling is not None:
+        sampled = epsilon_of_sampled(sigma, delta, bounds.sampling.chance, bounds.sampling.steps(bounds.rounds))
+        amplified = Secret(sampled.epsilon_rdp, epsilon)
+        epsilon = min(epsilon, sampled.epsilon)
     return Guarantee(
         bounds=bounds,
         mechanism=kind,
-        sensitivity=spread,
+        sensitivity=unit,
         noise_multiplier=sigma,
-        rho=rho_of(sigma),
-        epsilon=epsilon_of(sigma, privacy.delta),
-        epsilon_zcdp=epsilon_of_rho(rho_of(sigma), privacy.delta),
-        delta=privacy.delta,
-        error_max=spread * of_sums.max,
-        error_rms=spread * of_sums.rms,
+        rho=rho_of(known),
+        epsilon=epsilon,
+        epsilon_zcdp=epsilon_of_rho(rho_of(known), delta),
+        delta=delta,
+        error_max=unit * of_sums.max,
+        error_rms=unit * of_sums.rms,
+        amplified=amplified,
     )
+
+
+def _of_one(c: Floats, sampling: Sampling) -> float:
+    """Return the sensitivity to one participation; a `PluginError` if C lets two of them overlap."""
+    if (reach := int(np.flatnonzero(c).max()) + 1) > sampling.cycle:
+        raise PluginError(
+            f"amplification by sampling holds for at most {sampling.cycle:,} coefficients, by how often a client may "
+            f"be drawn, and these are {reach:,}: take independent, banded with fewer bands, or selection: {{kind: "
+            "cyclic_poisson, groups: ...} with more groups"
+        )
+    return float(np.linalg.norm(c))
+
+
+def _noise_for_sampled(epsilon: float, delta: float, sampling: Sampling, rounds: int) -> float:
+    question = ("sampled", epsilon, delta, sampling.chance, sampling.steps(rounds))
+    return float(cached(question, lambda: np.array([noise_for_sampled(*question[1:])]))[0])

@@ -17,6 +17,7 @@ from fedsim.findings.run import run_answer, run_finding
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
+from fedsim.privacy.guarantee import SECRET
 from fedsim.report import tables
 from fedsim.report.charts import CHARTS, OWN, RUN_CHARTS, SECTIONS, Absent, Chart, chart_of, run_charts, section_of
 from fedsim.report.document import ReportDocument, Section
@@ -140,7 +141,8 @@ def privacy_section(run: FinishedRun) -> Section:
     )
     header = ("Bound", "Promised", "Observed")
     std = None if privacy.clip is None else privacy.clip * figures["noise_multiplier"] * figures["sensitivity"]
-    zcdp = epsilon_of_rho(figures["rho"], privacy.delta)
+    zcdp, public = epsilon_of_rho(figures["rho"], privacy.delta), known.get("privacy.epsilon_if_known")
+    secret = "" if public is None else f", {SECRET}, this page included"
     noise = (
         ("Mechanism", privacy.mechanism.kind),
         ("Sensitivity of C", number(figures["sensitivity"], 5)),
@@ -148,11 +150,11 @@ def privacy_section(run: FinishedRun) -> Section:
         ("Standard deviation of the rows of Z", number(std, 5) if std is not None else "no clip is given"),
         ("zCDP, rho", number(figures["rho"], 5)),
         ("Epsilon by way of zCDP", number(zcdp, 5)),
-    )
+    ) + (() if public is None else (("Epsilon if the schedule is known", number(public, 5)),))
     clocked = bool((run.clients["cooldown_s"] > 0).any())
     promise = (
         f"Each client is promised epsilon = {number(figures['epsilon'], 4)} at delta = {privacy.delta:g}, with all "
-        "that it contributes replaced by zeros."
+        f"that it contributes replaced by zeros{secret}."
     )
     kept = [Finding(f"The log breaks the promise: {each}.", warns=True) for each in faults]
     caveats = (f"{capitalized(each)}." for each in caveats_of(run.scenario, bounds, clocked=clocked))

@@ -14,6 +14,7 @@ from fedsim.findings.expectations import ConditionOutcome, Verdict, verdict_of
 from fedsim.findings.finished_sweep import COMPLETE, Estimates, FinishedSweep, names_of
 from fedsim.findings.formatting import NO_VALUE, capitalized, count, duration, listing_of, number
 from fedsim.limits.grammar import parse_condition
+from fedsim.privacy.guarantee import SECRET, UNIT
 from fedsim.report.sweep_choice import LossParts, SweepChoice
 from fedsim.report.sweep_figures import L1, PACE, difference, misplaced, wording_of
 from fedsim.report.tables import Table
@@ -226,6 +227,7 @@ _PROMISES: tuple[tuple[str, str, Callable[[Floats], float], Callable[[float], st
     ("Noise multiplier", "privacy.noise_multiplier", np.min, number),
     ("Epsilon", "privacy.epsilon", np.max, number),
 )
+_KNOWN = (("Epsilon if the schedule is known", "privacy.epsilon_if_known", np.max, number),)
 
 
 def privacy_table(sweep: FinishedSweep) -> Table | None:
@@ -238,12 +240,14 @@ def privacy_table(sweep: FinishedSweep) -> Table | None:
         return None
 
     columns: list[_Column] = []
-    for head, metric, over, write in _PROMISES:
+    secret = "privacy.epsilon_if_known" in sweep.metrics
+    for head, metric, over, write in _PROMISES + _KNOWN * secret:
         known = [row[np.isfinite(row)] for row in sweep.samples(metric)]
         columns.append((head, [write(over(row)) if len(row) else NO_VALUE for row in known]))
     note = (
         "n rounds, at least b rounds from one participation of a client to its next, at most k of them. Only what is "
-        "promised, because the server enforces it, counts for epsilon; what was observed is luck where it is better."
+        "promised, because the server enforces it, counts for epsilon; what was observed is luck where it is better. "
+        f"Epsilon is for {UNIT}, at the scenario's delta{f'; {SECRET}, this page included' * secret}."
     )
     return _setting_table(sweep, "What is promised to privacy, and what the runs had", columns, note=note)
 

@@ -18,7 +18,7 @@ from fedsim.scenario.loading import load_document, not_permitted, validate
 from fedsim.scenario.model import Model, SparseModel
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
-from fedsim.scenario.server import MOST_CLIENTS, Server, SyncServer
+from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
 from fedsim.scenario.shocks import Shock
 from fedsim.scenario.sources import ClientTimeSource, NumberSource, Rounds, RoundsSource, TimeSource, ZoneSource
 from fedsim.scenario.stop import Stop
@@ -253,8 +253,10 @@ class Scenario(SparseModel):  # noqa: PLW1641  pydantic hashes frozen models
             or_pause = " or server.pause" if server.selects_once else ""
             raise ValueError(f"rounds take no time, so stop.duration is never reached: give stop.rounds{or_pause}")
         skips = server.shortage == "skip"
-        if skips or server.selection.kind == "poisson":
-            setting, rounds = ("shortage: skip", "skipped") if skips else ("selection: poisson", "empty")
+        if skips or server.selection.kind in COIN_LAWS:
+            setting, rounds = (
+                ("shortage: skip", "skipped") if skips else (f"selection: {server.selection.kind}", "empty")
+            )
             remedy = "give stop.rounds or server.pause"
             raise ValueError(f"with {setting} and no pause, {rounds} rounds take no time: {remedy}")
         return self

@@ -21,6 +21,9 @@ class Privacy(Model):
     """At which delta; less than one over the number of clients, or it promises little."""
     clip: Positive | None = None
     """Norm to which each update is clipped; with it the noise is told in its units too."""
+    amplification: Literal["none", "sampling"] = "none"
+    """What epsilon may count on: nothing but separations and caps, or sampling too, by a law that draws each client by
+    itself; that holds only while nobody learns who took part in which round."""
     training: Literal["none", "clip", "noise"] = "none"
     """What training does of it; clip: each update is clipped, and their sum divided by the wanted cohort; noise: the
     mechanism's noise is added to that sum too."""

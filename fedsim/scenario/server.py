@@ -11,6 +11,8 @@ from fedsim.scenario.model import Model
 from fedsim.scenario.units import Duration, PositiveDuration
 
 MOST_CLIENTS = 10_000_000
+COIN_LAWS = ("poisson", "cyclic_poisson")
+"""Laws by which each client is drawn or not by itself, so that a round may be empty."""
 _MODES = ("sync", "buffered")
 
 Selection = Annotated[BuiltIn | Component, Kinds(role="selection law")]
@@ -87,7 +89,7 @@ class SyncServer(Model):
     @property
     def least(self) -> int:
         """Fewest clients with which a round can start."""
-        if self.selection.kind == "poisson":
+        if self.selection.kind in COIN_LAWS:
             return 0
         return max(1, self.minimum_reports) if self.shortage == "proceed" else self.wanted
 

@@ -1,6 +1,9 @@
 """The built-in selection laws: one client after the other, each by itself, or the first of all in some order."""
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import Field
 
 from fedsim.common.arrays import Bools, Floats, Ints
 from fedsim.common.keyed import Purpose
@@ -144,6 +147,32 @@ class Poisson:
         """Return those whose draw falls below their chance, in the order of their indices."""
         eligible = np.flatnonzero(candidates.all_eligible())
         return eligible[self._draws.uniforms(eligible, request.number) < self._chances[eligible]]
+
+
+class CyclicPoisson:
+    """Each client by itself as under `Poisson`, but client i in rounds t with t = i modulo `groups` alone.
+
+    In its rounds its chance is min(1, groups cohort p_i), so that cohorts have the wanted size on average. Two of its
+    participations are at least `groups` rounds apart.
+    """
+
+    random_size = True
+
+    def __init__(
+        self,
+        weights: Floats,
+        cohort: int,
+        streams: Streams,
+        groups: Annotated[int, Field(ge=1, description="Rounds from one in which a client may be drawn to its next.")],
+    ) -> None:
+        self.groups, self._chances = groups, poisson_chances(weights, cohort * groups)
+        self._draws = streams(Purpose.LEADER_RACE)
+
+    def select(self, request: Request, candidates: Candidates) -> Ints:
+        """Return those of the round's group whose draw falls below their chance, in the order of their indices."""
+        group = np.arange(request.round % self.groups, len(candidates), self.groups)
+        drawn = group[self._draws.uniforms(group, request.number) < self._chances[group]]
+        return drawn[candidates.eligible(drawn)]
 
 
 def poisson_chances(weights: Floats, cohort: int) -> Floats:

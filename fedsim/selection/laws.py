@@ -22,6 +22,7 @@ _BUILT_IN = {
     "cyclic": "fedsim.selection.built_in:Cyclic",
     "bernoulli": "fedsim.selection.built_in:Bernoulli",
     "poisson": "fedsim.selection.built_in:Poisson",
+    "cyclic_poisson": "fedsim.selection.built_in:CyclicPoisson",
     "age": "fedsim.selection.built_in:Age",
     "stratified": "fedsim.selection.built_in:Stratified",
     "inverse_availability": "fedsim.selection.built_in:InverseAvailability",

@@ -184,6 +184,7 @@ class Promised:
         "privacy",
         """
         epsilon | | Promised at the scenario's delta: one client, zeroed out; exact for the Gaussian mechanism.
+        epsilon_if_known | | With amplification by sampling: what is left of it once the schedule is known.
         rho | | The zCDP of the same promise: 1 / (2 noise_multiplier^2).
         sensitivity | | Of the mechanism, for the rounds, separation and cap that the scenario enforces.
         noise_multiplier | | Standard deviation of the noise over clip norm and sensitivity.
