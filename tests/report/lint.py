@@ -4,7 +4,6 @@
 which shares no code with `fedsim.findings`.
 """
 
-import json
 import math
 import re
 from collections import Counter
@@ -14,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from .lint_figures import Measured, named
+from .lint_figures import Measured, MeasuredSweep
 from .lint_sentences import Said
 
 MOST_BYTES = 250_000
@@ -179,7 +178,7 @@ def check_words(page: Page, names: Iterable[str]) -> Iterator[Fault]:
         if found := _HYPHEN_MINUS.search(bare):
             yield Fault("a hyphen as a minus", _near(bare, found))
     for text in dict.fromkeys(page.of("td", "th", "text")):
-        bare = without(text, own)
+        bare = without(text, own) if text != "null" else ""  # a setting that is not there
         for kind in ("a number that is rounding", "a number beyond sense", "not a number", "minus zero"):
             if found := re.search(_DUST[kind], bare):
                 yield Fault(f"{kind} in a chart or table", bare)
@@ -381,22 +380,63 @@ def check_contradictions(
                         yield Fault("convergence of what diverged", sentence)
 
 
+def check_sweep(findings: Sequence[Mapping[str, Any]], sweep: MeasuredSweep, right: Counter[str]) -> Iterator[Fault]:
+    """See that the value of every finding of a sweep is the mean of its metric at a setting, and is said."""
+    for each in findings:
+        value, quantity = each.get("value"), str(each.get("quantity", ""))
+        means = sweep.means(quantity)
+        if value is None or not means:
+            continue
+        if not says(each["text"], value) and not says(each["text"], value / 2):
+            yield Fault("a sentence without its value", f"{quantity} = {value}: {each['text']}")
+        ends = list(means.values())
+        known = [*ends, *(one - other for one in ends for other in ends)]
+        if any(math.isclose(value, own, rel_tol=1e-6, abs_tol=1e-9) for own in known):
+            right["by the results of runs"] += 1
+        else:
+            yield Fault("a wrong value", f"{quantity} = {value} at {each.get('scope')}, but settings have {ends}")
+
+
+def check_difference(
+    findings: Sequence[Mapping[str, Any]], ours: Measured, theirs: Measured, right: Counter[str]
+) -> Iterator[Fault]:
+    """See that the value of every finding of a comparison is the difference of a metric, and is said."""
+    for each in findings:
+        value, quantity = each.get("value"), str(each.get("quantity", ""))
+        if value is None:
+            continue
+        ends = [
+            run.figure(quantity) if run.figure(quantity) is not None else run.metric(quantity) for run in (ours, theirs)
+        ]
+        if ends[0] is None or ends[1] is None:
+            yield Fault("a quantity that the linter cannot compute", f"{quantity} = {value}: {each['text']}")
+        elif not math.isclose(value, ends[1] - ends[0], rel_tol=1e-6, abs_tol=1e-9):
+            yield Fault("a wrong value", f"{quantity} = {value}, but it goes from {ends[0]} to {ends[1]}")
+        elif not any(says(each["text"], scale * value) for scale in (1.0, 0.5, 100.0, 50.0)):
+            yield Fault("a sentence without its value", f"{quantity} = {value}: {each['text']}")
+        else:
+            right["by the tables of both"] += 1
+
+
 def lint(
     page: Path, directories: Sequence[Path], findings: Sequence[Mapping[str, Any]], right: Counter[str]
 ) -> list[Fault]:
     """Return the faults of a page of run directories, or of a sweep; `right` counts the findings that are right."""
     text = page.read_text(encoding="utf-8")
     read, runs = read_page(text), [Measured(each) for each in directories if (each / "manifest.json").exists()]
-    names = {name for run in runs for name in run.named} | {each.parent.name for each in directories}
-    for sweep in (each / "sweep.json" for each in directories):
-        if sweep.exists():
-            scenario = json.loads(sweep.read_text(encoding="utf-8"))["scenario"]
-            names |= named(scenario) | {scenario["name"]}
+    sweeps = [MeasuredSweep(each) for each in directories if (each / "sweep.json").exists()]
+    names = set().union(*(run.named for run in runs), *(sweep.named for sweep in sweeps)) | {
+        each.parent.name for each in directories
+    }
     found = [*check_words(read, names), *check_form(read, len(text.encode())), *check_ratios(read, runs)]
     found += check_contradictions(read, findings, runs)
     for run in runs:
         found += check_mentions(" ".join(read.prose), run)
         found += [Fault("a wrong metric", wrong) for wrong in run.wrong_metrics()]
+    for sweep in sweeps:
+        found += check_sweep(findings, sweep, right)
+    if len(runs) == 2:
+        found += check_difference(findings, runs[0], runs[1], right)
     if len(runs) == 1:
         found += check_findings(findings, runs[0], right)
         said = Said(runs[0])

@@ -169,7 +169,7 @@ def _group(draws: random.Random, name: str, cohort: int, law: str, folder: Path)
     elif available < 0.5:
         made["availability"] = {"kind": "renewal", "on": "1m", "off": "60d"}
     if draws.random() < 0.5:
-        made["session"] = {"train": pick([{"kind": "exponential", "mean": "60s"}, "30s", "10m"])}
+        made["session"] = {"train": pick([{"kind": "exponential", "mean": "60s"}, "30s", "2m"])}
         made["session"]["speed"] = pick([1, {"kind": "lognormal", "sigma": 0.5}])
     return made
 
@@ -180,7 +180,7 @@ def _server(draws: random.Random, cohort: int, law: str, groups: list[Json]) -> 
     if law != "groups":
         made["over_select"] = pick([1.0, 1.0, 1.5])
     made["shortage"] = pick(["wait", "skip"] if law == "groups" else ["wait", "wait", "proceed", "skip"])
-    made["deadline"] = pick([None, None, "80s", "2m", "20s"])
+    made["deadline"] = pick([None, None, None, "100s", "2m", "5m"]) if draws.random() < 0.95 else "20s"
     made["pause"] = pick(["0s", "30s"]) if made["shortage"] != "skip" and law != "poisson" else "30s"
     made["minimum_reports"] = pick([0, 0, 0, cohort])
     made["cooldown_from"] = pick(["selected", "selected", "reported"])
@@ -194,7 +194,7 @@ def _buffered(draws: random.Random, cohort: int, law: str) -> Json:
         "concurrency": 2 * cohort,
         "buffer": cohort,
         "max_staleness": pick([None, 0, 2]),
-        "deadline": pick([None, "80s"]),
+        "deadline": pick([None, "2m"]),
         "selection": law,
         "patience": "1d",
     }

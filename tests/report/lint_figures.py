@@ -179,6 +179,35 @@ class Measured:
         ]
 
 
+class MeasuredSweep:
+    """The results of the runs of a sweep directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.sweep: dict[str, Any] = json.loads((directory / "sweep.json").read_text(encoding="utf-8"))
+        files = [*(directory / "runs").glob("[!.]*.parquet"), *directory.glob("[!.]*.parquet")]
+        tables = [table for file in files if "metric" in (table := pl.read_parquet(file)).columns]
+        point_of = {each["run_id"]: each["point"] for each in self.sweep["runs"]}
+        rows = [row for table in tables for row in table.select("run_id", "metric", "value").iter_rows()]
+        self._values: dict[tuple[str, int], list[float]] = {}
+        for run_id, metric, value in dict.fromkeys(rows):
+            if value is not None and math.isfinite(value):
+                self._values.setdefault((metric, point_of[run_id]), []).append(value)
+        self.complete = len({run_id for run_id, *_ in rows})
+
+    @property
+    def named(self) -> set[str]:
+        """Everything that a person named in it."""
+        return named(self.sweep["scenario"]) | {self.sweep["name"]}
+
+    def means(self, metric: str) -> dict[int, float]:
+        """Return the mean of a metric over the seeds, by the number of the point."""
+        return {point: float(np.mean(own)) for (name, point), own in self._values.items() if name == metric}
+
+    def samples(self, metric: str, point: int) -> list[float]:
+        """Return the values of a metric at a point."""
+        return self._values.get((metric, point), [])
+
+
 def _names(quantity: str, scope: str) -> list[str]:
     head, _, rest = quantity.partition(".")
     return [quantity, f"{head}.{scope}.{rest}", f"group.{scope}.{quantity}", f"learning.{scope}.{quantity}"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fedsim.findings.finding import as_plain
+from fedsim.report.comparison_report import comparison_document
 from fedsim.report.page import document_of
 
 from .conftest import IN_A_BROWSER, Open
@@ -29,11 +30,12 @@ def _in_a_browser(test: Any) -> Any:
 
 
 def faults_of(case: Case, right: Counter[str]) -> list[Fault]:
-    """Return the faults of the page of a case."""
-    findings = []
-    if case.kind != "comparison":
-        findings = [dict(as_plain(each)) for each in document_of(case.directories[0]).answer]
-    return lint(case.page, case.directories, findings, right)
+    """Return the faults of the page of a case, which is of what its directories hold."""
+    if case.kind == "comparison":
+        document = comparison_document(case.directories[0], case.directories[1], 0.95)
+    else:
+        document = document_of(case.directories[0])
+    return lint(case.page, case.directories, [dict(as_plain(each)) for each in document.answer], right)
 
 
 @pytest.mark.skipif(not PAGES, reason="FEDSIM_PAGES says how many pages")
