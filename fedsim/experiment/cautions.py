@@ -175,6 +175,11 @@ def drawn_together(scenario: Scenario) -> int:
     return scenario.server.wanted if scenario.server.selection.kind == "groups" else 1
 
 
+def by_day(scenario: Scenario) -> bool:
+    """Say whether availability follows the clock, so that only whole days are alike."""
+    return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
+
+
 def beyond_chance(measured: float, taken: int, clients: int, together: int = 1) -> bool:
     """Say whether frequencies lie farther from uniform than equal chances would put them.
 

@@ -14,7 +14,7 @@ from fedsim.analysis.participation import available_time, clients_table
 from fedsim.analysis.tally import Watch
 from fedsim.availability.population import Strata
 from fedsim.common.progress import Report, silent
-from fedsim.experiment.cautions import drawn_together
+from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.experiment.finished import Outcome
 from fedsim.log import Recorded
 from fedsim.population import Population, residence
@@ -54,7 +54,7 @@ def setting_of(scenario: Scenario, population: Population) -> Setting:
         figures,
         fixed_size=server.fixed_size,
         fixed_divisor=scenario.divisor is not None,
-        by_day=any(group.availability.kind not in {"always", "renewal"} for group in scenario.population),
+        by_day=by_day(scenario),
         together=drawn_together(scenario),
     )
 

@@ -13,7 +13,7 @@ from fedsim.common.intervals import half_width
 from fedsim.experiment.cautions import FEW, beyond_chance, drawn_together, more_even
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, cut, number, percent
-from fedsim.findings.gathered import SPANS, TENTH
+from fedsim.findings.gathered import TENTH
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
 SLIGHT = 1.5  # a distance of less than so many times that of equal chances is chance for the most part
@@ -133,7 +133,6 @@ def chance_words(bias: Bias) -> str:
 
 
 NORMAL = 1.96  # half of a 95 % interval, in standard deviations of the normal law
-_FEWEST = 10 * SPANS  # with fewer rounds than these a span is too short to tell anything
 _MOST_GROUPS = 1_000  # more groups than these are not compared
 _LONGEST = 40  # characters of a group's name that are shown
 
@@ -221,9 +220,11 @@ def _weight_contrast(run: FinishedRun) -> LargestContrast | None:
     if not low.any():
         return LargestContrast(*ends, None, None, f"the lightest {noun}")
     times = float(high.sum() / low.sum())
-    spread = math.sqrt(float(np.square(high - times * low).sum()) * SPANS / (SPANS - 1))
-    margin = half_width(spread, SPANS) / float(low.sum())
-    if len(run.rounds) < _FEWEST or times - margin <= 1:
+    if (spans := len(turns)) < 2:
+        return None
+    spread = math.sqrt(float(np.square(high - times * low).sum()) * spans / (spans - 1))
+    margin = half_width(spread, spans) / float(low.sum())
+    if times - margin <= 1:
         return None
     return LargestContrast(*ends, times, margin, f"the lightest {noun}")
 

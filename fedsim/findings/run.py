@@ -152,7 +152,7 @@ def _bias(run: FinishedRun, bias: Bias) -> Iterator[Finding]:
         yield Finding(_selections(run, run.selected), BIAS)
     if (theory := run.metrics.get("participation.l1_uniform_theory")) is not None:
         says = percent(theory / 2) if theory > ROUNDING else "none"
-        reason = "the buffer's flow" if run.gathered.buffered is not None else "weights, cohort and separation alone"
+        reason = "the buffer's flow" if run.gathered.staleness is not None else "weights, cohort and separation alone"
         yield Finding(f"Theory, which computes what {reason} do in the long run, says {says}.", BIAS)
     if bias.seen is not Seen.ONCE:
         yield from _who(run, bias)

@@ -28,7 +28,7 @@ LEAST_TEXT = 7.0  # points of the smallest text in a file, however narrow the fi
 _RATIO = 0.7  # height of the usual figure over its width
 
 _TITLE = 9.2  # points of the title of a figure
-_SMALLEST = 8.2  # points of the smallest text in the style sheet
+_SMALLEST = 8.6  # points of the smallest text in the style sheet
 _TEXTS = ("font.size", "axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
 
 _COLORS = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {

@@ -15,7 +15,7 @@ from fedsim.findings.finding import Finding
 from fedsim.findings.finished_sweep import Axis
 from fedsim.findings.formatting import capitalized, number
 from fedsim.report.charts import Chart
-from fedsim.report.charts.learning import Curves, LearningChart, curve_of
+from fedsim.report.charts.learning import Curve, curve_chart, curve_of
 from fedsim.report.charts.marks import set_scale
 from fedsim.report.charts.sweep_lines import Line, Lines, lines_chart
 from fedsim.report.document import ReportDocument, Section
@@ -215,35 +215,27 @@ def _bias(results: Results, names: Sequence[str]) -> tuple[Chart, ...]:
 
 def _losses(names: Sequence[str], tables: Mapping[int, pl.DataFrame]) -> tuple[Chart, ...]:
     """Draw the losses by rounds, a chart for each optimizer and all over the same span, with a line for each R."""
-    kind, shown = LearningChart(), {name: _curves(name, tables) for name in names}
-    ends = np.concatenate([curve.points.mean for curves in shown.values() for curve in curves.shown])
+    shown = {name: _curves(name, tables) for name in names}
+    ends = np.concatenate([curve.points.mean for curves in shown.values() for curve in curves if len(curve.points.x)])
+    low, high = float(ends.min()), float(ends.max())
+    margin, far = 0.04 * (high - low), low > 0 and high > 4 * low
+
+    def after(axes: Axes) -> None:
+        set_scale(axes, "y", far)
+        axes.set_ylim(*((low / 1.1, high * 1.1) if far else (low - margin, high + margin)))
+
+    note = "Charts of the other optimizers have the same axis."
     return tuple(
-        Chart(
-            name=f"loss-{name}",
-            title=f"{name}, {kind.finding(curves)[0].lower()}{kind.finding(curves)[1:]}",
-            description=kind.description(curves),
-            notes=(f"Of {name}; charts of the other optimizers have the same axis.", *kind.notes(curves)),
-            table=kind.table(curves),
-            draw=partial(_draw_losses, curves, float(ends.min()), float(ends.max())),
-        )
+        curve_chart(f"loss-{name}", f"Loss of “{name}”", curves, "rounds done", "loss", (note,), after=after)
         for name, curves in shown.items()
     )
 
 
-def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> Curves:
+def _curves(name: str, tables: Mapping[int, pl.DataFrame]) -> tuple[Curve, ...]:
     own = [(f"R = {r}", False, table.filter(optimizer=name)) for r, table in sorted(tables.items())]
     own.append(("FedAvg, uniform", True, tables[min(tables)].filter(optimizer=UNIFORM)))
     points = [table.sort("round").select(x=pl.col("round") + 1, value="loss") for _, _, table in own]
-    curves = (curve_of(*own[color][:2], color, each) for color, each in enumerate(points))
-    return Curves(tuple(curves), "rounds")
-
-
-def _draw_losses(curves: Curves, low: float, high: float, axes: Axes) -> None:
-    LearningChart().draw(curves, axes)
-    margin = 0.04 * (high - low)
-    far = low > 0 and high > 4 * low
-    set_scale(axes, "y", far)
-    axes.set_ylim(*((low / 1.1, high * 1.1) if far else (low - margin, high + margin)))
+    return tuple(curve_of(*own[color][:2], color, each) for color, each in enumerate(points))
 
 
 def _table(results: Results) -> Table:

@@ -1,19 +1,17 @@
-"""The charts of a buffered server: how stale reports were, how many sessions ran at once."""
+"""The charts of a buffered server: how long versions took, how stale reports were."""
 
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from fedsim import Scenario, simulate
 from fedsim.findings.finished_run import FinishedRun, read_run
-from fedsim.findings.gathered import Asked, gather
-from fedsim.report.charts import Chart, chart_of, run_charts
-from fedsim.report.charts.gaps import GapChart
-from fedsim.report.charts.rounds import ConcurrencyChart, DurationChart, Durations, StalenessByGroup, StalenessChart
+from fedsim.findings.formatting import number
+from fedsim.report.charts import Chart, run_charts
+from fedsim.report.charts.rounds import duration_chart, staleness_chart
 
 SCENARIO = """\
 stop: {rounds: 150}
@@ -41,78 +39,33 @@ def table(run: FinishedRun) -> pl.DataFrame:
 
 def test_shares_by_staleness_are_those_of_the_log(run: FinishedRun) -> None:
     """Group by group, with the discarded ones, which lie beyond the limit."""
-    data = StalenessChart().prepare(run)
-    assert isinstance(data, StalenessByGroup)
-    assert data.names == ("slow", "fast")
-    assert data.means[0] > data.means[1]
+    chart = staleness_chart(run)
+    assert chart is not None
+    axes = Figure().subplots()
+    chart.draw(axes)
+    slow, fast, limit = axes.get_lines()
     log = table(run).filter(pl.col("outcome").is_in(["reported", "stale"]))
-    for name, first, shares, mean in zip(data.names, (0, 12), data.shares, data.means, strict=True):
+    for line, first in ((slow, 0), (fast, 12)):
         own = log.filter(pl.col("client").is_between(first, first + 11))["staleness"].to_numpy()
-        np.testing.assert_allclose(shares, np.bincount(own, minlength=len(shares)) / len(own), err_msg=name)
-        assert mean == pytest.approx(own.mean())
-    assert data.limit == 6
-    assert data.discarded == pytest.approx((log["outcome"] == "stale").to_numpy().mean())
-    assert 0 < data.discarded < 0.5
-    chart = chart_of("staleness", StalenessChart(), run)
-    assert isinstance(chart, Chart)
-    assert any("were discarded" in note for note in chart.notes)
-
-
-def test_places_are_all_taken_where_clients_abound(run: FinishedRun) -> None:
-    assert run.gathered.buffered is not None
-    np.testing.assert_allclose(run.gathered.buffered.running, 8.0, rtol=1e-9)
-    chart = chart_of("places", ConcurrencyChart(), run)
-    assert isinstance(chart, Chart)
-    assert chart.description.startswith("100\N{NARROW NO-BREAK SPACE}% of the 8 places")
-
-
-@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50)), min_size=1, max_size=20))
-def test_sessions_in_flight_are_time_in_sessions_by_span(spans: list[tuple[float, float]]) -> None:
-    """Against the overlap of each session with each span."""
-    sessions = pl.DataFrame(
-        {
-            "client": [0] * len(spans),
-            "round": [0] * len(spans),
-            "gap": pl.Series([None] * len(spans), dtype=pl.Int32),
-            "selected_s": [begun for begun, _ in spans],
-            "ended_s": [begun + length for begun, length in spans],
-            "outcome": ["reported"] * len(spans),
-            "staleness": [0] * len(spans),
-        }
-    )
-    clients = pl.DataFrame({"client": [0], "separation": [0], "group": ["all"], "time_zone": ["UTC"]})
-    found = gather(sessions.lazy(), clients, Asked(simulated_s=100.0)).buffered
-    assert found is not None
-    edges = np.append(0.0, found.time_s)
-    for k, running in enumerate(found.running):
-        overlap = [max(0.0, min(b + n, edges[k + 1]) - max(b, edges[k])) for b, n in spans]
-        assert running == pytest.approx(sum(overlap) / (edges[1] - edges[0]), abs=1e-6)
+        shares = np.asarray(line.get_ydata())
+        np.testing.assert_allclose(shares, np.bincount(own, minlength=len(shares)) / len(own))
+        assert number(own.mean(), 3) in chart.notes[0]
+    assert np.asarray(limit.get_xdata())[0] == 6.5
+    discarded = (log["outcome"] == "stale").to_numpy().mean()
+    assert 0 < discarded < 0.5
+    assert f"{100 * discarded:.1f}" in chart.notes[1]
 
 
 def test_versions_last_from_one_to_the_next(run: FinishedRun) -> None:
-    data = DurationChart().prepare(run)
-    assert isinstance(data, Durations)
-    assert data.waiting is None
-    chart = chart_of("durations", DurationChart(), run)
+    chart = duration_chart(run)
     assert isinstance(chart, Chart)
-    assert chart.title.startswith("The median version took ")
+    assert chart.title == "How long versions took"
+    assert not any("aiting" in note for note in chart.notes)
 
 
-def test_gaps_of_a_buffered_server_are_counted_in_versions(run: FinishedRun) -> None:
-    chart = chart_of("gaps", GapChart(), run)
-    assert isinstance(chart, Chart)
-    assert chart.table is not None
-    words = " ".join([chart.title, chart.description, *chart.notes, chart.table.caption, *chart.table.header])
-    assert "ersions" in words
-    assert "ound" not in words
-
-
-def test_only_buffered_runs_have_these_charts(run: FinishedRun, tmp_path: Path) -> None:
-    shown = {chart.name for charts in run_charts(run).values() for chart in charts}
-    assert {"staleness", "places"} <= shown
+def test_only_buffered_runs_have_staleness(run: FinishedRun, tmp_path: Path) -> None:
     path = tmp_path / "rounds.fedsim.yaml"
     path.write_text("stop: {rounds: 5}\npopulation: [{devices: 9}]\nserver: {cohort: 3}\n", encoding="utf-8")
     simulate(Scenario.load(path)).save(tmp_path / "run")
-    rounds = read_run(tmp_path / "run")
-    assert not {"staleness", "places"} & {chart.name for charts in run_charts(rounds).values() for chart in charts}
-    assert StalenessChart().prepare(rounds) is ConcurrencyChart().prepare(rounds) is None
+    shown = ([chart.name for chart in run_charts(each)["rounds"]] for each in (run, read_run(tmp_path / "run")))
+    assert list(shown) == [["durations", "staleness"], ["durations"]]

@@ -9,7 +9,6 @@ import pytest
 from fedsim.findings.bias import Seen, bias_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.run import run_answer, run_finding
-from fedsim.report.charts.participation import ClientFrequencies, ParticipationChart
 from fedsim.scenario.component import Choice
 
 from .runs import DEGENERATE
@@ -143,26 +142,3 @@ def test_a_stalled_run_says_so_first(run: FinishedRun) -> None:
 
 def test_what_was_not_measured_is_no_finding(run: FinishedRun) -> None:
     assert run_finding(replace(run, metrics={})) == "How evenly devices take part was not measured."
-
-
-@pytest.mark.parametrize(
-    ("counts", "compared"),
-    [
-        (pl.when(CLIENT < 50).then(10).otherwise(30), "Their spread is wider than that of equal chances for everybody"),
-        (pl.when(CLIENT < 50).then(16).otherwise(24), "Their spread is that of equal chances"),
-        (pl.when(CLIENT < 50).then(18).otherwise(22), "Their spread is narrower than that of equal chances"),
-        (pl.when(CLIENT < 50).then(1999).otherwise(2001), "Their spread is narrower than that of equal chances"),
-        (pl.lit(20), "Their spread is narrower than that of equal chances"),
-    ],
-)
-def test_the_chart_of_frequencies_compares_their_spread_with_that_of_chance(
-    run: FinishedRun, counts: pl.Expr, compared: str
-) -> None:
-    """Where neither weights nor theory order the clients, chance alone spreads them too: how much, the note says."""
-    given = flat(run, counts)
-    given = replace(given, clients=given.clients.with_columns(pi=pl.lit(0.01)))
-    data = ParticipationChart().prepare(given)
-    assert isinstance(data, ClientFrequencies)
-    (note,) = [note for note in ParticipationChart().notes(data) if "order of their frequency" in note]
-    assert compared in note
-    assert "alone spreads it" not in note

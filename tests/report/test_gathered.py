@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 from fedsim.analysis.contributions import contributions
 from fedsim.common.files import slices
 from fedsim.experiment.run import simulate
-from fedsim.findings.gathered import SLOT_S, Asked, gather, gatherer_of
+from fedsim.findings.gathered import SLOT_S, Asked, gather, gatherer_of, share_margins, weight_classes
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from tests.conftest import Write
@@ -19,15 +19,15 @@ from tests.conftest import Write
 @pytest.mark.parametrize("clients", [range(60), range(59, -1, -1), range(20)])
 @pytest.mark.parametrize("few", [False, True])
 def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many pairs and parts are held at once, and counted in an array."""
+    """However many parts there are, and counts of them are held at once."""
     monkeypatch.setattr("fedsim.common.files.ROWS", 7)
     if few:
-        monkeypatch.setattr("fedsim.findings.gathered._DENSE", 5)
+        monkeypatch.setattr("fedsim.findings.gathered._MOST_HELD", 2)
     rng, rows = np.random.default_rng(5), 300
     table = pl.DataFrame(
         {
             "client": list(clients),
-            "separation": [client % 3 for client in clients],
+            "weight": 1.0,
             "group": [("north", "south")[client % 2] for client in clients],
             "time_zone": [("UTC", "Asia/Tokyo", None)[client % 3] for client in clients],
         }
@@ -39,21 +39,17 @@ def test_what_is_gathered_is_what_a_join_finds(clients: range, few: bool, monkey
             "selected_s": [None if late else 400.0 * at for at, late in enumerate(rng.random(rows) < 0.1)],
             "ended_s": 400.0 * np.arange(rows) + 85.0,
             "outcome": rng.choice(["reported", "dropped"], rows),
-            "gap": [None if not gap else int(gap) for gap in rng.integers(0, 9, rows)],
         }
     )
     found = gather(taken.lazy(), table, Asked([3, 8]))
     taken = taken.filter(pl.col("client") < len(clients))
     known = taken.join(table, on="client")
-    started, home = pl.col("selected_s").is_not_null(), ("group", "time_zone")
+    started = pl.col("selected_s").is_not_null()
     slot = (pl.col("selected_s") / SLOT_S).floor().cast(pl.Int64).alias("slot")
-    firsts = taken.filter(started, outcome="reported").group_by("client").agg(first_s=pl.col("selected_s").min())
     assert_frame_equal(found.outcomes, taken.group_by("outcome").len().sort("outcome"))
-    gaps = known.drop_nulls("gap").group_by("separation", "gap").len()
-    assert_frame_equal(found.gaps, gaps.sort("separation", "gap"))
-    assert_frame_equal(found.starts, known.filter(started).group_by(*home, slot).len().sort(*home, "slot"))
-    assert_frame_equal(found.firsts, firsts.select("first_s").sort("first_s"))
-    chosen = taken.filter(pl.col("client").is_in([3, 8])).drop("gap").sort("client", "round")
+    starts = known.filter(started).group_by("time_zone", slot).len().sort("time_zone", "slot")
+    assert_frame_equal(found.starts, starts)
+    chosen = taken.filter(pl.col("client").is_in([3, 8])).sort("client", "round")
     assert_frame_equal(found.chosen, chosen)
 
 
@@ -80,10 +76,41 @@ def test_what_is_gathered_while_it_is_measured_is_what_the_directory_says(
         if isinstance(expected, pl.DataFrame):
             assert_frame_equal(vars(now)[name], expected)
     assert now.contributions == read.contributions == contributions(result.participations, len(result.clients))
-    assert now.turns is not None
-    assert read.turns is not None
-    assert now.turns.tolist() == read.turns.tolist()
-    assert (now.buffered is None) == (read.buffered is None) == ("mode" not in server)
-    if now.buffered is not None and read.buffered is not None:
-        assert_frame_equal(now.buffered.staleness, read.buffered.staleness)
-        assert now.buffered.running.tolist() == read.buffered.running.tolist()
+    assert (now.staleness is None) == (read.staleness is None) == ("mode" not in server)
+    for counts in ("by_home", "by_weight"):
+        assert vars(now)[counts] is not None
+        assert vars(now)[counts].tolist() == vars(read)[counts].tolist()
+        assert vars(now)[counts].sum() == (result.participations["outcome"].cast(pl.String) == "reported").sum()
+
+
+@pytest.mark.parametrize(
+    ("clients", "together", "ends", "classes"), [(100, 1, 10, 10), (27, 1, 2, 10), (9, 1, 1, 9), (20, 5, 5, 4)]
+)
+def test_clients_are_parted_by_weight(clients: int, together: int, ends: int, classes: int) -> None:
+    """Into tenths, of which both ends have one size; a few clients each by itself; groups as they are selected."""
+    weight = np.random.default_rng(1).permutation(np.arange(clients) // together) + 1.0
+    found = weight_classes(weight, together)
+    assert found is not None
+    sizes = np.bincount(found)
+    assert (len(sizes), sizes[0], sizes[-1], sizes.sum()) == (classes, ends, ends, clients)
+    assert sizes.max() - sizes.min() <= 1
+    assert (np.diff(found[np.argsort(-weight, kind="stable")]) >= 0).all()
+    assert weight_classes(np.ones(clients), together) is None
+
+
+def test_spans_are_of_rounds_or_of_whole_days() -> None:
+    assert [Asked(rounds=rounds).spans for rounds in (199, 200, 5000)] == [1, 20, 20]
+    assert [Asked(rounds=5000, days=days).spans for days in (4, 5, 20, 21, 60)] == [1, 5, 20, 10, 20]
+
+
+def test_intervals_of_shares_cover_the_law_of_independent_draws() -> None:
+    """Two thousand runs of 20 spans: 95 % of the intervals, give or take 1.5 (false alarm: one in a thousand)."""
+    rng, law = np.random.default_rng(4), np.array([0.5, 0.3, 0.2])
+    inside = []
+    for _ in range(2_000):
+        counts = rng.multinomial(100, law, size=20)
+        margins = share_margins(counts)
+        assert margins is not None
+        inside.append(np.abs(counts.sum(axis=0) / counts.sum() - law) <= margins)
+    assert np.mean(inside, axis=0) == pytest.approx(0.95, abs=0.016)
+    assert share_margins(np.ones((1, 3), dtype=np.int64)) is None

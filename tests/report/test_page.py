@@ -18,7 +18,7 @@ from .runs import DEGENERATE, SCENARIO, one_client, rewrite, write_manifest, wri
 VOID = {"meta", "link", "br", "hr", "img", "input", "use"}
 HOSTILE = "<script>alert(1)</script>"
 
-_OTHERS = {"staleness", "places", "optimum", "loss-time", "gradient-time", "tenths", "zone-frequency"}
+_OTHERS = {"staleness", "optimum", *(f"who-{way}" for way in ("groups", "zones", "availability", "speed"))}
 NAMES = tuple(name for name in RUN_CHARTS if name not in _OTHERS)
 """What the report of a run in rounds shows: one time zone, always available, no optimum, time with the rounds."""
 
@@ -95,7 +95,7 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
     shown = check(page)
     figures = [figure["id"] for figure in shown.find("figure")]
     assert sorted(figures) == sorted(NAMES)
-    assert figures[0] == "participation"
+    assert figures[0] == "who"
     assert {"answer", "bias", "learning", "rounds", "provenance"} <= {
         attributes.get("id") for _, attributes in shown.elements
     }
@@ -157,7 +157,7 @@ def test_the_page_names_no_other_place(page: str) -> None:
 def test_every_chart_has_its_data(page: str) -> None:
     shown = check(page)
     captions = shown.inside("caption")
-    for caption in ("Frequency by rank of weight", "L1 distance", "Loss by rounds", "Round durations"):
+    for caption in ("Participation shares", "Distance from uniform", "Loss: loss", "How long rounds took: duration"):
         assert any(text.startswith(caption) for text in captions)
     assert [text for text in shown.inside("summary") if text == "Notes and data"] == ["Notes and data"] * len(NAMES)
 

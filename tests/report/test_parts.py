@@ -40,8 +40,8 @@ def drawn(run: FinishedRun, chances: np.ndarray[tuple[int], np.dtype[np.float64]
 def ends(run: FinishedRun) -> LargestContrast | None:
     """Return the ends of a run whose clients or rounds were changed after it was read."""
     asked = Asked.of(run.scenario, None, run.rounds, run.simulated_s)
-    turns = gather(run.participations, run.clients, asked).turns
-    return largest_contrast(replace(run, gathered=replace(run.gathered, turns=turns)))
+    by_weight = gather(run.participations, run.clients, asked).by_weight
+    return largest_contrast(replace(run, gathered=replace(run.gathered, by_weight=by_weight)))
 
 
 def test_groups_by_equal_chances_are_seldom_apart(run: FinishedRun) -> None:

@@ -10,7 +10,7 @@ from fedsim import load, simulate
 from fedsim.findings.bias import bias_of
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.formatting import percent, percent_within
-from fedsim.report.charts.groups import ByTenth, TenthsChart
+from fedsim.report.charts.who import parts_of
 from fedsim.report.run_report import run_document
 from tests.conftest import Load
 
@@ -59,9 +59,8 @@ def test_the_headline_counts_reports(small: Load, tmp_path: Path, kind: str, val
     assert any("Selections, of which not all ended with a report" in each.text for each in page.answer)
     speed = load(tmp_path / "run").clients["speed"].to_numpy()
     slowest = counts[np.argsort(speed)][:4].mean() / counts.mean()
-    tenths = TenthsChart().prepare(run)
-    assert isinstance(tenths, ByTenth)
-    assert tenths.frequency["speed"][0] == pytest.approx(slowest)
+    (speeds,) = (rows for rows in parts_of(run) if rows.name == "who-speed")
+    assert speeds.shares[-1] == pytest.approx(slowest)
 
 
 def test_where_all_reported_there_is_no_second_line(small: Load, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The charts of a run's report, in the order in which they are read.
 
-To add one, write a class with a method `draw` in a module of its own and name it in `RUN_CHARTS`. Charts that a
-scenario names under ``charts`` are built by the same registry.
+To add one, write a function that makes a `Chart` of a `FinishedRun` and name it in `run_charts`. Charts that a scenario
+names under ``charts`` are classes, built by the registry `CHARTS`.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class RunChart(Protocol):
 
 
 def chart_of(name: str, kind: RunChart, run: FinishedRun) -> Chart | Absent | None:
-    """Compute what a chart shows of a run; None where a page without it lacks nothing."""
+    """Compute what a chart of the scenario's own shows of a run; None where a page without it lacks nothing."""
     prepare = getattr(kind, "prepare", None)
     data = run if prepare is None else prepare(run)
     title = _part_of(kind, "title", type(kind).__name__, run)
@@ -82,52 +82,36 @@ def _part_of(kind: RunChart, what: str, otherwise: Any, data: object) -> Any:
     return found(data) if callable(found) else found
 
 
-_ROOM = "fedsim.report.charts"
-RUN_CHARTS: Final = {
-    "participation": f"{_ROOM}.participation:ParticipationChart",
-    "distance": f"{_ROOM}.distance:DistanceChart",
-    "group-frequency": f"{_ROOM}.groups:GroupChart",
-    "tenths": f"{_ROOM}.groups:TenthsChart",
-    "zone-frequency": f"{_ROOM}.groups:ZoneChart",
-    "gaps": f"{_ROOM}.gaps:GapChart",
-    "coverage": f"{_ROOM}.gaps:CoverageChart",
-    "convergence": f"{_ROOM}.distance:ConvergenceChart",
-    "availability": f"{_ROOM}.availability:AvailabilityChart",
-    "eligible": f"{_ROOM}.availability:EligibleChart",
-    "timeline": f"{_ROOM}.timeline:TimelineChart",
-    "durations": f"{_ROOM}.rounds:DurationChart",
-    "staleness": f"{_ROOM}.rounds:StalenessChart",
-    "places": f"{_ROOM}.rounds:ConcurrencyChart",
-    "loss": f"{_ROOM}.learning:LearningChart",
-    "loss-last-half": f"{_ROOM}.learning:LossLastHalf",
-    "gradient": f"{_ROOM}.learning:Gradient",
-    "gradient-last-half": f"{_ROOM}.learning:GradientLastHalf",
-    "loss-time": f"{_ROOM}.learning:LossOverTime",
-    "gradient-time": f"{_ROOM}.learning:GradientOverTime",
-    "optimum": f"{_ROOM}.learning:OptimumChart",
-}
+RUN_CHARTS: Final = (
+    *("who", "who-groups", "who-zones", "who-weights", "who-availability", "who-speed", "participation"),
+    *("distance", "convergence", "availability", "eligible", "timeline", "durations", "staleness", "loss", "optimum"),
+)
 """Every chart that the report of a run can have, by the anchor in its page."""
 CHARTS: Final = Registry[RunChart](
-    "a chart", RunChart, RUN_CHARTS, at="charts[]", chance="draw chance from np.random.default_rng(0), made in draw"
+    "a chart", RunChart, {}, at="charts[]", chance="draw chance from np.random.default_rng(0), made in draw"
 )
 OWN = "own"  # the section of charts that name none
 SECTIONS = ("bias", "devices", "rounds", "learning", OWN)
 
 
 def section_of(kind: RunChart) -> str:
-    """Return the section of the page in which a chart stands."""
+    """Return the section of the page in which a chart of the scenario's own stands."""
     found: str = getattr(kind, "section", OWN)
     return found
 
 
 def run_charts(run: FinishedRun) -> dict[str, tuple[Chart | Absent, ...]]:
-    """Compute the data of every built-in chart of a run, by the section that shows it; one without data says why."""
-    sections: dict[str, tuple[Chart | Absent, ...]] = dict.fromkeys(SECTIONS, ())
-    for name in RUN_CHARTS:
-        kind = CHARTS[name]()
-        made = chart_of(name, kind, run)
-        sections[section_of(kind)] += () if made is None else (made,)
-    return sections
+    """Compute the data of every chart of a run, by the section that shows it; some that have none say why."""
+    from fedsim.report.charts import availability, distance, learning, rounds, timeline, who
+
+    made: dict[str, list[Chart | Absent | None]] = {
+        "bias": [*who.who_charts(run), distance.distance_chart(run), distance.convergence_chart(run)],
+        "devices": [availability.hour_chart(run), availability.eligible_chart(run), timeline.timeline_chart(run)],
+        "rounds": [rounds.duration_chart(run), rounds.staleness_chart(run)],
+        "learning": [learning.training_chart(run), learning.optimum_chart(run)],
+        OWN: [],
+    }
+    return {section: tuple(each for each in charts if each is not None) for section, charts in made.items()}
 
 
 def check_charts(scenario: Scenario) -> list[Mistake]:

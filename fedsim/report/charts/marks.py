@@ -1,9 +1,10 @@
-"""What the charts share: colours, marks, scales of axes, simulated time, the legend, bins of neighbouring values."""
+"""The one builder of charts, lines and rows, and what it is made of: colours, marks, scales, labels, bins of values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 import matplotlib
@@ -15,12 +16,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FixedFormatter, FixedLocator, Formatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, HOUR_S, time_unit
-from fedsim.findings.formatting import number
-from fedsim.findings.gathered import POINTS
+from fedsim.findings.formatting import NO_VALUE, capitalized, listing_of, number, percent
+from fedsim.report.charts import Chart
+from fedsim.report.tables import Table, thinned
 
+POINTS = 160  # at most so many points of one line: about three pixels each in the page
 INK = "#1c2126"
 MUTED = "#5d6670"
 RULE = "#dcdfe1"
@@ -31,11 +35,10 @@ DOTTED = (0, (1, 1.6))
 DASHED = (0, (3.5, 2))
 
 _LONGEST_LABEL = 42  # characters of a name that fit into a legend
+_LONGEST_AT_END = 16  # and beside the end of a line
 _MARK = 6  # the room of the mark of each entry of a legend, in characters
 _NAMES = {"d": "days", "h": "hours", "min": "minutes", "s": "seconds"}
 _STEPS = {"hours": [1, 2, 3, 6, 10], "minutes": [1, 1.5, 2, 3, 6, 10], "seconds": [1, 1.5, 2, 3, 6, 10]}
-_ROUND_TIMES = (0.1, 1, 10, 60, 600, HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
-"""Seconds of the ticks of a logarithmic axis."""
 _CLOCK_STEPS = ((6, 2.5 * DAY_S), (12, 4 * DAY_S), (24, 10 * DAY_S))
 """Hours between ticks on a clock, and the longest time for which they are used."""
 _LEAST_ON_CLOCK = 0.5 * DAY_S
@@ -128,23 +131,6 @@ def logarithmic(axes: Axes, axis: str) -> None:
     ticks.set_minor_formatter(NullFormatter())
 
 
-def log_durations(axes: Axes, size: float) -> None:
-    """Give the y axis a logarithmic scale with ticks at round times; `size` is its unit in seconds."""
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    inside = [each / size for each in _ROUND_TIMES if low <= each / size <= high]
-    every = -(-len(inside) // 7) or 1
-    axes.yaxis.set_major_locator(FixedLocator(inside[::every]))
-    axes.yaxis.set_major_formatter(lambda value, _: tick_duration(value * size))
-    axes.yaxis.set_minor_locator(FixedLocator([]))
-
-
-def tick_duration(seconds: float) -> str:
-    """Write a length of time for a tick: in the largest unit of which it is at least one."""
-    size, unit = time_unit(round(seconds, 6), 1.0)
-    return f"{number(seconds / size)}\N{NARROW NO-BREAK SPACE}{unit}"
-
-
 def clock_axis(axes: Axes, start: datetime, zone: str, longest_s: float, size: float) -> str | None:
     """Set up the x axis, whose unit is `size` seconds, for the time of day in a zone; returns its title.
 
@@ -199,13 +185,21 @@ def spans(axes: Axes, starts: Floats, ends: Floats, y: tuple[float, float], colo
     return patch
 
 
+def joined(starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """Join spans, in the order of their starts, that overlap or touch."""
+    if not len(starts):
+        return starts, ends
+    first = np.flatnonzero(np.append(True, starts[1:] > np.maximum.accumulate(ends)[:-1]))
+    return starts[first], np.maximum.reduceat(ends, first)
+
+
 def dots(axes: Axes, x: Any, y: Any, color: str, size: float, marker: str = "o", **style: Any) -> Line2D:
     """Draw marks that no line joins."""
     (artist,) = axes.plot(x, y, linestyle="", marker=marker, markersize=size, color=color, **style)
     return artist
 
 
-def error_bars(axes: Axes, x: Floats, y: Floats, low: Floats, high: Floats, color: str) -> None:
+def error_bars(axes: Axes, x: Any, y: Any, low: Any, high: Any, color: str) -> None:
     """Draw how far intervals reach below and above some points."""
     axes.errorbar(x, y, yerr=np.stack([low, high]), linestyle="", color=color, capsize=2.5, linewidth=1)
 
@@ -252,15 +246,170 @@ def panels(axes: Axes, ratios: Sequence[float]) -> list[Axes]:
     return list(grid.subplots(sharex=True, squeeze=False)[:, 0])
 
 
-def rule(axes: Axes, *, x: float | None = None, y: float = 0.0) -> Artist:
+def rule(axes: Axes, *, x: float | None = None, y: float = 0.0, color: str = INK) -> Artist:
     """Draw a dotted line across the axes: a value to compare with."""
     line_at, place = (axes.axhline, y) if x is None else (axes.axvline, x)
-    return line_at(place, color=INK, linestyle=DOTTED, linewidth=1)
+    return line_at(place, color=color, linestyle=DOTTED, linewidth=1)
 
 
 def set_scale(axes: Axes, axis: str, far: bool) -> None:
     """Give an axis a logarithmic scale where values lie far apart, else a linear one."""
     (logarithmic if far else linear)(axes, axis)
+
+
+AxisScale: TypeAlias = Literal["linear", "whole", "log", "percent"]
+AxisLook: TypeAlias = tuple[str, AxisScale]
+"""The title of an axis, with the unit, and its scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Values along x, and the ends of an interval around each where there are any."""
+
+    name: str
+    x: NDArray[np.floating[Any]]
+    y: NDArray[np.floating[Any]]
+    color: str = SERIES[0]
+    look: Literal["line", "dashed", "dots", "steps"] = "line"
+    low: NDArray[np.floating[Any]] | None = None
+    high: NDArray[np.floating[Any]] | None = None
+
+    @classmethod
+    def of(cls, name: str, points: Binned, color: str, dashed: bool = False) -> "Series":
+        """Return the means of bins, and the least and the greatest value of each where bins hold several."""
+        ends = (points.low, points.high) if points.size > 1 and not dashed else (None, None)
+        return cls(name, points.x, points.mean, color, "dashed" if dashed else "line", *ends)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A value to compare with: a dotted line across the chart."""
+
+    name: str
+    at: float
+    axis: Literal["x", "y"] = "y"
+    color: str = INK
+
+
+def line_plot(
+    name: str,
+    title: str,
+    series: Sequence[Series],
+    x: AxisLook,
+    y: AxisLook,
+    *,
+    rules: Sequence[Rule] = (),
+    notes: Sequence[str] = (),
+    before: Callable[[Axes], None] = lambda _: None,
+    after: Callable[[Axes], None] = lambda _: None,
+) -> Chart:
+    """Make a chart of lines: `before` draws what lies under them, `after` sets limits and ticks of its own."""
+    ends = [(each.name, *(_written(value, y[1]) for value in each.y[[0, -1]])) for each in series if len(each.y)]
+    ways = listing_of([f"{name} from {first} to {last}" for name, first, last in ends], 8)
+    return Chart(
+        name=name,
+        title=title,
+        description=capitalized(f"{y[0]} by {x[0]}: {ways}."),
+        notes=tuple(notes),
+        table=series_table(title, series, x, y),
+        draw=partial(_drawn, series, x, y, rules, before, after),
+    )
+
+
+def _drawn(
+    series: Sequence[Series],
+    x: AxisLook,
+    y: AxisLook,
+    rules: Sequence[Rule],
+    before: Callable[[Axes], None],
+    after: Callable[[Axes], None],
+    axes: Axes,
+) -> None:
+    before(axes)
+    draw_lines(axes, series, x, y, rules, after)
+
+
+def _written(value: float, scale: AxisScale) -> str:
+    return percent(value) if scale == "percent" else number(value)
+
+
+def series_table(title: str, series: Sequence[Series], x: AxisLook, y: AxisLook) -> Table:
+    """Make the table of lines: a row for each place along x, a column for each line."""
+    values = [dict(zip(each.x.tolist(), each.y.tolist(), strict=True)) for each in series]
+    rows = []
+    for place in sorted({at for column in values for at in column}):
+        cells = (column.get(place) for column in values)
+        rows.append((number(place, 7), *(NO_VALUE if cell is None else _written(cell, y[1]) for cell in cells)))
+    return thinned(f"{title}: {y[0]}", (x[0].capitalize(), *(each.name for each in series)), rows)
+
+
+def draw_lines(
+    axes: Axes,
+    series: Sequence[Series],
+    x: AxisLook,
+    y: AxisLook,
+    rules: Sequence[Rule] = (),
+    after: Callable[[Axes], None] = lambda _: None,
+) -> None:
+    """Draw lines and rules on axes, with a label at the end of each, or a legend where names are long."""
+    entries: list[tuple[Artist, str]] = []
+    ends: list[tuple[float | None, float, str]] = []  # x of what is labelled beside it, y, and colour
+    for each in series:
+        if each.low is not None and each.high is not None and each.look == "dots":
+            error_bars(axes, each.x, each.y, each.y - each.low, each.high - each.y, each.color)
+        elif each.low is not None and each.high is not None:
+            axes.fill_between(each.x, each.low, each.high, color=each.color, alpha=0.16, linewidth=0)
+        if each.look == "dots":
+            entries.append(
+                (dots(axes, each.x, each.y, each.color, 5 if len(each.x) < 60 else 2.6, zorder=4), each.name)
+            )
+        else:
+            style: dict[str, Any] = {"linestyle": DASHED if each.look == "dashed" else "-"}
+            style["drawstyle"] = "steps-mid" if each.look == "steps" else "default"
+            marker = "o" if len(each.x) == 1 else ""
+            (artist,) = axes.plot(each.x, each.y, color=each.color, marker=marker, **style)
+            entries.append((artist, each.name))
+        beside = float(each.x[0]) if each.look == "dots" and len(each.x) == 1 else None
+        ends.append((beside, float(each.y[np.isfinite(each.y)][-1]), each.color))
+    for level in rules:
+        entries.append((rule(axes, color=level.color, **{level.axis: level.at}), level.name))
+        ends.append((None, level.at, level.color))
+    for axis, (_, scale) in (("x", x), ("y", y)):
+        if scale == "log":
+            logarithmic(axes, axis)
+        elif scale == "percent":
+            percents(axes)
+        else:
+            linear(axes, axis, whole=scale == "whole")
+    named = [(artist, name) for artist, name in entries if name]
+    direct = len(named) > 1 and max(len(name) for _, name in named) <= _LONGEST_AT_END
+    finish(axes, x[0], y[0], () if direct or len(named) < 2 else named)
+    after(axes)
+    if direct:
+        _label(axes, [(*end, name) for (_, name), end in zip(entries, ends, strict=True) if name])
+
+
+def _label(axes: Axes, labels: Sequence[tuple[float | None, float, str, str]]) -> None:
+    """Write names beside single dots, and to the right of lines, one above the other where these end close together."""
+    size = _small()
+    gap = 1.2 * size * axes.figure.dpi / 72 / axes.bbox.height
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends: list[tuple[float, str, str]] = []
+    for x, y, color, name in labels:
+        if x is None:
+            ends.append((float(np.clip(to_axes.transform((axes.get_xlim()[1], y))[1], 0, 1)), color, name))
+        else:
+            axes.annotate(name, (x, y), (7, 3), textcoords="offset points", color=color, fontsize=size)
+    at = np.array([place for place, *_ in sorted(ends)])
+    for index in range(1, len(at)):
+        at[index] = max(at[index], at[index - 1] + gap)
+    at -= max(0.0, float(at.max(initial=0.0)) - 1)
+    for place, (_, color, name) in zip(at, sorted(ends), strict=True):
+        axes.text(1.02, place, name, transform=axes.transAxes, color=color, va="center", fontsize=size)
+
+
+def _small() -> float:
+    return FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
 
 
 def finish(axes: Axes, x: str, y: str, entries: Sequence[tuple[Artist, str]] = ()) -> None:
@@ -280,9 +429,10 @@ def legend(axes: Axes, entries: Sequence[tuple[Artist, str]]) -> None:
     if figure is None:
         return
     names = [shortened(name) for _, name in entries]
-    size = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
-    fit = characters(figure.get_figwidth(), size)
+    fit = characters(figure.get_figwidth(), _small())
     columns = max(1, min(len(names), fit // (max(map(len, names)) + _MARK)))
+    if sum(len(name) + _MARK for name in names) <= fit:
+        columns = len(names)
     places = [str(index) for index in range(len(names))]
     box = figure.legend([artist for artist, _ in entries], places, loc="outside upper left", ncols=columns)
     # Set afterwards: matplotlib would take a name that starts with an underscore for a wish to be left out.

@@ -11,7 +11,7 @@ from fedsim.findings.bias import tenth_shares
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import aligned_numbers, count, fixed, listing, number, percent
 from fedsim.report.charts import Absent, Chart, marks
-from fedsim.report.charts.learning import LearningChart, curves
+from fedsim.report.charts.learning import curves
 from fedsim.report.tables import thinned
 
 NAMES = ("frequencies", "losses")
@@ -87,7 +87,7 @@ def loss_data(runs: Sequence[FinishedRun], letters: str) -> tuple[RunCurve, ...]
     return tuple(
         RunCurve(letter, curve.points, curve.optimizer)
         for letter, run in zip(letters, runs, strict=False)
-        for curve in curves(run, LearningChart())
+        for curve in curves(run)
         if len(curve.points.x) and not curve.reference
     )
 

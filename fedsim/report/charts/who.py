@@ -1,0 +1,282 @@
+"""Who takes part: the participation shares of groups, zones, tenths and clients, beside what equal chances would do."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from fedsim.common.arrays import Floats, Ints
+from fedsim.experiment.cautions import drawn_together
+from fedsim.findings.bias import NORMAL, fair_counts
+from fedsim.findings.finished_run import FinishedRun
+from fedsim.findings.formatting import count, fixed, listing_of, number, percent
+from fedsim.findings.gathered import TENTH, share_margins, weight_classes
+from fedsim.report.charts import Absent, Chart, marks
+from fedsim.report.tables import GROUP_ROWS, Table
+
+_LABEL = 18  # characters of a name that fit to the left of the chart
+_SINGLE = 400  # the most clients that have a dot each
+_HEAVY_HEAD = 0.1
+"""Ranks go on a logarithmic axis where the heaviest hundredth of many clients holds more of the weight."""
+_SHARE = "participation share (1: equal)"
+
+
+@dataclass(frozen=True, eq=False)
+class ClientParts:
+    """Parts of the clients, a row each: arrays have an entry a row."""
+
+    name: str  # of the chart, where it is not the picture of the first screen
+    noun: str  # what a row is
+    names: tuple[str, ...]
+    sizes: Floats  # the share of the clients that each has
+    shares: Floats  # its share of the participations over that
+    draws: float  # how many there were
+    margins: Floats | None = None  # half of the 95 % interval of `shares`; None where it is not known
+    theory: Floats | None = None  # what theory says of `shares`; None where it says nothing
+
+    @property
+    def chance(self) -> Floats:
+        """How far from 1 equal chances would put 19 of 20 shares at most."""
+        return np.asarray(NORMAL * np.sqrt((1 - self.sizes) / (self.sizes * self.draws)))
+
+    @property
+    def told(self) -> bool:
+        """Whether some row is further from 1 than equal chances would put any, in 19 of 20 runs."""
+        from scipy.special import ndtri  # takes long to import
+
+        wider = float(-ndtri(0.025 / len(self.names))) / NORMAL
+        return bool((np.abs(self.shares - 1) > wider * self.chance).any())
+
+
+def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
+    """Yield the ways to part the clients that the run has: by group, zone, weight, available time and speed."""
+    taken, clients = int(run.clients["participations"].sum()), run.clients.sort("client")
+    if not taken:
+        return
+    together, zones = drawn_together(run.scenario), clients["time_zone"].n_unique()
+    draws, homes = taken / together, clients.select("group", "time_zone").n_unique()
+    for name, noun, column, parts in (("groups", "group", "group", run.groups), ("zones", "zone", "time_zone", zones)):
+        if parts > 1 and not (column == "time_zone" and homes == run.groups == parts):
+            numbers = clients.select(pl.col(column).unique(maintain_order=True)).with_row_index("part")
+            known, living = (_numbered(each, numbers) for each in (clients, run.gathered.homes))
+            counts = run.gathered.by_home
+            if counts is not None:
+                counts = np.stack([np.bincount(living, each, parts) for each in counts])
+            yield _rows(clients, f"who-{name}", noun, list(map(str, numbers[column])), known, counts, draws)
+    weight = clients["weight"].to_numpy()
+    if (classes := weight_classes(weight, together)) is not None:
+        noun = "group" if together > 1 else "tenth" if len(clients) >= 2 * TENTH else "client"
+        names = [f"client {each}" for each in np.argsort(-weight, kind="stable")] if noun == "client" else None
+        ends = names or _between(f"heaviest {noun}", f"lightest {noun}", int(classes.max()) + 1)
+        yield _rows(clients, "who-weights", noun, ends, classes, run.gathered.by_weight, draws)
+    for key, most, least in (("availability", "most available", "least available"), ("speed", "fastest", "slowest")):
+        found = [run.metrics.get(f"participation.by_{key}.{tenth}") for tenth in range(TENTH, 0, -1)]
+        shares = np.array([each for each in found if each is not None])
+        if len(shares) == TENTH:
+            yield ClientParts(
+                f"who-{key}", "tenth", _between(most, least, TENTH), np.full(TENTH, 1 / TENTH), shares, draws
+            )
+
+
+def _numbered(table: pl.DataFrame, numbers: pl.DataFrame) -> Ints:
+    """Return the number of each row's name."""
+    found = table.join(numbers, on=numbers.columns[1], how="left", nulls_equal=True, maintain_order="left")
+    return found["part"].cast(pl.Int64).to_numpy()
+
+
+def _between(first: str, last: str, rows: int) -> tuple[str, ...]:
+    return (first, *map(str, range(2, rows)), last)
+
+
+def _rows(
+    clients: pl.DataFrame,
+    name: str,
+    noun: str,
+    names: Sequence[str],
+    part: Ints,
+    counts: Ints | Floats | None,
+    draws: float,
+) -> ClientParts:
+    """Measure the parts of the clients, whose numbers are `part`; `counts` are their reports by span."""
+    sizes = np.bincount(part) / len(part)
+    taken, pi = clients["participations"].to_numpy(), clients["pi"]
+    margins = None if counts is None else share_margins(counts)
+    return ClientParts(
+        name=name,
+        noun=noun,
+        names=tuple(names),
+        sizes=sizes,
+        shares=np.bincount(part, taken) / taken.sum() / sizes,
+        draws=draws,
+        margins=None if margins is None else margins / sizes,
+        theory=None if pi.null_count() else np.bincount(part, pi.to_numpy()) / sizes,
+    )
+
+
+def who_charts(run: FinishedRun) -> list[Chart | Absent]:
+    """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
+
+    The picture has the first way that is told from chance, else the first way, else the clients one by one.
+    """
+    if not run.clients["participations"].sum():
+        return [Absent("who", "Who takes part", "Nobody took part in this run.")]
+    ways = list(parts_of(run))
+    first = next((each for each in ways if each.told), ways[0] if ways else None)
+    alone = _client_chart(run, "participation" if first else "who")
+    if first is None:
+        return [alone]
+    others = [_row_chart(run, each, each.name) for each in ways if each is not first and each.told]
+    return [_row_chart(run, first, "who"), *others, *([alone] if first.noun != "client" else [])]
+
+
+def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
+    rows = np.arange(len(data.names))
+    if len(rows) > GROUP_ROWS:  # those at both ends
+        order = np.argsort(-data.shares, kind="stable") if data.name in {"who-groups", "who-zones"} else rows
+        rows = np.concatenate([order[: GROUP_ROWS // 2], order[-GROUP_ROWS // 2 :]])
+    what = "participations" if run.selected is None else "reports taken"
+    notes = [f"Participation share: the share of the {what} over the share of the clients. 1 is equal shares for all."]
+    notes.append(f"Grey: where equal chances for everybody would put 19 of 20 {data.noun}s.")
+    if data.margins is not None:
+        notes.append("Bars: 95\N{NARROW NO-BREAK SPACE}% intervals, from spans of the run.")
+    if len(rows) < len(data.names):
+        notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
+    by = {"who-weights": "weight", "who-availability": "available time", "who-speed": "speed"}.get(data.name, data.noun)
+    ways = listing_of([f"{data.names[row]} {number(data.shares[row], 3)}" for row in rows], 12)
+    return Chart(
+        name=name,
+        title=f"Who takes part, by {by}",
+        description=f"Participation shares by {by}: {ways}; 1 is equal.",
+        notes=tuple(notes),
+        table=_row_table(data, rows),
+        draw=partial(_draw_rows, data, rows),
+        height=float(np.clip(0.3 + 0.06 * len(rows), 0.55, 1.7)),
+    )
+
+
+def _row_table(data: ClientParts, rows: Ints) -> Table:
+    columns = {"Share of clients": [percent(each) for each in data.sizes[rows]]}
+    columns["Participation share"] = [number(each) for each in data.shares[rows]]
+    for head, values in (("± 95\N{NARROW NO-BREAK SPACE}%", data.margins), ("Theory", data.theory)):
+        if values is not None:
+            columns[head] = [number(each) for each in values[rows]]
+    columns["Equal chances"] = [f"1 ± {number(each, 2)}" for each in data.chance[rows]]
+    cells = zip([data.names[row] for row in rows], *columns.values(), strict=True)
+    return Table("Participation shares", (data.noun.capitalize(), *columns), tuple(cells))
+
+
+def _draw_rows(data: ClientParts, rows: Ints, axes: Axes) -> None:
+    """Draw a row for each part: a dot with its interval, a tick for theory, and the band of equal chances."""
+    share, chance = data.shares[rows], data.chance[rows]
+    at = marks.named_rows(axes, [marks.shortened(data.names[row], _LABEL) for row in rows])
+    known = [share, np.ones(1), *([] if data.theory is None else [data.theory[rows]])]
+    values = np.concatenate(known)
+    far = marks.spans_decades(values, ratio=8)
+    if data.margins is not None:
+        half = data.margins[rows]
+        values = np.concatenate([values, np.maximum(share - half, share / 2 if far else 0), share + half])
+    least, most = float(values.min()), max(float(values.max()), 1.1)
+    axes.set_xlim(*((least / 1.2, most * 1.2) if far else (0.9 * min(least, 0.9) if least > 0.6 else 0, 1.05 * most)))
+    low = np.maximum(1 - chance, axes.get_xlim()[0])
+    band = axes.barh(at, 1 + chance - low, 1.0, left=low, color=marks.MUTED, alpha=0.28, linewidth=0)
+    marks.rule(axes, x=1)
+    if data.margins is not None:
+        axes.errorbar(share, at, xerr=data.margins[rows], linestyle="", color=marks.SERIES[0], linewidth=1.4, zorder=3)
+    entries: list[tuple[Artist, str]] = [(marks.dots(axes, share, at, marks.SERIES[0], 5.5, zorder=4), "measured")]
+    marks.set_scale(axes, "x", far)
+    if data.theory is not None:
+        theory = marks.dots(axes, data.theory[rows], at, marks.SERIES[1], 9, marker="|", markeredgewidth=1.8, zorder=5)
+        entries.append((theory, "theory"))
+    for y, value in zip(at, share, strict=True):
+        axes.text(1.02, y, fixed(float(value), 2), transform=axes.get_yaxis_transform(), va="center")
+    marks.finish(axes, _SHARE, "", [*entries, (band[0], "equal chances")])
+
+
+def around_uniform(taken: int, clients: int, sizes: Ints) -> tuple[Floats, Floats]:
+    """Return between what 95 % of the means of so many clients each lie in a fair lottery, in multiples of uniform.
+
+    A client's count is binomial. The mean of several counts is taken to be normal; a single count has the binomial's
+    quantiles.
+    """
+    counts, reached = fair_counts(taken, clients)
+    mean = taken / clients
+    single = counts[np.searchsorted(reached, [0.025, 0.975])] / mean
+    half = NORMAL * np.sqrt((1 - 1 / clients) / (mean * np.maximum(sizes, 1)))
+    low = np.where(sizes == 1, single[0], np.maximum(1 - half, 0.0))
+    return low, np.where(sizes == 1, single[1], 1 + half)
+
+
+def in_order(taken: int, clients: int, ranks: Floats) -> tuple[Floats, Floats]:
+    """Return between what the frequency of each rank (1 for the most frequent) lies in 95 % of the fair lotteries.
+
+    The counts of a lottery in descending order are the binomial's quantiles at the order statistics of uniform draws,
+    whose intervals are taken to be those of Wilson (Journal of the American Statistical Association 22, 1927).
+    """
+    counts, reached = fair_counts(taken, clients)
+    p = 1 - (ranks - 0.5) / clients
+    part = NORMAL**2 / clients
+    middle = (p + part / 2) / (1 + part)
+    half = NORMAL * np.sqrt(p * (1 - p) / clients + part / (4 * clients)) / (1 + part)
+    low, high = (np.searchsorted(reached, np.clip(each, 0.0, reached[-1])) for each in (middle - half, middle + half))
+    return counts[low] * clients / taken, counts[high] * clients / taken
+
+
+def _client_chart(run: FinishedRun, name: str) -> Chart:
+    """Draw the participation share of every client, in the order of weight, else of theory, else of the shares."""
+    table, clients = run.clients.sort("client"), len(run.clients)
+    taken, pi = int(table["participations"].sum()), table["pi"]
+    column, order = "weight", "by weight, heaviest first"
+    if table["weight"].n_unique() == 1:
+        known = not pi.null_count() and pi.n_unique() > 1
+        column, order = ("pi", "by theory, most frequent first") if known else ("frequency", "most frequent first")
+    ranked = np.argsort(-table[column].to_numpy(), kind="stable")  # by number where the column is the same
+    weight = table["weight"].to_numpy()[ranked]
+    steep = clients > _SINGLE and bool(weight[: max(1, clients // 100)].sum() / weight.sum() > _HEAVY_HEAD)
+    cuts = marks.edges(clients, clients if clients <= _SINGLE else marks.POINTS, geometric=steep)
+    rank = np.arange(1, clients + 1, dtype=np.float64)
+    measured = marks.binned(rank, table["frequency"].to_numpy()[ranked] * clients, cuts)
+    single, x = measured.size == 1, measured.x
+    series = [marks.Series("measured", x, measured.mean, look="dots" if single else "line")]
+    if not pi.null_count():
+        theory = marks.binned(rank, pi.to_numpy()[ranked] * clients, cuts).mean
+        series.append(marks.Series("theory", x, theory, marks.SERIES[1], "steps"))
+    notes = ["1: as many as with equal shares for all."]
+    band = None
+    if clients > 1:
+        band = in_order(taken, clients, x) if column == "frequency" else around_uniform(taken, clients, np.diff(cuts))
+        notes.append("Grey: where equal chances for everybody would put 19 of 20 points.")
+    if not single:
+        notes.append(f"Lines are means over bins of up to {count(measured.size, 'client')} next to each other.")
+    values = np.concatenate([each.y for each in series])
+    far = column != "frequency" and marks.spans_decades(values, ratio=8)
+    top = float(1.6 if far else 1.15) * max(values.max(), 1.0)
+
+    def before(axes: Axes) -> None:
+        if band is not None:
+            step: Literal["mid"] | None = None if column == "frequency" and not single else "mid"
+            axes.fill_between(x, *band, step=step, color=marks.MUTED, alpha=0.28, linewidth=1.5)
+
+    def after(axes: Axes) -> None:
+        axes.set_ylim(min(values.min(), 1.0) / 1.6 if far else 0, top)
+        margin = max(0.5, 0.02 * clients)
+        axes.set_xlim(*((0.9, clients * 1.1) if steep else (1 - margin, clients + margin)))
+        marks.set_scale(axes, "y", far)
+        if steep:
+            marks.logarithmic(axes, "x")
+
+    return marks.line_plot(
+        name,
+        "Who takes part, client by client",
+        series,
+        (f"clients, {order}", "log" if steep else "whole"),
+        (_SHARE, "log" if far else "linear"),
+        rules=[marks.Rule("equal", 1.0)],
+        notes=notes,
+        before=before,
+        after=after,
+    )

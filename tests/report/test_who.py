@@ -1,0 +1,206 @@
+"""The picture of the first screen: who takes part, beside what equal chances would do."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+from fedsim.common.arrays import Ints
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.gathered import Asked, gather
+from fedsim.report.charts import Absent, Chart
+from fedsim.report.charts.who import ClientParts, around_uniform, in_order, parts_of, who_charts
+from fedsim.scenario.component import Choice
+from fedsim.theory import stationary
+
+from .runs import GROUPS, SEPARATION, SIZE, diverged
+
+WEIGHT = np.repeat(np.arange(1, GROUPS + 1) ** -1.5, SIZE)
+RISING = tuple(0.1 + 0.2 * number for number in range(10))
+
+
+@pytest.fixture(scope="module")
+def run(written: Path) -> FinishedRun:
+    return read_run(written)
+
+
+def living(run: FinishedRun, **columns: Any) -> FinishedRun:
+    """Return a run whose clients are otherwise, and what is gathered of its participations with that."""
+    clients = run.clients.with_columns(**columns)
+    asked = Asked(rounds=len(run.rounds), together=SIZE)
+    return replace(run, clients=clients, gathered=gather(run.participations, clients, asked))
+
+
+def with_counts(run: FinishedRun, counts: Ints, **columns: Any) -> FinishedRun:
+    """Return a run of one group whose clients took part so often, all of one weight and without theory."""
+    frame = pl.DataFrame(
+        {
+            "client": np.arange(len(counts)),
+            "group": "all",
+            "time_zone": "UTC",
+            "weight": 1.0,
+            "separation": 0,
+            "participations": counts,
+            "frequency": counts / counts.sum(),
+            "pi": pl.Series([None] * len(counts), dtype=pl.Float64),
+        }
+    ).with_columns(**columns)
+    server = run.scenario.server.model_copy(update={"selection": Choice(kind="midzuno")})
+    scenario = run.scenario.model_copy(update={"server": server})
+    gathered = replace(run.gathered, by_home=None, by_weight=None, homes=frame.select("group", "time_zone"))
+    return replace(run, clients=frame, scenario=scenario, gathered=gathered)
+
+
+def ways(run: FinishedRun) -> dict[str, ClientParts]:
+    return {rows.name: rows for rows in parts_of(run)}
+
+
+def test_groups_are_in_multiples_of_their_share_with_theory_and_intervals(run: FinishedRun) -> None:
+    two = living(run, group=pl.when(pl.col("client") < 60).then(pl.lit("a")).otherwise(pl.lit("b")))
+    rows = ways(two)["who-groups"]
+    assert rows.names == ("a", "b")
+    np.testing.assert_allclose(rows.sizes, [0.6, 0.4])
+    counts = run.clients["participations"].to_numpy()
+    np.testing.assert_allclose(
+        rows.shares, [counts[:60].sum() / counts.sum() / 0.6, counts[60:].sum() / counts.sum() / 0.4]
+    )
+    assert rows.theory is not None
+    pi = stationary(WEIGHT, SEPARATION, SIZE, "groups").pi
+    np.testing.assert_allclose(rows.theory, [pi[:60].sum() / 0.6, pi[60:].sum() / 0.4])
+    assert rows.margins is not None
+    assert (np.abs(rows.shares - rows.theory) < 2 * rows.margins).all()
+    assert rows.draws == counts.sum() / SIZE  # groups of five are drawn as one
+    assert rows.told
+    assert [chart.name for chart in who_charts(two)][:2] == ["who", "who-weights"]
+
+
+def test_time_zones_are_shown_where_they_are_not_the_groups(run: FinishedRun) -> None:
+    zones = pl.when(pl.col("client") < 25).then(pl.lit("UTC")).otherwise(pl.lit("Asia/Tokyo"))
+    assert "who-zones" not in ways(run)
+    assert ways(living(run, time_zone=zones, group=pl.lit("one")))["who-zones"].names == ("UTC", "Asia/Tokyo")
+    assert "who-zones" not in ways(living(run, time_zone=zones, group=zones))
+
+
+@pytest.mark.parametrize(
+    ("weight", "noun", "names"),
+    [
+        (lambda n: np.repeat(np.arange(n // 5, 0, -1), 5), "group", ("heaviest group", "2", "lightest group")),
+        (lambda n: np.arange(n, 0, -1), "tenth", ("heaviest tenth", "2", "lightest tenth")),
+    ],
+)
+def test_clients_of_one_group_are_parted_by_weight(
+    run: FinishedRun, weight: Callable[[int], Ints], noun: str, names: tuple[str, ...]
+) -> None:
+    counts = np.arange(200, 100, -1)
+    if noun == "tenth":
+        run = with_counts(run, counts, weight=pl.Series(weight(100)))
+    else:
+        run = replace(run, clients=run.clients.with_columns(group=pl.lit("all"), weight=pl.Series(weight(100))))
+    rows = ways(run)["who-weights"]
+    assert (rows.noun, *rows.names[:2], rows.names[-1]) == (noun, *names)
+    assert rows.sizes @ rows.shares == pytest.approx(1)
+    chart, *_ = who_charts(run)
+    assert (chart.name, chart.title) == ("who", "Who takes part, by weight")
+
+
+def test_tenths_by_available_time_come_from_the_metrics(run: FinishedRun) -> None:
+    metrics = {f"participation.by_availability.{n}": value for n, value in enumerate(RISING, start=1)}
+    rows = ways(replace(run, metrics={**run.metrics, **metrics}))["who-availability"]
+    assert rows.names[:: len(rows.names) - 1] == ("most available", "least available")
+    np.testing.assert_allclose(rows.shares, RISING[::-1])
+
+
+def test_without_parts_the_picture_is_of_the_clients(run: FinishedRun) -> None:
+    """Three in four clients take part, a quarter never does: all of one weight."""
+    charts = who_charts(with_counts(run, np.repeat([40, 0], [75, 25])))
+    assert [(chart.name, chart.title) for chart in charts] == [("who", "Who takes part, client by client")]
+    nobody = who_charts(replace(run, clients=run.clients.with_columns(participations=0)))
+    assert [type(chart) for chart in nobody] == [Absent]
+
+
+def test_what_is_not_told_from_chance_is_shown_only_where_nothing_is(run: FinishedRun) -> None:
+    fair = np.random.default_rng(1).multinomial(20_000, np.full(200, 1 / 200))
+    metrics = {f"participation.by_speed.{n}": 1.0 for n in range(1, 11)}
+    charts = who_charts(replace(with_counts(run, fair), metrics=metrics))
+    assert [(chart.name, chart.title) for chart in charts] == [
+        ("who", "Who takes part, by speed"),
+        ("participation", "Who takes part, client by client"),
+    ]
+
+
+def test_equal_chances_are_seldom_told_from_chance(run: FinishedRun) -> None:
+    """Of 400 fair lotteries with ten groups, one in twenty: at most 40 (false alarm: one in ten thousand)."""
+    rng, groups = np.random.default_rng(6), pl.Series(np.repeat(np.arange(10), 20)).cast(pl.String)
+    told = 0
+    for _ in range(400):
+        counts = rng.multinomial(4_000, np.full(200, 1 / 200)).reshape(10, 20).sum(axis=1)
+        sizes = np.full(10, 0.1)
+        told += ClientParts("who-groups", "group", tuple(groups.unique()), sizes, counts / 400, 4_000).told
+    assert told <= 40
+
+
+def test_the_envelope_of_chance_holds_what_a_fair_lottery_draws() -> None:
+    """Nineteen of twenty, of single clients, of means of several, and of the order of the frequencies."""
+    clients, taken = 500, 20_000
+    draws = np.random.default_rng(3).multinomial(taken, np.full(clients, 1 / clients), size=40) * clients / taken
+    single = around_uniform(taken, clients, np.ones(clients, dtype=np.int64))
+    assert 0.93 < ((draws >= single[0]) & (draws <= single[1])).mean() < 0.985
+    means = draws.reshape(40, 50, 10).mean(axis=2)
+    several = around_uniform(taken, clients, np.full(50, 10))
+    assert 0.92 < ((means >= several[0]) & (means <= several[1])).mean() < 0.98
+    ordered = -np.sort(-draws, axis=1)
+    ranked = in_order(taken, clients, np.arange(1.0, clients + 1))
+    assert ((ordered >= ranked[0]) & (ordered <= ranked[1])).mean() > 0.9
+    assert (ranked[1] - ranked[0]).max() < 0.6
+
+
+def clients_of(run: FinishedRun) -> tuple[Chart, dict[str, Any]]:
+    (chart,) = (each for each in who_charts(run) if each.title.endswith("client by client"))
+    assert isinstance(chart, Chart)
+    axes = Figure(figsize=(3.5, 2.4)).subplots()
+    chart.draw(axes)
+    lines = [tuple(map(np.asarray, line.get_data())) for line in axes.get_lines()]
+    return chart, {"lines": lines, "texts": {each.get_text() for each in axes.texts}, "xscale": axes.get_xscale()}
+
+
+def test_every_client_is_shown_by_weight_in_multiples_of_uniform(run: FinishedRun) -> None:
+    _, drawn = clients_of(run)
+    (x, measured), (_, theory), _ = drawn["lines"]
+    np.testing.assert_array_equal(x, np.arange(1, 101))
+    assert measured.sum() == pytest.approx(100)
+    np.testing.assert_allclose(theory, 100 * stationary(WEIGHT, SEPARATION, SIZE, "groups").pi)
+    assert drawn["texts"] == {"measured", "theory", "equal"}
+
+
+def test_many_clients_are_binned_without_losing_any(run: FinishedRun) -> None:
+    clients = 10_000
+    chart, drawn = clients_of(with_counts(run, np.arange(clients) % 2, weight=pl.Series(np.arange(clients, 0, -1.0))))
+    (x, measured), _ = drawn["lines"]
+    assert len(x) <= 160
+    assert measured.mean() == pytest.approx(1, abs=0.02)
+    assert "Lines are means over bins of up to 63 clients next to each other." in chart.notes
+    steep = pl.Series(np.arange(1, clients + 1) ** -1.5)
+    assert clients_of(with_counts(run, np.ones(clients, dtype=np.int64), weight=steep))[1]["xscale"] == "log"
+
+
+def test_clients_without_theory_are_shown_as_measured(run_directory: Path) -> None:
+    diverged(run_directory)
+    assert "theory" not in clients_of(read_run(run_directory))[1]["texts"]
+
+
+def test_many_groups_are_shown_at_both_ends(run: FinishedRun) -> None:
+    counts = np.random.default_rng(2).permutation(np.arange(1, 101))
+    many = with_counts(run, counts, group=pl.int_range(100).cast(pl.String))
+    chart = who_charts(many)[0]
+    assert isinstance(chart, Chart)
+    assert chart.table is not None
+    shares = [float(row[2]) for row in chart.table.rows]
+    assert len(shares) == 24
+    assert shares == sorted(shares, reverse=True)
+    assert (shares[0], shares[-1]) == pytest.approx((100 / 50.5, 1 / 50.5), rel=1e-3)
+    assert "24 of the 100 groups: those at both ends." in chart.notes
