@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from fedsim.common.instants import HOUR_S
 from fedsim.scenario.component import Choice
-from fedsim.scenario.model import Model
+from fedsim.scenario.model import Model, each_once
 from fedsim.scenario.sources import TimeSource
 from fedsim.scenario.units import ClockTime, Duration, HourWeights, PositiveDuration
 
@@ -134,17 +134,11 @@ class Idle(Model):
     """How much persons differ: standard deviation of the logarithm of their uses per day."""
 
 
-def _distinct(names: list[Condition]) -> list[Condition]:
-    if len(set(names)) < len(names):
-        raise ValueError("names a condition twice")
-    return names
-
-
 class Habits(Choice):
     """Availability from daily habits in local civil time: charging, on an unmetered network, and idle."""
 
     kind: Literal["habits"]
-    require: Annotated[list[Condition], Field(min_length=1), AfterValidator(_distinct)] = Field(
+    require: Annotated[list[Condition], Field(min_length=1), AfterValidator(each_once)] = Field(
         default=["charging", "network", "idle"]
     )
     """Conditions that must all hold."""

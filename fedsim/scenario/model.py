@@ -3,10 +3,11 @@
 import ast
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -24,6 +25,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from fedsim.common.hints import did_you_mean
 
+_T = TypeVar("_T")
 Positive = Annotated[float, Field(gt=0)]
 _MOST_UNKNOWN = 100  # unknown keys of one mapping that are reported
 
@@ -39,6 +41,13 @@ short_kind = word_as("kind")
 def value_as(kind: str, key: str) -> Callable[[Any], Any]:
     """Return what reads anything but a mapping as ``{kind: kind, key: value}``, to be told there where it is wrong."""
     return lambda value: value if isinstance(value, dict | Model) else {"kind": kind, key: value}
+
+
+def each_once(values: list[_T]) -> list[_T]:
+    """Return values, of which a `ValueError` names one that is there twice."""
+    if twice := [value for value, count in Counter(values).items() if count > 1]:
+        raise ValueError(f"has {twice[0]!r} twice")
+    return values
 
 
 def attribute_docstrings(model: type) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from fedsim.common.arguments import path_of, short_repr, whole
 from fedsim.common.errors import KeyPath, Mistake
@@ -15,7 +15,7 @@ from fedsim.scenario.document import Document
 from fedsim.scenario.habits import Habits
 from fedsim.scenario.learning import Learning
 from fedsim.scenario.loading import load_document, not_permitted, validate
-from fedsim.scenario.model import Model, SparseModel
+from fedsim.scenario.model import Model, SparseModel, each_once
 from fedsim.scenario.permissions import TRUSTED, Permissions, locate
 from fedsim.scenario.privacy import Privacy
 from fedsim.scenario.server import COIN_LAWS, MOST_CLIENTS, Server, SyncServer
@@ -102,7 +102,7 @@ class Records(Model):
 class ConvergenceStudy(Model):
     """How fast the law of the participants approaches its limit (the paper's appendix)."""
 
-    separations: Annotated[list[Rounds], Field(min_length=1, max_length=12)]
+    separations: Annotated[list[Rounds], Field(min_length=1, max_length=12), AfterValidator(each_once)]
     """Common separations to compare."""
     rounds: Annotated[int, Field(ge=1, le=100_000)] = 200
     """How many rounds to follow, from a start at which all clients are ready."""

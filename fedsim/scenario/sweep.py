@@ -2,14 +2,13 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from fedsim.common.hints import did_you_mean
-from fedsim.scenario.model import Model, SparseModel, word_as
+from fedsim.scenario.model import Model, SparseModel, each_once, word_as
 
 MAX_POINTS = 100_000
 MAX_SEEDS = 100_000
@@ -66,9 +65,7 @@ class Sweep(SparseModel):
         if isinstance(seeds, list):
             if len(seeds) > MAX_SEEDS:
                 raise ValueError(f"has {len(seeds):,} seeds; at most {MAX_SEEDS:,} are possible")
-            twice = [seed for seed, count in Counter(seeds).items() if count > 1]
-            if twice:
-                raise ValueError(f"has {twice[0]} twice")
+            each_once(seeds)
         return seeds
 
     @model_validator(mode="after")

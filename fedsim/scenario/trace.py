@@ -1,19 +1,12 @@
 """Availability replayed from a file of recorded intervals."""
 
-from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from fedsim.scenario.component import Choice
+from fedsim.scenario.model import each_once
 from fedsim.scenario.units import Duration, Instant, PositiveDuration, TimeZone
-
-
-def _each_once(conditions: list[str]) -> list[str]:
-    twice = sorted(condition for condition, count in Counter(conditions).items() if count > 1)
-    if twice:
-        raise ValueError(f"names {twice[0]!r} twice")
-    return conditions
 
 
 class Trace(Choice):
@@ -39,7 +32,7 @@ class Trace(Choice):
     """The end of that part; by default the last end."""
     require: (
         Annotated[
-            list[Literal["available", "charging", "network", "idle"]], Field(min_length=1), AfterValidator(_each_once)
+            list[Literal["available", "charging", "network", "idle"]], Field(min_length=1), AfterValidator(each_once)
         ]
         | None
     ) = None

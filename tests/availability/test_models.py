@@ -112,7 +112,7 @@ def test_a_bare_duration_is_the_mean_of_an_exponential_law(write: Write) -> None
         ),
         (
             "availability: {kind: habits, require: [idle, idle]}",
-            "4:43: error: population[0].availability.require: names a condition twice",
+            "4:43: error: population[0].availability.require: has 'idle' twice",
         ),
         (
             "availability: {kind: habits, network: {weekday: {chance: 1, leave: 18:00, back: 8:00}}}",

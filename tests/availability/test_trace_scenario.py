@@ -45,7 +45,7 @@ def case(write: Write, tmp_path: Path, keys: str = "", devices: int = 3, rows: s
         (", repeat: weekly", "did you mean 'week'?"),
         (", assign: without", "not 'without'"),
         (", require: [charging]", "t.csv: has no intervals of the condition 'charging'; it has available"),
-        (", require: [idle, idle]", "availability.require: names 'idle' twice"),
+        (", require: [idle, idle]", "availability.require: has 'idle' twice"),
         (", require: []", "availability.require"),
         (", since: 8h, until: 7h", "`since` must be before `until`"),
         (", until: 30", "needs a unit: write 30s, 30m or 30h, not 30"),

@@ -195,3 +195,5 @@ def test_a_convergence_that_cannot_be_is_told_first(small: Load, over_select: st
     words = rf"separations\[1\]: 12 clients in cohorts of {wanted} can keep a separation of {most}"
     with pytest.raises(ScenarioError, match=words):
         made_ready(scenario)
+    with pytest.raises(ScenarioError, match="separations: has 0 twice"):  # its chart has a curve for each
+        small("theory.convergence={rounds: 20, separations: [0, 1, 0]}")
