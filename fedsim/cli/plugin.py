@@ -8,7 +8,7 @@ from typer import Argument, BadParameter, Exit, Option, Typer
 
 from fedsim import _ROLES
 from fedsim.cli import options
-from fedsim.common.errors import RunError
+from fedsim.common.errors import PluginError, RunError
 from fedsim.common.messages import complain, keep_quiet, say, say_json
 from fedsim.common.registry import registry_of
 
@@ -46,6 +46,15 @@ def new_command(
     complain(f"Check it: fedsim plugin check {file}, or run its test: pytest {file.with_name(f'test_{file.name}')}")
 
 
+def _draw(run: Path) -> None:
+    """Draw the charts of a run's own; raise a `PluginError` if one fails."""
+    from fedsim.findings.finished_run import read_run
+    from fedsim.report.run_report import own_charts
+
+    if failures := [each.failure for each in own_charts(read_run(run), plugins=True) if each.failure]:
+        raise PluginError(failures[0].partition(" failed: ")[2])
+
+
 @plugin_app.command("check")
 def check_command(
     what: Annotated[str, Argument(metavar="FILE[:NAME]", help="A Python file, which is run; all its classes, or one.")],
@@ -55,7 +64,7 @@ def check_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Use classes of your own in both engines, in another process, in a resumed run, and in other small federations."""
-    from fedsim.cli.plugin_checks import check_class, classes_in
+    from fedsim.ci.plugin_checks import check_class, classes_in
     from fedsim.scenario.document import Document
 
     given, tell = Document({}), keep_quiet if as_json else say
@@ -66,7 +75,7 @@ def check_command(
     for role, cls in classes_in(Path(f"{file}.py" if name else what), name):
         tell(f"{cls.__name__}, {registry_of(role).article} {role}:")
         done = list[dict[str, str]]()
-        for check in check_class(role, cls, given.data):
+        for check in check_class(role, cls, given.data, _draw):
             failed |= check.result == "FAILED"
             tell(f"  {check.result:<8}  {check.name}{check.message and f': {check.message}'}")
             done.append(check._asdict())

@@ -37,8 +37,9 @@ def told(error: BaseException, asked: Any = None) -> str:
     """Say what went wrong in a user's own code, with `users_line`: ``IndexError: index out of range (FILE:LINE)``."""
     text = (error.msg if isinstance(error, SyntaxError) else "") or str(error)
     place = users_line(error, asked)
+    new = place and f"{place.rpartition(':')[0]}:" not in text
     kind = "" if isinstance(error, FedsimError) else type(error).__name__
-    return ": ".join(part for part in (kind, text) if part) + (f" ({place})" if place and place not in text else "")
+    return ": ".join(part for part in (kind, text) if part) + (f" ({place})" if new else "")
 
 
 def users_line(error: BaseException, asked: Any = None) -> str:

@@ -14,8 +14,10 @@ from typing import Any
 from fedsim.analysis.metrics.own import made_metrics
 from fedsim.availability.population import strata
 from fedsim.common.errors import KeyPath, Mistake
+from fedsim.common.json_files import as_json, finite
 from fedsim.common.registry import is_own, registry_of
 from fedsim.experiment.evaluation import Ready, evaluate
+from fedsim.experiment.finished import Outcome
 from fedsim.population import build_population
 from fedsim.scenario import Scenario
 from fedsim.scenario.component import Choice
@@ -104,21 +106,24 @@ def _differ(_class: type, role: str, written: str, folder: Path) -> bool | None:
     try:
         named, keys = json.loads(written)
         small = small_scenario(role, named, keys, folder)
-        return _figures(small) != _figures(small)
+        return figures(small) != figures(small)
     except Exception:  # noqa: BLE001  it is a user's
         return None
 
 
-def _figures(small: Scenario) -> str:
-    """Return what a scenario logs, measures and trains."""
+def figures(small: Scenario) -> dict[str, str]:
+    """Simulate a scenario, and return what it logs, measures and trains, by the names of the tables."""
     population = build_population(small)
     devices = strata(small, population)
     log = simulate_log(small, population, 0, None, devices)
-    known: list[Any] = [log.participations.rows()]
     if small.metrics or small.learning is not None:
-        outcome = evaluate(small, Ready(population, devices, made_metrics(small)[0], ()), log)
-        known += [outcome.metrics, outcome.learning is not None and outcome.learning.rows()]
-    elif not small.always_available:
-        ends = [0, len(population) - 1]
-        known.append(transitions_table(small, population, ends, _WATCHED_S, devices=devices).rows())
-    return repr(known)
+        return told_of(evaluate(small, Ready(population, devices, made_metrics(small)[0], ()), log))
+    ends = [0, len(population) - 1]
+    table = transitions_table(small, population, ends, _WATCHED_S, devices=devices)
+    return {"participations": repr(log.participations.rows()), "transitions": repr(table.rows())}
+
+
+def told_of(outcome: Outcome) -> dict[str, str]:
+    """Return the rows of all tables of a run, and its metrics, as text."""
+    tables = {name: repr(table.lazy().collect().rows()) for name, table in outcome.by_name().items()}
+    return tables | {"metrics": as_json(finite(outcome.metrics))}

@@ -108,6 +108,7 @@ def record(
     report: Report = silent,
     tell: _Tell = lambda _: None,
     chart_failed: _Tell | None = None,
+    journal_of: Callable[[Path], Journal] = Journal,
 ) -> Recording:
     """Run a scenario into a directory, report included.
 
@@ -141,7 +142,7 @@ def record(
                 tell("the interrupted run had not kept a state yet: beginning anew")
         else:
             open_run_directory(directory)
-        journal = Journal(unfinished)
+        journal = journal_of(unfinished)
         write_text(unfinished / _BEGUN, as_json(identity(scenario, 0)))
         if journal.ended_s is None:
             if journal.state is not None:

@@ -11,6 +11,7 @@ import pytest
 from fedsim import _ROLES
 from tests.command import fedsim, fedsim_process, variables
 from tests.conftest import LIMIT_S
+from tests.test_faulty_plugins import FAULTS
 
 CHECKS = 14  # of each class: 4 ways of one federation, 8 federations, 2 that are drawn
 LEFT_OUT = {"availability model": 1, "privacy mechanism": 2}  # federations that are nothing for the role
@@ -36,6 +37,7 @@ FAULTY = {  # the code, the check that fails first, what is said with the line
         "(mine.py:2)",
     ),
 }
+QUICK = [*range(4), *range(5, 12), 19, *range(29, 33), *range(34, 38)]  # of `FAULTS`, what fails before it is evaluated
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,22 @@ def test_a_faulty_class_is_told_by_line(fault: str, tmp_path: Path) -> None:
     assert f"FAILED    {check}: " in first
     assert told in first
     assert "mine.py:" in first
+
+
+@pytest.mark.parametrize("number", QUICK)
+def test_faulty_classes_of_other_tests_are_told_by_line_too(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 of 38: the others take seconds here, and are told by the same errors."""
+    _, code, message = FAULTS[number]
+    (tmp_path / "faulty.py").write_text(code)
+    monkeypatch.delitem(sys.modules, "faulty", raising=False)
+    done = fedsim("plugin", "check", tmp_path / "faulty.py:It")
+    assert done.returncode in {1, 3}
+    [line] = [number for number, text in enumerate(code.splitlines(), 1) if text.endswith("# here")]
+    said = next((line for line in done.stdout.splitlines() if "FAILED" in line), done.stderr.rstrip())
+    assert message.replace("2 are wanted", "4 are wanted") in said
+    assert said.endswith(f"({tmp_path / 'faulty.py'}:{line})")
 
 
 def test_a_file_without_a_class_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.resources import as_file, files
@@ -11,25 +11,24 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 from fedsim import _ROLES
 from fedsim.common.errors import FedsimError, PluginError, RunError, ScenarioError, StalledError, line_of, told
 from fedsim.common.files import write_text
 from fedsim.common.json_files import as_json
 from fedsim.common.registry import registry_of
-from fedsim.experiment.repeated import small_scenario
+from fedsim.experiment.repeated import small_scenario, told_of
+from fedsim.experiment.result import load
 from fedsim.experiment.run import record, simulate
 from fedsim.experiment.run_directory import Provenance
-from fedsim.findings.finished_run import read_run
 from fedsim.learning.problems.problem import has_optimum
-from fedsim.log import journal
+from fedsim.log.journal import Journal
 from fedsim.population.distributions import distribution
-from fedsim.report.run_report import own_charts
 from fedsim.scenario import let_import_from
 from fedsim.scenario.document import Allowance, read_document
-from fedsim.sweeps.own_modules import with_imports
 
+_Draw = Callable[[Path], None]
+_Told = dict[str, str]
 _DRAWN = 2
 _STEPS = (  # what is tried first: two ways of the same run, and what is wrong where their bytes differ
     ("twice in the process engine", "process", "process", "nothing may be kept in the class or the module"),
@@ -76,13 +75,14 @@ def classes_in(file: Path, name: str = "") -> list[tuple[str, type]]:
     return found
 
 
-def check_class(role: str, cls: type, options: Mapping[str, Any]) -> Iterator[Check]:
-    """Use a class in many runs, which must not fail and must write the same bytes; yield how each went.
+def check_class(role: str, cls: type, options: Mapping[str, Any], draw: _Draw) -> Iterator[Check]:
+    """Use a class in many runs, which must not fail and must tell the same; yield how each went.
 
+    `draw` draws the charts of a run directory's own, and raises a `PluginError` if one fails.
     Nothing follows a first run that fails; federations that are nothing for the role are left out, with the reason.
     """
     named = {"kind": f"{cls.__module__}:{cls.__qualname__}", **options}
-    with as_file(files("fedsim.cli") / "skeletons" / "federations.yaml") as file:
+    with as_file(files("fedsim.ci") / "federations.yaml") as file:
         federations = read_document(file, Allowance())[0].data
     usual = federations.pop("usual")
     if role == "problem":  # with all that it offers
@@ -91,12 +91,12 @@ def check_class(role: str, cls: type, options: Mapping[str, Any]) -> Iterator[Ch
     tried = [(each[0], usual, *each[1:]) for each in _STEPS]
     for name, keys in (*federations.items(), *map(_drawn, range(_DRAWN))):
         tried.append((name, {**usual, **keys}, "process", "vectorized", _ORDER))
-    with TemporaryDirectory() as place, patch.multiple(journal, SOONEST_S=0.0, PATIENCE=0.0):
+    with TemporaryDirectory() as place:
         for name, keys, *ways, why in tried:
             result, failure = "FAILED", ""
             try:
-                one, other = (_run(way, role, named, keys, Path(place) / way) for way in ways)
-                if wrong := [file for file in one if other.get(file) != one[file]]:
+                one, other = (_run(way, role, named, keys, Path(place) / way, draw) for way in ways)
+                if wrong := [table for table in one if other.get(table) != one[table]]:
                     failure = f"not the same {', '.join(wrong)}: {why} ({line_of(cls)})"
             except (ScenarioError, StalledError) as error:
                 failure = "; ".join(each.message for each in getattr(error, "mistakes", ())) or str(error)
@@ -109,32 +109,32 @@ def check_class(role: str, cls: type, options: Mapping[str, Any]) -> Iterator[Ch
                 return
 
 
-def _run(way: str, role: str, named: Mapping[str, Any], keys: Mapping[str, Any], out: Path) -> dict[str, bytes]:
-    """Run a federation with a class, and return the files that it wrote, and the class's chart if it is one."""
+def _run(way: str, role: str, named: Mapping[str, Any], keys: Mapping[str, Any], out: Path, draw: _Draw) -> _Told:
+    """Run a federation with a class, and return what is told of it; draw the class's chart if it is one."""
     distribution.cache_clear()  # it holds instances
     scenario = small_scenario(role, named, {**keys, "engine": "process" if way == "process" else "vectorized"})
-    module = named["kind"].partition(":")[0]
-    if way == "elsewhere":
-        write_text(file := out.with_suffix(".yaml"), as_json(scenario.as_written))
-        command = [sys.executable, "-P", "-m", "fedsim", "run", str(file), "--allow-plugins", "-q", "--out", str(out)]
-        home, others = Path(str(sys.modules[module].__file__)).parent, {**os.environ, "PYTHONHASHSEED": "1"}
-        done = subprocess.run(command, cwd=home, env=others, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise PluginError(done.stderr.strip())
-    elif way == "resumed":
+    if way in {"process", "vectorized"}:
+        result = simulate(scenario)
+        if scenario.charts and way == "vectorized":
+            draw(result.save(out))
+        return told_of(result)
+    if way == "resumed":
         with suppress(KeyboardInterrupt):
-            record(scenario, out, Provenance(), report=_interrupt)
-        for own in with_imports([module]):
-            sys.modules.pop(own, None)  # as in another process
-        record(scenario, out, Provenance(), resume=True)
-    else:
-        simulate(scenario).save(out)
-    written = {file.name: file.read_bytes() for file in (*sorted(out.glob("*.parquet")), out / "metrics.json")}
-    for drawn in own_charts(read_run(out), plugins=True) if scenario.charts and way != "process" else ():
-        if drawn.failure:
-            raise PluginError(drawn.failure.partition(" failed: ")[2])
-        written["picture"] = repr(drawn.picture).encode()
-    return written
+            record(scenario, out, Provenance(), report=_interrupt, journal_of=_Often)
+    write_text(file := out.with_name("scenario.yaml"), as_json(scenario.as_written))
+    command = [sys.executable, "-P", "-m", "fedsim", "run", str(file), "--out", str(out)]
+    command += ["--resume", "--allow-plugins", "-q", "--strict"]
+    home = Path(str(sys.modules[named["kind"].partition(":")[0]].__file__)).parent
+    others = {**os.environ, "PYTHONHASHSEED": "1"}
+    done = subprocess.run(command, cwd=home, env=others, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PluginError(done.stderr.strip())
+    return told_of(load(out))
+
+
+class _Often(Journal):
+    def due(self) -> bool:
+        return True
 
 
 def _interrupt(what: str, share: float, _beside: str = "", /) -> None:
