@@ -182,10 +182,11 @@ def report_directories(
 
 
 def entry(href: str, document: ReportDocument, **more: object) -> Mapping[str, object]:
-    """Return what a list of pages shows of one: its name and finding, and what became of expectations."""
-    verdict, text = document.verdict, document.finding or document.description
+    """Return what a list of pages shows of one: its question and finding, and what became of expectations."""
+    verdict, title = document.verdict, document.question or document.name
+    text = document.finding or document.description
     outcome, status = (verdict.headline, verdict.status) if verdict is not None else ("", "")
-    return {"href": href, "title": document.name, "text": text, "outcome": outcome, "status": status, **more}
+    return {"href": href, "title": title, "text": text, "outcome": outcome, "status": status, **more}
 
 
 def report_comparison(a: Path, b: Path, out: Path, confidence: float = 0.95) -> Path:

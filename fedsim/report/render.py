@@ -41,6 +41,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 _OUTSIDE = {f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}title"}
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _LINK = re.compile(r"(?:^|url\()#([^)]+)")
+_LONG = re.compile(r"\d+\.\d{3,}")
 _FONT = re.compile(r"font-size: ([\d.]+)px")
 
 
@@ -174,4 +175,6 @@ def _fitted(key: str, value: str, name: str) -> str:
         value = _FONT.sub(r"font-size: calc(\1px * var(--chart-text, 1))", value)
         for color, variable in _COLORS.items():
             value = value.replace(f": {color}", f": var({variable})")
+    elif key in {"d", "x", "y", "transform"}:
+        value = _LONG.sub(lambda match: f"{float(match[0]):.2f}", value)  # a hundredth of a point is not seen
     return _LINK.sub(lambda match: match[0].replace("#", f"#{name}-"), value)

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -190,8 +191,8 @@ def write_list(tested: Sequence[Claim], sections: Mapping[str, Sequence[ReportDo
     cards = []
     for name in CARDS:
         document = documents[name]
-        chart = document.first_picture
-        drawn = {} if chart is None else {"picture": picture(chart)}
+        chart = document.first_picture  # drawn again under a name of its own
+        drawn = {} if chart is None else {"picture": picture(replace(chart, name=f"{name}-{chart.name}"))}
         cards.append(entry(f"{name}.html", document, **drawn))
     met, partly, missed = (sum(claim.status == status for claim in tested) for status in ("pass", "warn", "fail"))
     told = (
