@@ -4,11 +4,12 @@ import io
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
+from itertools import groupby
 from typing import Any, cast
 from xml.etree import ElementTree
 
@@ -17,7 +18,10 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 
 from fedsim.common.printable import visible
 from fedsim.report.charts import Chart
@@ -76,7 +80,7 @@ def figure_file(chart: Chart, form: str, width: float, dpi: int) -> bytes:
     file = io.BytesIO()
     with _style(scale):
         title = textwrap.wrap(chart.title, characters(width, 1.18 * _TITLE * scale), max_lines=2, placeholder="…")
-        _laid_out(chart, width, title).savefig(file, format=form, dpi=dpi, metadata=metadata)
+        _laid_out(chart, width, title, own_font=form != "svg").savefig(file, format=form, dpi=dpi, metadata=metadata)
     return _readable(file) if form == "svg" else file.getvalue()
 
 
@@ -85,7 +89,32 @@ def _readable(svg: io.BytesIO) -> bytes:
     return visible(svg.getvalue().decode()).encode()
 
 
-def _laid_out(chart: Chart, width: float, title: list[str] | tuple[()]) -> Figure:
+def _number_what_lacks(figure: Figure, title: Sequence[str]) -> list[str]:
+    """Write a number for what a file's font has no letters for, and say so; returns the title with such numbers."""
+    known = get_font(findfont(FontProperties())).get_charmap()
+    numbers: dict[str, str] = {}
+
+    def drawable(text: str) -> str:
+        parts = groupby(text, lambda each: ord(each) in known or each.isspace())
+        runs = ((shown, "".join(part)) for shown, part in parts)
+        return "".join(run if shown else numbers.setdefault(run, f"[{len(numbers) + 1}]") for shown, run in runs)
+
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        labels = [label.get_text() for label in axis.get_ticklabels()]
+        if any(drawable(label) != label for label in labels):
+            axis.set_major_formatter(FixedFormatter([drawable(label) for label in labels]))
+    for text in figure.findobj(Text):
+        text.set_text(drawable(text.get_text()))
+    title = [drawable(each) for each in title]
+    if numbers:
+        last = figure.axes[-1]
+        last.set_xlabel(
+            f"{last.get_xlabel()}\n{', '.join(numbers.values())}: in letters that this font lacks", loc="right"
+        )
+    return title
+
+
+def _laid_out(chart: Chart, width: float, title: Sequence[str], own_font: bool = False) -> Figure:
     """Draw a chart on a figure of so many inches, below the lines of its title, and find a place for everything."""
     scale = matplotlib.rcParams["font.size"] / _sheet()["font.size"]
     head = len(title) * 1.25 * _TITLE * scale / 72 + (0.09 * scale if title else 0.0)
@@ -94,6 +123,8 @@ def _laid_out(chart: Chart, width: float, title: list[str] | tuple[()]) -> Figur
     FigureCanvasAgg(figure)  # measures texts for the layout
     room = 1 - head / height
     chart.draw(figure.subplots())
+    if own_font:
+        title = _number_what_lacks(figure, title)
     for axes in figure.axes:
         if not axes.get_ylabel():
             axes.yaxis.set_label_coords(0.0, 0.5)  # else the room for no label is measured again and again

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 from PIL import Image
 
 from fedsim.report import comparison_figures, report_figures, write_report
@@ -13,6 +14,8 @@ from fedsim.report.charts import Chart
 from fedsim.report.charts.marks import legend
 from fedsim.report.page import FigureStyle, figure_style
 from fedsim.report.render import LEAST_TEXT, figure_file, picture
+from fedsim.report.render import _laid_out as laid_out
+from fedsim.report.render import _style as style_of_files
 from tests.command import fedsim
 
 from .runs import one_client, write_run
@@ -108,6 +111,25 @@ def test_the_same_chart_gives_the_same_bytes_without_a_date(form: str) -> None:
     assert figure_file(SHOWN, form, 3.25, 100) == first
     assert b"CreationDate" not in first
     assert b"date>" not in first
+
+
+@pytest.mark.filterwarnings("error")
+def test_names_in_letters_that_the_font_lacks_have_numbers_in_a_file() -> None:
+    """Alike ones the same number, and a line says so; the page and SVG files leave letters to the reader's fonts."""
+
+    def named(axes: Axes) -> None:
+        (drawn,) = axes.plot([0, 1], [0, 1])
+        axes.set_yticks([0, 1, 2], labels=["北京", "上海 1", "北京 2"])
+        legend(axes, [(drawn, "上海")])
+
+    chart = Chart("name", "In 北京", "Seen.", (), None, named)
+    with style_of_files(1.0):
+        figure = laid_out(chart, 3.5, ["In 北京"], own_font=True)
+    assert {each.get_text() for each in figure.findobj(Text)} >= {"[1]", "[2] 1", "[1] 2", "[2]", "In [1]"}
+    assert figure.axes[0].get_xlabel() == "\n[1], [2]: in letters that this font lacks"
+    assert "北京" in picture(chart).inline
+    assert "北京" in figure_file(chart, "svg", 3.5, 200).decode()
+    assert figure_file(chart, "png", 3.5, 100) == figure_file(chart, "png", 3.5, 100)
 
 
 def test_a_report_is_its_page_alone(run_directory: Path) -> None:

@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from fedsim.common.arrays import Ints
 from fedsim.common.errors import ChainError
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import count
 from fedsim.report.charts import Chart, marks
 from fedsim.theory import distances
 
@@ -95,7 +94,7 @@ def convergence_chart(run: FinishedRun) -> Chart | None:
     far = any((each.y > LEAST).any() for each in series)
     return marks.line_plot(
         "convergence",
-        f"How the start is forgotten, over {count(max(len(each.x) for each in series), 'round')}",
+        "How the start is forgotten",
         series,
         ("round", "whole"),
         ("TV distance from the long-run law", "log" if far else "linear"),

@@ -24,6 +24,9 @@ _SINGLE = 400  # the most clients that have a dot each
 _HEAVY_HEAD = 0.1
 """Ranks go on a logarithmic axis where the heaviest hundredth of many clients holds more of the weight."""
 _SHARE = "participation share (1: equal)"
+_MEAN = 0.8 / NORMAL  # of a deviation by chance, over half of its 95 % interval
+_MEASURED = {"who-availability": "available time", "who-speed": "speed"}
+"""Ways that are found in the run itself: the picture has others where these are told from chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,11 @@ class ClientParts:
         return np.asarray(NORMAL * np.sqrt((1 - self.sizes) / (self.sizes * self.draws)))
 
     @property
+    def distance(self) -> float:
+        """The total variation distance of the parts from equal shares, without what chance does to it."""
+        return float(self.sizes @ (np.abs(self.shares - 1) - _MEAN * self.chance) / 2)
+
+    @property
     def told(self) -> bool:
         """Whether some row is further from 1 than equal chances would put any, in 19 of 20 runs."""
         from scipy.special import ndtri  # takes long to import
@@ -60,7 +68,10 @@ def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
         return
     together, zones = drawn_together(run.scenario), clients["time_zone"].n_unique()
     draws, homes = taken / together, clients.select("group", "time_zone").n_unique()
-    for name, noun, column, parts in (("groups", "group", "group", run.groups), ("zones", "zone", "time_zone", zones)):
+    for name, noun, column, parts in (
+        ("groups", "group", "group", run.groups),
+        ("zones", "time zone", "time_zone", zones),
+    ):
         if parts > 1 and not (column == "time_zone" and homes == run.groups == parts):
             numbers = clients.select(pl.col(column).unique(maintain_order=True)).with_row_index("part")
             known, living = (_numbered(each, numbers) for each in (clients, run.gathered.homes))
@@ -121,16 +132,19 @@ def _rows(
 def who_charts(run: FinishedRun) -> list[Chart | Absent]:
     """Make the picture of the first screen, ``who``, and the charts of the other ways to part the clients.
 
-    The picture has the first way that is told from chance, else the first way, else the clients one by one.
+    The picture has groups, zones or weights where these are told from chance, those that lie furthest from equal; else
+    available time or speed; else the first way, or the clients one by one.
     """
     if not run.clients["participations"].sum():
         return [Absent("who", "Who takes part", "Nobody took part in this run.")]
     ways = list(parts_of(run))
-    first = next((each for each in ways if each.told), ways[0] if ways else None)
+    told = [each for each in ways if each.told]
+    named = [each for each in told if each.name not in _MEASURED]
+    first = max(named, key=lambda each: each.distance) if named else next(iter([*told, *ways]), None)
     alone = _client_chart(run, "participation" if first else "who")
     if first is None:
         return [alone]
-    others = [_row_chart(run, each, each.name) for each in ways if each is not first and each.told]
+    others = [_row_chart(run, each, each.name) for each in told if each is not first]
     return [_row_chart(run, first, "who"), *others, *([alone] if first.noun != "client" else [])]
 
 
@@ -146,7 +160,7 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
         notes.append("Bars: 95\N{NARROW NO-BREAK SPACE}% intervals, from spans of the run.")
     if len(rows) < len(data.names):
         notes.append(f"{count(len(rows))} of the {count(len(data.names), data.noun)}: those at both ends.")
-    by = {"who-weights": "weight", "who-availability": "available time", "who-speed": "speed"}.get(data.name, data.noun)
+    by = ({"who-weights": "weight"} | _MEASURED).get(data.name, data.noun)
     ways = listing_of([f"{data.names[row]} {number(data.shares[row], 3)}" for row in rows], 12)
     return Chart(
         name=name,
@@ -155,7 +169,7 @@ def _row_chart(run: FinishedRun, data: ClientParts, name: str) -> Chart:
         notes=tuple(notes),
         table=_row_table(data, rows),
         draw=partial(_draw_rows, data, rows),
-        height=float(np.clip(0.3 + 0.06 * len(rows), 0.55, 1.7)),
+        height=float(np.clip(0.36 + 0.06 * len(rows), 0.58, 1.7)),
     )
 
 
