@@ -75,6 +75,7 @@ class ReportDocument:
         return next(iter(self.origins.values())) if len(self.origins) == 1 else None
 
 
+MOST_TILES = 5  # key figures shown
 _OWN = {"index", "playground"}  # kinds of pages that have a template of their own
 _DIGITS = 16  # of the hashes that tell a page that is out of date
 
@@ -111,6 +112,7 @@ def render(document: ReportDocument, pictures: Mapping[str, Picture]) -> str:
         page_version=page_version(),
         style=Markup(styles.read_text(encoding="utf-8")),
         picture=None if first is None or own else (first, pictures[first.name]),
+        tiles=document.tiles[:MOST_TILES],
         lines=[each for each in shown if each.about != WHAT or not document.finding],
         further=[each for each in document.answer if each not in shown],
         sections=sections,
@@ -217,20 +219,26 @@ def markdown_summary(document: ReportDocument) -> str:
         parts.append(f"**{escape(document.finding)}**")
     if (verdict := document.verdict) is not None:
         parts += [f"{_MARKS[verdict.status]} **{escape(verdict.headline)}**", _conditions(verdict)]
-    parts += [_about(about, list(sentences)) for about, sentences in groupby(document.answer, lambda each: each.about)]
-    if document.tiles:
-        rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in document.tiles]
+    shown = list(lines(document.answer))
+    parts.append(_told(shown))
+    if tiles := document.tiles[:MOST_TILES]:
+        rows = [(escape(tile.label), f"**{escape(tile.value)}**", escape(tile.detail)) for tile in tiles]
         parts.append(table(("figure", "value", ""), rows))
     parts += [_plain_table(each) for each in document.tables if each is not None]
+    folded = {"In more detail": _told([each for each in document.answer if each not in shown])}
     if (origin := document.origin) is not None and origin.command:
-        again = block(printable(origin.command, None))
-        parts.append(f"<details><summary>Run it again</summary>\n\n{again}\n\n</details>")
+        folded["Run it again"] = block(printable(origin.command, None))
+    parts += [f"<details><summary>{title}</summary>\n\n{text}\n\n</details>" for title, text in folded.items() if text]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _about(about: str, sentences: Sequence[Finding]) -> str:
-    text = " ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in sentences)
-    return f"*{escape(about)}:* {text}" if about else text
+def _told(findings: Sequence[Finding]) -> str:
+    """List findings, those about one question in one item."""
+    items = []
+    for about, same in groupby(findings, lambda each: each.about):
+        text = " ".join(f"**{escape(each.text)}**" if each.warns else escape(each.text) for each in same)
+        items.append(f"- *{escape(about)}:* {text}" if about else f"- {text}")
+    return "\n".join(items)
 
 
 def _conditions(verdict: Verdict) -> str:

@@ -3,7 +3,6 @@
 import json
 import shlex
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -93,7 +92,7 @@ def test_the_playground_reads_well_everywhere(visit: Open, width: int, scheme: A
     page = visit(PAGE, width, scheme)
     assert not page.locator("#start").is_visible()
     check_page(page)
-    for law in ("equal", "zipf", "lognormal", "two"):
+    for law in ("equal", "zipf", "two"):
         choose(page, law=law)
     assert serious(page) == []
 
@@ -181,23 +180,6 @@ def test_numbers_out_of_bounds_are_brought_into_them_and_it_says_so(visit: Open)
     assert page.locator("#playground-bound").inner_text() == "Whole groups of 7: 98 clients."
     choose(page, clients="")
     assert said(page).startswith("With R = ")
-
-
-def test_lognormal_weights_are_the_quantiles_of_their_law(visit: Open) -> None:
-    page = visit(PAGE, 1280, "light")
-    shares = [0.001, 0.02, 0.1, 0.5, 0.7, 0.99, 0.9999]
-    found = page.evaluate("shares => shares.map(normalQuantile)", shares)
-    assert np.allclose(found, [NormalDist().inv_cdf(share) for share in shares], rtol=1e-8, atol=1e-9)
-    choose(page, law="lognormal", sigma="0.5")
-    assert "sigma: 0.5" in recipe(page)
-    drawn = page.locator("#playground-drawn")
-    assert "a group's is the sum of its 5, which spreads less" in drawn.inner_text()
-    choose(page, selection="midzuno")
-    assert "draws these weights at random" in drawn.inner_text()
-    weights = [np.exp(0.5 * NormalDist().inv_cdf((each + 0.5) / 100)) for each in range(100)]
-    assert said(page).startswith(away(4, closed_form(weights, 4, 5).l1_uniform / 2))
-    choose(page, law="zipf")
-    assert drawn.inner_text() == ""
 
 
 def test_the_weights_of_a_scenario_are_taken_as_they_are(tmp_path: Path, visit: Open) -> None:

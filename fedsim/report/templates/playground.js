@@ -214,25 +214,10 @@ const start = JSON.parse(byId('playground-data').textContent);
 const field = (name) => byId(`playground-${name}`);
 const chosen = (name) => Number(field(name).value);
 
-/** Return the value below which a standard normal variable lies with probability p (P. J. Acklam's approximation, to 1e-9). */
-function normalQuantile(p) {
-  const over = (top, bottom, x) => top.reduce((sum, a) => sum * x + a, 0) / bottom.reduce((sum, a) => sum * x + a, 0);
-  const tail = (q) => over(
-    [-7.784894002430293e-3, -3.223964580411365e-1, -2.400758277161838, -2.549732539343734, 4.374664141464968, 2.938163982698783],
-    [7.784695709041462e-3, 3.224671290700398e-1, 2.445134137142996, 3.754408661907416, 1], Math.sqrt(-2 * Math.log(q)));
-  if (p < 0.02425) return tail(p);
-  if (p > 1 - 0.02425) return -tail(1 - p);
-  const q = p - 0.5;
-  return q * over(
-    [-3.969683028665376e1, 2.209460984245205e2, -2.759285104469687e2, 1.38357751867269e2, -3.066479806614716e1, 2.506628277459239],
-    [-5.447609879822406e1, 1.615858368580409e2, -1.556989798598866e2, 6.680131188771972e1, -1.328068155288572e1, 1], q * q);
-}
-
 /** Return the weights of so many units by the law that is chosen, the heaviest first but for those of a file. */
 function weightsOf(law, units) {
   const each = (weight) => Array.from({ length: units }, (_, index) => weight(index));
   if (law === 'zipf') return each((index) => (index + 1) ** -chosen('exponent'));
-  if (law === 'lognormal') return each((index) => Math.exp(chosen('sigma') * normalQuantile(1 - (index + 0.5) / units)));
   if (law === 'two') return each((index) => (index < heavy(units) ? chosen('factor') : 1));
   return each(() => 1);
 }
@@ -283,11 +268,10 @@ function recipe({ law, groups, clients, size, units }, R, { rounds, privacy }) {
     if (groups !== (start.selection === 'groups')) sets.push(`server.selection=${groups ? '{kind: groups}' : '{kind: midzuno}'}`);
     return `fedsim run ${start.file} ${sets.map((each) => `--set '${each}'`).join(' ')}`;
   }
-  const per = groups && size > 1 ? `, per_rank: ${size}` : '', of = (kind, value) => `weight: {kind: ${kind}, ${value}}, `;
+  const per = groups && size > 1 ? `, per_rank: ${size}` : '';
   const entry = (devices, weight) => `  - {devices: ${devices}, ${weight}separation: ${R}}`, many = groups ? size : 1;
   const population = {
-    zipf: () => [entry(clients, of('zipf', `exponent: ${chosen('exponent')}${per}`))],
-    lognormal: () => [entry(clients, of('lognormal', `sigma: ${chosen('sigma')}`))],
+    zipf: () => [entry(clients, `weight: {kind: zipf, exponent: ${chosen('exponent')}${per}}, `)],
     two: () => [entry(heavy(units) * many, `weight: ${chosen('factor')}, `), entry((units - heavy(units)) * many, '')],
     equal: () => [entry(clients, '')],
   }[law]();
@@ -339,8 +323,8 @@ function draw() {
   slider.max = last;
   const R = Math.min(last, chosen('separation')), bars = barsOf(asked);
   const pi = participation(weights, R, cohort, rho), { found, advice, enough } = sentences(R, away, pi, one);
-  ['exponent', 'sigma', 'share', 'factor'].forEach((name) => {
-    byId(`playground-${name}-line`).hidden = !{ zipf: ['exponent'], lognormal: ['sigma'], two: ['share', 'factor'] }[asked.law]?.includes(name);
+  ['exponent', 'share', 'factor'].forEach((name) => {
+    byId(`playground-${name}-line`).hidden = !{ zipf: ['exponent'], two: ['share', 'factor'] }[asked.law]?.includes(name);
     say(`playground-${name}-now`, { share: `${chosen(name)}${SMALL_SPACE}%`, factor: `${chosen(name)}\u00d7` }[name] || `${chosen(name)}`);
   });
   say('playground-separation-now', `${some(R, 'round')}, of at most ${whole(last)}`);
@@ -369,10 +353,6 @@ function draw() {
   showRows('curve', away.map((share, each) => [whole(each), percent(share)]).filter((_, each) => each % every === 0 || each === R || each === enough));
   say('playground-recipe', recipe(asked, R, drawPrivacy(R, last)));
   say('playground-how', asked.law === 'file' ? 'With the scenario file:' : 'Save this as my.fedsim.yaml, and run it with: fedsim run my.fedsim.yaml');
-  const quantiles = asked.groups && asked.size > 1
-    ? `A run draws a weight for each client, and a group's is the sum of its ${asked.size}, which spreads less than the weights of groups here.`
-    : 'A run draws these weights at random; here they are the quantiles of the same law.';
-  say('playground-drawn', asked.law === 'lognormal' ? quantiles : '');
 }
 
 document.querySelectorAll('[data-scripted]').forEach((each) => { each.hidden = false; });
