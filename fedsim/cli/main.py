@@ -220,7 +220,6 @@ def run_command(
     from fedsim.common.files import pasteable
     from fedsim.common.json_files import finite
     from fedsim.common.progress import on_stderr
-    from fedsim.experiment.cautions import of_figures
     from fedsim.experiment.result import figure_lines
     from fedsim.experiment.run import record
     from fedsim.experiment.run_directory import Provenance, default_directory
@@ -252,8 +251,8 @@ def run_command(
     else:
         for line in figure_lines(done.metrics):
             hear(line)
-        for caution in of_figures(scenario, done.metrics):
-            hear(f"note: {caution}")
+        for text in done.said:
+            hear(text)
         hear(f"Report: {done.page}")
         say(str(directory))
     code = show_verdict(verdict, file, quiet=quiet) if verdict else 0

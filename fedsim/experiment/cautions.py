@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fedsim.analysis.noise import by_chance, chance_spread
 from fedsim.common.arrays import Floats, Ints
 from fedsim.common.instants import DAY_S, readable_time, to_ms
 from fedsim.common.keyed import Purpose, stream
@@ -17,13 +16,9 @@ from fedsim.simulation.engine import sample
 from fedsim.simulation.world import session_lengths
 from fedsim.theory.prediction import before_the_chain
 
-FEW = 30
-"""With more participations per client than these, chance hides no bias that matters."""
-
 _SHOWN = 3
 _PAID = 0.9  # of the rounds that the noise of privacy is made for, this share should come about
 _SAMPLED = 10_000  # clients whose sessions are compared with the deadline
-_ROUNDING = 1e-9
 
 
 def of_separation(scenario: Scenario, separation: Ints, cooldown_s: Floats) -> Iterator[str]:
@@ -83,48 +78,6 @@ def of_shocks(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def of_chance(
-    measured: float, most: int, taken: int, clients: int, together: int = 1, low: float = 0.0
-) -> Iterator[str]:
-    """Warn of a run that is too short to distinguish bias from chance.
-
-    `measured` is the L1 distance of the frequencies from uniform; `most` and `taken` are the participations of the
-    client that took part most, and of all N `clients`; `together` is as in `beyond_chance`.
-    Above 0, `low`, the lower end of the interval of the distance without noise, tells that chance is not all.
-    """
-    if not taken or clients < 2 or measured <= _ROUNDING:
-        return
-    fair, each = by_chance(taken, clients), f"{taken / clients:.3g} for each client"
-    if most == 1:
-        yield (
-            f"nobody took part more than once: the distance of {measured:.3f} from uniform says how many did not take "
-            "part, and nothing of a bias"
-        )
-    elif taken >= FEW * clients or low > _ROUNDING or more_even(measured, taken, clients, together):
-        return
-    elif not beyond_chance(measured, taken, clients, together):
-        yield (
-            f"too short to tell bias from chance: equal chances for everybody would put as few participations ({each}) "
-            f"{fair:.3f} from uniform, and these lie {measured:.3f} from it"
-        )
-    elif measured < 2 * fair:
-        yield (
-            f"too short to tell how much of the distance is bias and how much chance: of {measured:.3f}, equal chances "
-            f"for everybody would give {fair:.3f} with as few participations ({each})"
-        )
-
-
-def of_figures(scenario: Scenario, metrics: Mapping[str, float]) -> Iterator[str]:
-    """Give the warnings of `of_training` and `of_chance` from the metrics of a run."""
-    yield from of_training(metrics)
-    yield from _of_paid_rounds(metrics)
-    names = ("participation.l1_uniform", "participation.most", "sessions.count", "participation.mean")
-    if all(name in metrics for name in names) and not why_nothing(metrics):
-        measured, most, taken, mean = (metrics[name] for name in names)
-        low = metrics.get("participation.l1_uniform_low", 0.0)
-        yield from of_chance(measured, round(most), round(taken), round(taken / mean), drawn_together(scenario), low)
-
-
 def of_training(metrics: Mapping[str, float]) -> Iterator[str]:
     """Warn of optimizers that diverged, and of models that never moved."""
     for name, value in metrics.items():
@@ -137,7 +90,8 @@ def of_training(metrics: Mapping[str, float]) -> Iterator[str]:
             yield f"the model of {optimizer} never moved: the server made no step, or every step was zero"
 
 
-def _of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
+def of_paid_rounds(metrics: Mapping[str, float]) -> Iterator[str]:
+    """Warn of noise that was made for more rounds than came about."""
     paid, rounds = metrics.get("privacy.rounds", 0.0), metrics.get("rounds.count", 0.0)
     if 0 < rounds < _PAID * paid:
         yield (
@@ -176,22 +130,5 @@ def drawn_together(scenario: Scenario) -> int:
 
 
 def by_day(scenario: Scenario) -> bool:
-    """Say whether availability follows the clock, so that only whole days are alike."""
+    """Say whether the availability of devices may depend on the time of day, so that chance is judged by whole days."""
     return any(group.availability.kind not in {"always", "renewal"} for group in scenario.population)
-
-
-def beyond_chance(measured: float, taken: int, clients: int, together: int = 1) -> bool:
-    """Say whether frequencies lie farther from uniform than equal chances would put them.
-
-    `measured` is their L1 distance from uniform, of `taken` participations of N `clients`; `together` is how many
-    clients are drawn at once, which divides the number of draws. The distance that chance gives has a spread of its
-    own, of which two standard deviations are allowed.
-    """
-    drawn, of = taken // together, clients // together
-    return measured > by_chance(drawn, of) + 2 * chance_spread(drawn) + _ROUNDING
-
-
-def more_even(measured: float, taken: int, clients: int, together: int = 1) -> bool:
-    """Say whether frequencies lie nearer to uniform than equal chances would put them; parameters as there."""
-    drawn, of = taken // together, clients // together
-    return measured < by_chance(drawn, of) - 2 * chance_spread(drawn)

@@ -25,6 +25,7 @@ from fedsim.scenario.permissions import Permissions
 
 if TYPE_CHECKING:
     from fedsim.findings.gathered import Gatherer
+    from fedsim.report.document import ReportDocument
 
 _MOST_SHOWN = 15
 _FIRST = (
@@ -178,13 +179,19 @@ def write_run_report(
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
     data: PageData | None = None,
+    found: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Write the report of a run directory, by default into it, with the errors of `fedsim.report.write_report`.
 
     Charts of the scenario's own are drawn if `plugins` may run; `tell` gets a message for each that failed. With `data`
-    the participations are not read again.
+    the participations are not read again. `found` gets the answer of the run, and each warning.
     """
     from fedsim import report
 
     gathered = None if data is None or data.gatherer is None else data.gatherer.gathered()
-    return report.write_report(directory, page, plugins=plugins, tell=tell, gathered=gathered)
+
+    def said(document: "ReportDocument") -> None:
+        for text in (document.finding, *(f"note: {each.text}" for each in document.answer if each.warns)):
+            found(text)
+
+    return report.write_report(directory, page, plugins=plugins, tell=tell, gathered=gathered, found=said)

@@ -91,6 +91,7 @@ class Recording:
     page: Path
     metrics: dict[str, float]
     own: Sequence[Own] | None = field(default=None, compare=False)
+    said: Sequence[str] = field(default=(), compare=False)  # what its report answers, and what it warns of
 
     @property
     def failure(self) -> str:
@@ -189,12 +190,15 @@ def _report(
     directory: Path, scenario: Scenario, ready: Ready, report: Report, chart_failed: _Tell, data: PageData | None = None
 ) -> Recording:
     report("drawing the report", 0.0)
-    page = write_run_report(directory, plugins=scenario.permissions.plugins, tell=chart_failed, data=data)
+    said = list[str]()
+    page = write_run_report(
+        directory, plugins=scenario.permissions.plugins, tell=chart_failed, data=data, found=said.append
+    )
     for leftover in directory.glob(".*.partial"):
         remove(leftover)  # of a run that was killed
     remove(directory / UNFINISHED)
     report("drawing the report", 1.0)
-    return Recording(directory, page, read_figures(directory / METRICS), ready.own)
+    return Recording(directory, page, read_figures(directory / METRICS), ready.own, said)
 
 
 def _found_complete(directory: Path, scenario: Scenario) -> bool:

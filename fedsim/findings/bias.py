@@ -1,22 +1,26 @@
-"""What a run shows of bias: how far from uniform, and whether equal chances for everybody would do that too."""
+"""What a run shows of bias: the one verdict on groups, time zones, tenths of the clients, and the run as a whole."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 import polars as pl
 
-from fedsim.analysis.noise import DEGREES, by_chance
+from fedsim.analysis.noise import by_chance
+from fedsim.analysis.verdict import LEVEL, compare_shares, effective_draws, evenness, without_replacement
 from fedsim.common.arrays import Floats, Ints
-from fedsim.common.intervals import half_width
-from fedsim.experiment.cautions import FEW, beyond_chance, drawn_together, more_even
+from fedsim.experiment.cautions import by_day, drawn_together
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, cut, number, percent
-from fedsim.findings.gathered import TENTH
+from fedsim.findings.gathered import FEWEST_DAYS, FEWEST_ROUNDS, TENTH, weight_classes
 
 ROUNDING = 1e-9  # distances below are zero, written with the rounding errors of their sums
-SLIGHT = 1.5  # a distance of less than so many times that of equal chances is chance for the most part
+FEW = 30  # no ratio is said of fewer counts on either side
+_MOST_PARTS = 1_000  # more groups or time zones than these are not compared
+_LONGEST = 40  # characters of a name that are shown
+NORMAL = 1.96
 
 
 class Seen(Enum):
@@ -26,207 +30,284 @@ class Seen(Enum):
     NOBODY = "nobody took part"
     ALONE = "there is one client"
     UNMEASURED = "the distance from uniform was not measured"
-    EVEN = "all took part equally often"
+    EVEN = "no client took part more than once more often than another"
     ONCE = "nobody took part twice, and some did not at all"
-    TOO_SHORT = "equal chances would do as much, and the run is short"
-    NONE = "equal chances would do as much"
-    UNCLEAR = "equal chances would do half of it, and the run is short"
-    SLIGHT = "equal chances would do most of it"
-    BIAS = "far beyond what equal chances would do"
+    UNTESTED = "there are too few rounds or days to test"
+    NONE = "chance explains it"
+    BIAS = "it is more than chance"
+
+
+@dataclass(frozen=True)
+class ClientShare:
+    """Some of the clients, and their participation share over their fair share: 1 is even."""
+
+    kind: str  # ``group``, ``zone``, ``weight``, ``speed`` or ``availability``
+    name: str  # as a person gave it, or what the tenth is called
+    size: float  # share of the clients
+    taken: int  # reports that were taken
+    times: float  # the participation share over the fair share
+    # The interval of that, at the level of this look, and the least difference from 1 that is told four times in five
+    low: float = 0.0
+    high: float = math.inf
+    visible: float = math.inf
+    told: bool = False  # whether it differs from 1 by more than chance
+
+    @property
+    def words(self) -> str:
+        """The part, as a sentence names it."""
+        own = f"“{cut(self.name, _LONGEST)}”"
+        return {"group": own, "zone": self.name}.get(self.kind, f"the {self.name}")
 
 
 @dataclass(frozen=True)
 class Bias:
-    """The distance of a run's frequencies from uniform, beside that of equal chances."""
+    """How far participation is from uniform, as total variation distance (TV), and whether that is more than chance."""
 
-    seen: Seen  # what it comes to
-    measured: float  # L1 distance of this run from uniform; 0 where it was not measured
-    fair: float  # the same of as many participations with equal chances for everybody
-    more_even: bool  # whether participations are more even than equal chances would make them, by more than chance
-    error: float | None  # standard error of `measured`, None where too few rounds or days tell
-    # The same without noise, and the ends of its 95 % interval; None where that is not known
-    lasting: tuple[float, float, float] | None = None
-    told: bool = False  # whether it is this that the run tells: chance has much of `measured`, but not all
-
-    @property
-    def misplaced(self) -> float:
-        """The share of the participations that would have to go to others for all to take part equally."""
-        return self.measured / 2
+    seen: Seen
+    measured: float = 0.0  # TV of this run
+    fair: float = 0.0  # TV of as many reports with equal chances for everybody
+    corrected: float | None = None  # TV without what noise adds; None where too few rounds or days tell
+    low: float = 0.0  # ends of the interval of that; from 0, where the whole is not told from chance
+    high: float = 1.0
+    whole: bool = False  # whether the distance is more than chance
+    more_even: bool = False  # whether participation is more even than equal chances make it
+    visible: float | None = None  # the least TV that is told from chance four times in five
+    parts: tuple[ClientShare, ...] = ()
+    why: str = ""  # why nothing is tested, where that is so
 
     @property
-    def margin(self) -> float | None:
-        """Half of the 95 % interval of `misplaced`."""
-        return None if self.error is None else half_width(self.error, DEGREES + 1) / 2
+    def tv(self) -> float:
+        """The distance without noise, or as it was measured where that is not known."""
+        return self.measured if self.corrected is None else self.corrected
+
+    def of(self, kind: str) -> tuple[ClientShare, ...]:
+        """Return the parts of a kind, in their order."""
+        return tuple(part for part in self.parts if part.kind == kind)
 
     @property
-    def titled(self) -> tuple[float, float]:
-        """The share that a title names, without noise where that has much of it, and half of its interval."""
-        if self.told and self.lasting is not None:
-            corrected, low, high = self.lasting
-            return corrected / 2, (high - low) / 4
-        return self.misplaced, self.margin or 0.0
-
-    @property
-    def misplaced_by_chance(self) -> float:
-        """That share under equal chances."""
-        return self.fair / 2
+    def contrast(self) -> tuple[ClientShare, ClientShare] | None:
+        """The two parts of a kind that differ most, where one of them is told from even; the higher one first."""
+        found = list[tuple[float, ClientShare, ClientShare]]()
+        for kind in ("group", "zone", "weight", "speed", "availability"):
+            parts = self.of(kind)
+            if any(part.told for part in parts):
+                high, low = max(parts, key=lambda each: each.times), min(parts, key=lambda each: each.times)
+                found.append((math.inf if not low.times else high.times / low.times, high, low))
+        return max(found, key=lambda each: each[0])[1:] if found else None
 
 
 def bias_of(run: FinishedRun) -> Bias:
-    """Compare the distance from uniform with what equal chances for everybody would give."""
-    taken, clients = int(run.clients["participations"].sum()), len(run.clients)
-    known = run.metrics.get("participation.l1_uniform")
-    fair, measured = by_chance(taken, clients), known or 0.0
-    few = taken < FEW * clients
-    together = drawn_together(run.scenario)
-    narrower = more_even(measured, taken, clients, together)
-    lasting = [run.metrics.get(f"participation.l1_uniform_{name}") for name in ("corrected", "low", "high")]
-    told = few and not narrower and (lasting[1] or 0.0) > ROUNDING
+    """Judge the parts of a run and the whole: at most 5 % of runs with equal chances for everybody are told biased."""
+    counts, metric, scenario = run.clients["participations"].to_numpy(), run.metrics.get, run.scenario
+    taken, clients, known = int(counts.sum()), len(counts), metric("participation.l1_uniform")
     if run.rounds.is_empty():
-        seen = Seen.NO_ROUNDS
-    elif not taken:
-        seen = Seen.NOBODY
-    elif clients < 2:
-        seen = Seen.ALONE
-    elif known is None:
-        seen = Seen.UNMEASURED
-    elif measured <= ROUNDING:
-        seen = Seen.EVEN
-    elif run.clients["participations"].max() == 1:
-        seen = Seen.ONCE
-    elif told:
-        seen = Seen.BIAS
-    elif not beyond_chance(measured, taken, clients, together):
-        seen = Seen.TOO_SHORT if few and not narrower else Seen.NONE
-    elif few and measured < 2 * fair:
-        seen = Seen.UNCLEAR
-    elif measured < SLIGHT * fair:
-        seen = Seen.SLIGHT
-    else:
-        seen = Seen.BIAS
-    corrected, low, high = lasting
-    return Bias(
-        seen,
-        measured,
-        fair,
-        narrower and measured > ROUNDING,
-        run.metrics.get("participation.l1_uniform_se"),
-        None if corrected is None or low is None or high is None else (corrected, low, high),
-        told and seen is Seen.BIAS,
+        return Bias(Seen.NO_ROUNDS)
+    if not taken or clients < 2 or known is None:
+        return Bias(Seen.NOBODY if not taken else Seen.ALONE if clients < 2 else Seen.UNMEASURED)
+    measured, fair = known / 2, by_chance(taken, clients) / 2
+    once, regular = bool(counts.max() == 1), int(counts.max()) - int(counts.min()) <= 1
+    if regular and (not once or counts.min() == 1 or scenario.server.selection.kind in _IN_TURN):
+        return Bias(Seen.EVEN, measured, fair, more_even=True)
+    system = _System.of(run)
+    wide, narrow, visible = _whole(run, system, counts)
+    even = narrow <= LEVEL / 2
+    corrected = metric("participation.l1_uniform_corrected") if system.noise_known else None
+    low, high = (metric(f"participation.l1_uniform_{end}", end == "high") / 2 for end in ("low", "high"))
+    parts = tuple(_parts(run, system, wide))
+    seen = Seen.BIAS if wide or any(part.told for part in parts) else Seen.ONCE if once else Seen.NONE
+    if seen is Seen.NONE and visible is None and not any(math.isfinite(part.visible) for part in parts):
+        seen = Seen.UNTESTED
+    lasting = None if corrected is None or once else corrected / 2
+    return Bias(seen, measured, fair, lasting, low if wide else 0.0, high, wide, even, visible, parts, system.why)
+
+
+_IN_TURN = {"cyclic", "age"}  # laws that take clients in turn, so that nothing is random where all are available
+_NOT_ALONE = {*_IN_TURN, "stratified"}  # laws whose rounds are not independent of each other
+
+
+@dataclass(frozen=True)
+class _System:
+    """What is known of how chance works in a run."""
+
+    steady: bool  # clients are always available and drawn in rounds: chance does no more than independent draws
+    independent: bool  # rounds are independent of each other too
+    together: int  # clients that are drawn at once
+    left: float  # variance of draws without replacement over that of draws with it
+    spans: int  # spans of rounds or days by which chance is judged; 0 where there are too few
+    by_day: bool
+
+    @classmethod
+    def of(cls, run: FinishedRun) -> "_System":
+        scenario, clients = run.scenario, run.clients
+        steady = scenario.always_available and scenario.server.selects_once
+        rests = bool((clients["separation"] > 0).any() or (clients["cooldown_s"] > 0).any())
+        capped = any(group.participations is not None for group in scenario.population)
+        independent = steady and not rests and not capped and scenario.server.selection.kind not in _NOT_ALONE
+        together, spans = drawn_together(scenario), run.gathered.by_home
+        left = without_replacement(run.rounds["reported"].to_numpy(), len(clients), together)
+        clocked, known = by_day(scenario), 0 if spans is None else int((spans.sum(axis=1) > 0).sum())
+        return cls(steady, independent, together, left, known if known >= FEWEST_DAYS else 0, clocked)
+
+    @property
+    def noise_known(self) -> bool:
+        """Whether the run itself tells the noise of its frequencies."""
+        return self.spans > 0 or not self.by_day
+
+    @property
+    def why(self) -> str:
+        """Why chance cannot be judged; empty where it can."""
+        if self.steady or self.spans:
+            return ""
+        return f"fewer than {FEWEST_DAYS} days" if self.by_day else f"fewer than {FEWEST_ROUNDS} rounds"
+
+
+def _whole(run: FinishedRun, system: _System, counts: Ints) -> tuple[bool, float, float | None]:
+    """Return whether the whole is told biased, how probable so even a spread is, and the least TV that is told."""
+    from scipy.special import ndtri  # takes long to import
+
+    wider, narrower = evenness(counts, system.left, system.together)
+    level = LEVEL / 2 if system.independent else LEVEL / 4
+    quantile = float(-ndtri(level))
+    told, visible = system.steady and wider <= level, None
+    if system.steady:
+        units = len(counts) / system.together
+        square = (quantile + 0.84) * math.sqrt(2 * max(units - 1, 1)) * system.left * system.together
+        visible = min(1.0, 0.4 * math.sqrt(square / int(counts.sum())))
+    corrected, high = (run.metrics.get(f"participation.l1_uniform_{name}") for name in ("corrected", "high"))
+    if not system.independent and system.noise_known and corrected is not None and high is not None:
+        error = (high**2 - corrected**2) / NORMAL
+        told = told or corrected**2 > quantile * error + ROUNDING
+        seen = min(1.0, math.sqrt(max(0.0, (quantile + 0.84) * error)) / 2)
+        visible = seen if visible is None else min(seen, visible)
+    return told, narrower, visible
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Some parts of one kind before they are judged; arrays have an element for each."""
+
+    kind: str
+    names: Sequence[str]
+    size: Floats
+    share: Floats
+    draws: Floats  # 0 where nothing is known
+    degrees: float
+
+
+def _parts(run: FinishedRun, system: _System, wide: bool) -> Iterator[ClientShare]:
+    """Judge all parts together."""
+    taken = int(run.clients["participations"].sum())
+    found = [*_homes(run, system), *_weights(run, system), *_tenths(run, system, wide)]
+    if not found:
+        return
+    size, share, draws = (
+        np.concatenate([getattr(each, name) for each in found]) for name in ("size", "share", "draws")
     )
+    degrees = np.concatenate([np.full(len(each.size), each.degrees) for each in found])
+    judged = draws > 0
+    looks = iter(compare_shares(share[judged], size[judged], draws[judged], degrees[judged], LEVEL / 2))
+    names = [(each.kind, name) for each in found for name in each.names]
+    for (kind, name), known, own, of in zip(names, judged, size.tolist(), share.tolist(), strict=True):
+        part = ClientShare(kind, name, own, round(of * taken), of / own)
+        if known:
+            look = next(looks)
+            part = replace(part, low=look.low / own, high=look.high / own, visible=look.visible / own, told=look.told)
+        yield part
+
+
+def _homes(run: FinishedRun, system: _System) -> Iterator[_Counted]:
+    """Count groups, and time zones where these are not the groups."""
+    table, spans, homes = run.clients, run.gathered.by_home, run.gathered.homes
+    zones = table["time_zone"].n_unique()
+    same = zones == run.groups and table.select("group", "time_zone").n_unique() == zones
+    for kind, column in (("group", "group"), ("zone", "time_zone")):
+        number_of = run.groups if kind == "group" else 1 if same else zones
+        if not 1 < number_of <= _MOST_PARTS:
+            continue
+        parts = table.group_by(column, maintain_order=True).agg(
+            pl.len(), pl.col("participations").sum(), pl.col("participations").var().fill_null(0).alias("variance")
+        )
+        counted = None
+        if system.spans and spans is not None and set(homes[column]) == set(parts[column]):
+            place = {name: at for at, name in enumerate(parts[column])}
+            of_home = np.array([place[name] for name in homes[column]])
+            counted = np.stack([np.bincount(of_home, row, number_of) for row in spans]).astype(np.int64)
+        clients, taken = parts["len"].to_numpy(), parts["participations"].to_numpy()
+        apart = clients * parts["variance"].to_numpy() / taken.sum() ** 2 if system.by_day else None
+        yield _counted(system, kind, [str(name) for name in parts[column]], (clients, taken), counted, apart)
+
+
+def _counted(
+    system: _System,
+    kind: str,
+    names: Sequence[str],
+    counts: tuple[Ints, Ints],
+    spans: Ints | None,
+    apart: Floats | None = None,
+) -> _Counted:
+    """Return parts of so many clients and reports, with what spans or independent draws know of them."""
+    clients, taken = counts
+    draws, degrees = np.zeros(len(names)), 1e6
+    if spans is not None and not system.independent:
+        draws, degrees = effective_draws(spans, apart), len(spans) - 1
+    if system.steady:
+        draws = np.maximum(draws, taken.sum() / system.together / max(system.left, 1e-9))
+    return _Counted(kind, names, clients / clients.sum(), taken / taken.sum(), draws, degrees)
+
+
+def _weights(run: FinishedRun, system: _System) -> Iterator[_Counted]:
+    """Count the heaviest and the lightest clients."""
+    counted, weight = run.gathered.by_weight, run.clients["weight"].to_numpy()
+    if not system.spans and not system.steady:
+        return
+    of = weight_classes(weight, system.together)
+    if of is None:
+        return
+    clients, taken = np.bincount(of), np.bincount(of, run.clients["participations"].to_numpy())
+    noun = "group" if system.together > 1 else "tenth" if len(weight) >= 2 * TENTH else "client"
+    found = _counted(system, "weight", [noun] * len(clients), (clients, taken), counted if system.spans else None)
+    size, share, draws = (each[[0, -1]] for each in (found.size, found.share, found.draws))
+    yield _Counted("weight", (f"heaviest {noun}", f"lightest {noun}"), size, share, draws, found.degrees)
+
+
+_ENDS = {"speed": ("slowest tenth", "fastest tenth"), "availability": ("least available tenth", "most available tenth")}
+
+
+def _tenths(run: FinishedRun, system: _System, wide: bool) -> Iterator[_Counted]:
+    """Count the tenths at both ends by speed and by available time, compared with tenths taken at random.
+
+    Who was available for long in a run took part more often in it, even where all are alike in the long run: tenths by
+    available time tell of a bias only where the whole run does.
+    """
+    counts = run.clients["participations"].to_numpy()
+    apart = float(counts.var() / counts.mean() ** 2) * (TENTH - 1) / TENTH * TENTH * system.together / len(counts)
+    for kind, names in _ENDS.items():
+        ends = [run.metrics.get(f"participation.by_{kind}.{tenth}") for tenth in (1, TENTH)]
+        if None not in ends and apart > 0:
+            told = kind == "speed" or wide
+            draws = np.full(2, (TENTH - 1) / apart if told and system.noise_known else 0.0)
+            yield _Counted(kind, names, np.full(2, 1 / TENTH), np.array(ends, dtype=float) / TENTH, draws, 1e6)
+
+
+def contrast_words(high: ClientShare, low: ClientShare) -> str:
+    """Say who takes part how much more often than whom; no ratio is said of fewer than 30 reports on either side."""
+    group = high.kind == "group"
+    one, other = (f"a client of {each.words}" if group else each.words for each in (high, low))
+    less = f"one of {low.words}" if group else other
+    if not low.taken and low.told:
+        return f"{other} never takes part"
+    if min(high.taken, low.taken) >= FEW:
+        times = high.times / low.times
+        many = count(times) if times >= TENTH else number(times, 2 if times >= 1.1 else 3)
+        return f"{one} takes part {many} times as often as {less}"
+    if min(high.taken, high.taken / high.times) >= FEW:
+        return f"{one} takes part {number(high.times, 2)} times its fair share"
+    return f"{one} takes part more often than {less}"
 
 
 def turn_share(l1: float) -> str:
-    """Write a distance from uniform as the share of the turns that would have to go to others."""
+    """Write an L1 distance as the total variation distance, its half, in per cent."""
     return percent(l1 / 2 if l1 > ROUNDING else 0.0)
-
-
-def chance_words(bias: Bias) -> str:
-    """Say how the spread of the frequencies compares with that of equal chances; nothing where it was not measured."""
-    theirs = f"of equal chances for everybody, which would misplace {percent(bias.misplaced_by_chance)} of the turns"
-    own = f"these misplace {turn_share(bias.measured)}"
-    if bias.seen in {Seen.BIAS, Seen.SLIGHT, Seen.UNCLEAR}:
-        return f"Their spread is wider than that {theirs}: {own}."
-    if bias.more_even or bias.seen is Seen.EVEN:
-        return f"Their spread is narrower than that {theirs}: {own}."
-    return f"Their spread is that {theirs}: {own}." if bias.seen in {Seen.NONE, Seen.TOO_SHORT} else ""
-
-
-NORMAL = 1.96  # half of a 95 % interval, in standard deviations of the normal law
-_MOST_GROUPS = 1_000  # more groups than these are not compared
-_LONGEST = 40  # characters of a group's name that are shown
-
-
-@dataclass(frozen=True)
-class GroupRate:
-    """A group, and how often it takes part."""
-
-    name: str  # as a person wrote it
-    times: float  # its share of the participations over its share of the clients: 1 is even
-    margin: float  # how far from 1 equal chances for everybody would put that, in 95 of 100 runs
-
-    @property
-    def apart(self) -> bool:
-        """Whether it differs from even by more than chance."""
-        return abs(self.times - 1) > self.margin
-
-
-@dataclass(frozen=True)
-class LargestContrast:
-    """Two parts of the clients, of which one takes part more often, client for client, and by more than chance."""
-
-    high: str  # what takes part more often, in words
-    low: str  # what takes part less often, in words
-    times: float | None  # how many times as often; None where the lower one never does
-    margin: float | None  # half of a 95 % interval of that; None for groups, which are compared with equal chances
-    least: str  # the lower one, named alone
-
-    @property
-    def words(self) -> str:
-        """Who takes part how much more often than whom, to the digits that are known."""
-        if self.times is None:
-            return f"{self.least} never trains"
-        if self.margin is not None and self.margin > self.times / 4:
-            return f"{self.high} trains at least {number(self.times - self.margin, 2)} times as often as {self.low}"
-        many = count(self.times) if self.times >= TENTH else number(self.times, 2)
-        return f"{self.high} trains {many} times as often as {self.low}"
-
-
-def group_rates(run: FinishedRun) -> tuple[GroupRate, ...]:
-    """Compare groups with their size, in the order of the scenario; none where there is one, or nobody took part."""
-    taken = int(run.clients["participations"].sum())
-    if not 1 < run.groups <= _MOST_GROUPS or not taken:
-        return ()
-    groups = run.clients.group_by("group", maintain_order=True).agg(pl.len(), pl.col("participations").sum())
-    draws = taken / drawn_together(run.scenario)
-    size = groups["len"].to_numpy() / len(run.clients)
-    times = groups["participations"].to_numpy() / taken / size
-    margin = NORMAL * np.sqrt((1 - size) / (size * draws))
-    return tuple(map(GroupRate, map(str, groups["group"]), times.tolist(), margin.tolist()))
-
-
-def largest_contrast(run: FinishedRun) -> LargestContrast | None:
-    """Find the two parts that differ most for a reason: groups, or the heaviest and the lightest clients.
-
-    None where nobody took part, or there are neither groups nor weights, or they make no difference beyond chance.
-    """
-    found = [each for each in (_group_contrast(run), _weight_contrast(run)) if each is not None]
-    return max(found, key=lambda each: math.inf if each.times is None else each.times, default=None)
-
-
-def _group_contrast(run: FinishedRun) -> LargestContrast | None:
-    groups = group_rates(run)
-    if not groups:
-        return None
-    from scipy.special import ndtri  # takes long to import
-
-    # The more groups there are, the farther chance puts the farthest of them.
-    wider = float(-ndtri(0.025 / len(groups))) / NORMAL
-    if not any(abs(group.times - 1) > wider * group.margin for group in groups):
-        return None
-    high, low = (choose(groups, key=lambda group: group.times) for choose in (max, min))
-    one, other = f"a device of {cut(high.name, _LONGEST)}", f"one of {cut(low.name, _LONGEST)}"
-    times = high.times / low.times if low.times else None
-    return LargestContrast(one, other, times, None, f"a device of {cut(low.name, _LONGEST)}")
-
-
-def _weight_contrast(run: FinishedRun) -> LargestContrast | None:
-    turns, weight, clients = run.gathered.turns, run.clients["weight"], len(run.clients)
-    if turns is None or weight.max() == weight.min() or not run.clients["participations"].sum():
-        return None
-    noun = "group" if drawn_together(run.scenario) > 1 else "tenth" if clients >= 2 * TENTH else "client"
-    high, low = turns.astype(np.float64).T
-    ends = f"the heaviest {noun}", "the lightest"
-    if not low.any():
-        return LargestContrast(*ends, None, None, f"the lightest {noun}")
-    times = float(high.sum() / low.sum())
-    if (spans := len(turns)) < 2:
-        return None
-    spread = math.sqrt(float(np.square(high - times * low).sum()) * spans / (spans - 1))
-    margin = half_width(spread, spans) / float(low.sum())
-    if times - margin <= 1:
-        return None
-    return LargestContrast(*ends, times, margin, f"the lightest {noun}")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _HOME = ("group", "time_zone")
 _MOST_HELD = 16  # tables of counts, which are then summed
 _NEEDED = ("client", "round", "selected_s", "ended_s", "outcome")
 SPANS = 20  # equal spans of a run in which reports are counted
-_FEWEST_ROUNDS, _FEWEST_DAYS = 10 * SPANS, 5  # of a run that has spans
+FEWEST_ROUNDS, FEWEST_DAYS = 10 * SPANS, 5  # of a run that has spans
 _MOST_HOMES = 4_096  # with more groups and zones than these, they are not counted by spans
 TENTH = 10
 """Clients are parted by weight into so many equal parts; fewer than twice as many clients are parts by themselves."""
@@ -47,11 +47,6 @@ class Gathered:
     # ``group``, ``staleness``, ``outcome``, ``len``: reports of a buffered server, by how many versions they were late;
     # None where it runs rounds
     staleness: pl.DataFrame | None = None
-
-    @property
-    def turns(self) -> Ints | None:
-        """(spans, 2) reports of the heaviest and of the lightest clients by span; None where all weigh the same."""
-        return None if self.by_weight is None else self.by_weight[:, [0, -1]]
 
 
 @dataclass(frozen=True)
@@ -83,8 +78,8 @@ class Asked:
     def spans(self) -> int:
         """Spans in which reports are counted: equal ones of the rounds, or of days; 1 where there are too few."""
         if self.days is not None:
-            return self.days // -(-self.days // SPANS) if self.days >= _FEWEST_DAYS else 1
-        return SPANS if (self.rounds or 0) >= _FEWEST_ROUNDS else 1
+            return self.days // -(-self.days // SPANS) if self.days >= FEWEST_DAYS else 1
+        return SPANS if (self.rounds or 0) >= FEWEST_ROUNDS else 1
 
 
 def gather(participations: pl.LazyFrame, clients: pl.DataFrame, asked: Asked = Asked()) -> Gathered:
@@ -194,7 +189,7 @@ class Gatherer:
 
 
 def weight_classes(weight: Floats, together: int) -> Ints | None:
-    """Part clients by weight, the heaviest being 0; None where all weigh the same.
+    """ClientShare clients by weight, the heaviest being 0; None where all weigh the same.
 
     Each class has as many clients as are chosen at once; else it is a tenth, of which the first and the last are of one
     size, or a single client where there are fewer than 20.

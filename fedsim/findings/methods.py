@@ -6,14 +6,16 @@ order; how much the means of the spans differ tells how far chance puts the whol
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from fedsim.common.intervals import half_width
+from fedsim.analysis.verdict import Look, compare_values
+from fedsim.common.arrays import Floats
+from fedsim.findings.finding import MODEL, Certainty, Finding
 from fedsim.findings.finished_run import INITIAL_ROUND, FinishedRun
-from fedsim.findings.formatting import give_or_take, listing, number, percent
+from fedsim.findings.formatting import count, give_or_take, listing, number, percent
 
 _SPANS = 10
 _REFERENCE = "_uniform"  # ends the name of an optimizer that was trained under uniform participation
@@ -55,61 +57,114 @@ class Method:
 
     name: str  # the optimizer
     excess: float  # the difference of their mean losses over the last half of the run
-    margin: float | None  # half of a 95 % interval of that; None with too few evaluations
+    look: Look | None  # that as it was judged; None with too few evaluations
 
     @property
     def apart(self) -> bool:
         """Whether the losses differ by more than chance; what has no interval is not known to."""
-        return self.margin is not None and abs(self.excess) > self.margin
+        return self.look is not None and self.look.told
 
     @property
     def difference(self) -> str:
         """By how much its loss lies above, with its interval."""
-        return give_or_take(self.excess, self.margin, sign=True)
+        if not self.excess:
+            return "no difference"
+        margin = None if self.look is None else self.look.value - self.look.low
+        return give_or_take(self.excess, margin, sign=True)
 
 
-def learning_sentences(run: FinishedRun) -> Iterator[str]:
-    """Say which optimizer ends nearest to unbiased training, by how much, and how sure that is."""
-    known, names = optimizer_figures(run, "loss"), optimizers(run)
-    paired = {name: own for name, own in references(names).items() if name in known}
-    own = [name for name in known if name not in references(names)]
-    if not own:
-        return
-    if paired:
-        reference = next(iter(paired))
-        methods = [compare_losses(run, name, reference) for name in own]
-        yield from _beside_unbiased(methods, f"unbiased training ({paired[reference]} under uniform participation)")
-        start, worst = _initial(run, reference), max(methods, key=lambda each: each.excess)
-        gained = 0.0 if start is None else start - known[reference]
-        if worst.apart and worst.excess > 0 and gained > 0:
-            yield f"What {worst.name} misses is {percent(worst.excess / gained)} of what unbiased training gained."
-    elif len(own) > 1:
-        best = min(own, key=lambda name: known[name])
-        yield from _beside_best([compare_losses(run, name, best) for name in own if name != best], best, known[best])
-    else:
-        start = _initial(run, own[0])
-        fell = f", from {number(start, 3)} before training" if start is not None else ""
-        yield f"The loss of {own[0]} ends at {number(known[own[0]], 3)}{fell}."
-    distances = {name: distance for name, distance in optimizer_figures(run, "bias").items() if name in own}
-    if distances:
-        shown = [f"{name} {number(distances[name], 2)}" for name in sorted(distances, key=distances.__getitem__)]
-        yield f"Distance of the model from its optimum, nearest first: {listing(shown)}."
-
-
-def compare_losses(run: FinishedRun, name: str, reference: str) -> Method:
-    """Return by how much the loss of an optimizer lies above that of another."""
+def compare_losses(run: FinishedRun, names: Sequence[str], reference: str) -> list[Method]:
+    """Return by how much the losses of optimizers lie above that of another, judged together."""
     assert run.learning is not None
     known = optimizer_figures(run, "loss")
     rows = run.learning.filter(pl.col("loss").is_finite(), pl.col("round") > INITIAL_ROUND)
     total = 1 + int(run.learning["round"].to_numpy().max(initial=INITIAL_ROUND))
     late = rows.filter(2 * (pl.col("round") + 1) > total)
-    one, other = (late.filter(optimizer=each).select("round", "loss") for each in (name, reference))
-    pairs = one.join(other, on="round", suffix="_reference").sort("round")
-    differences, margin = (pairs["loss"] - pairs["loss_reference"]).to_numpy(), None
-    if len(differences) >= 2 * _SPANS:
-        means = np.array([span.mean() for span in np.array_split(differences, _SPANS)])
-        margin = half_width(means.std(ddof=1), _SPANS) / math.sqrt(_SPANS)
-    return Method(name, known[name] - known[reference], margin)
+    other, means = late.filter(optimizer=reference).select("round", "loss"), dict[str, Floats]()
+    for name in names:
+        pairs = late.filter(optimizer=name).join(other, on="round", suffix="_reference").sort("round")
+        if len(pairs) >= 2 * _SPANS:
+            differences = (pairs["loss"] - pairs["loss_reference"]).to_numpy()
+            means[name] = np.array([span.mean() for span in np.array_split(differences, _SPANS)])
+    excess = {name: known[name] - known[reference] for name in names}
+    judged = dict[str, Look]()
+    if means:
+        errors = np.array([each.std(ddof=1) for each in means.values()]) / math.sqrt(_SPANS)
+        values = np.array([excess[name] for name in means])
+        judged = dict(zip(means, compare_values(values, errors, _SPANS - 1), strict=True))
+    return [Method(name, excess[name], judged.get(name)) for name in names]
+
+
+def model_findings(run: FinishedRun) -> Iterator[Finding]:
+    """Say what participation does to the model: each loss beside that of unbiased training, and how sure that is."""
+    known, names = optimizer_figures(run, "loss"), optimizers(run)
+    paired = {name: own for name, own in references(names).items() if name in known}
+    own = [name for name in known if name not in references(names)]
+    if not own:
+        if run.scenario.learning is None:
+            yield Finding("No model was trained.", MODEL)
+        return
+    private = run.scenario.divisor is not None
+    if paired and not private:
+        reference = next(iter(paired))
+        methods = compare_losses(run, own, reference)
+        unbiased = f"unbiased training ({paired[reference]} under uniform participation)"
+        yield _first(" ".join(_beside_unbiased(methods, unbiased)), methods, unbiased)
+        start, worst = initial_loss(run, reference), max(methods, key=lambda each: each.excess)
+        gained = 0.0 if start is None else start - known[reference]
+        if worst.apart and worst.excess > 0 and gained > 0:
+            missed = percent(worst.excess / gained) if worst.excess < gained else "more than all"
+            yield Finding(f"What {worst.name} misses is {missed} of what unbiased training gained.", MODEL)
+    elif len(own) > 1:
+        best = min(own, key=lambda name: known[name])
+        others = compare_losses(run, [name for name in own if name != best], best)
+        yield _first(" ".join(_beside_best(others, best, known[best])), others, best)
+    else:
+        start = initial_loss(run, own[0])
+        fell = f", from {number(start, 3)} before training" if start is not None else ""
+        text = f"The loss of {own[0]} ends at {number(known[own[0]], 3)}{fell}."
+        yield Finding(
+            text, MODEL, name=f"loss.{own[0]}", quantity="loss", scope=own[0], value=known[own[0]], reference=start
+        )
+    if paired and private:
+        twin = listing(list(paired))
+        what = "clipping and noise" if _noisy(run) else "clipping"
+        yield Finding(
+            f"Training has the {what} of privacy and {twin} has not: the difference of their losses is no measure of "
+            "what participation does.",
+            MODEL,
+            warns=True,
+        )
+    distances = {name: distance for name, distance in optimizer_figures(run, "bias").items() if name in own}
+    if distances:
+        shown = [f"{name} {number(distances[name], 2)}" for name in sorted(distances, key=distances.__getitem__)]
+        text = f"Distance from the optimum, of the mean model over the last half of the run: {listing(shown)}"
+        yield Finding(f"{text} (losses are of the models as the server had them).", MODEL)
+
+
+def _noisy(run: FinishedRun) -> bool:
+    return run.scenario.privacy is not None and run.scenario.privacy.training == "noise"
+
+
+def _first(text: str, methods: Sequence[Method], against: str) -> Finding:
+    """Return the finding on the method that lies farthest off."""
+    worst = max(methods, key=lambda each: each.excess)
+    certainty = Certainty.TOLD if worst.apart else Certainty.NOT_TOLD
+    test = f"Student's t of {_SPANS} spans of the last half, Holm over {count(len(methods), 'method')}"
+    found = Finding(
+        text,
+        MODEL,
+        name=f"loss.{worst.name}",
+        quantity="excess_loss" if against.startswith("unbiased") else "",
+        scope=worst.name,
+        value=worst.excess,
+        reference=0.0,
+        against=against,
+    )
+    if worst.look is None:
+        return replace(found, certainty=Certainty.UNTESTED)
+    low, high, visible = worst.look.low, worst.look.high, worst.look.visible
+    return replace(found, low=low, high=high, visible=visible, test=test, certainty=certainty)
 
 
 def _words(methods: Sequence[Method]) -> str:
@@ -119,39 +174,39 @@ def _words(methods: Sequence[Method]) -> str:
 def _beside_unbiased(methods: Sequence[Method], unbiased: str) -> Iterator[str]:
     # What chance may have set apart, and what differs by more
     near, far = ([each for each in methods if each.apart == apart] for apart in (False, True))
-    if any(each.margin is None for each in methods):
+    if any(each.look is None for each in methods):
         few = "There are too few evaluations to say how sure that is."
         yield f"Loss above that of {unbiased}: {_words(methods)}. {few}"
         return
-    if len(near) == 1:
-        yield f"The loss of {near[0].name} cannot be told from that of {unbiased}: {near[0].difference}."
-    elif near and far:
+    if near:
+        loss = "The loss of" if len(near) == 1 else "No loss of"
+        differs = "does not differ" if len(near) == 1 else "differs"
         those = listing([each.name for each in near])
-        yield f"The losses of {those} cannot be told from that of {unbiased}: {_words(near)}."
-    elif near:
-        yield f"No method can be told from {unbiased} by its loss: {_words(near)}."
+        yield f"{loss} {those} {differs} by more than chance from that of {unbiased}: {_words(near)}."
     far = sorted(far, key=lambda each: abs(each.excess))
     sign = " (negative: a lower loss)" if any(each.excess < 0 for each in far) else ""
     if far and near:
         yield f"Apart from it by more than chance: {_words(far)}{sign}."
     elif len(far) > 1:
-        nearest = f"Nearest to {unbiased} ends {far[0].name}"
-        yield f"{nearest}; all are apart from it by more than chance: {_words(far)}{sign}."
+        yield f"All are apart from {unbiased} by more than chance: {_words(far)}{sign}."
     elif far:
         begin = f"The loss of {far[0].name} is apart from that of {unbiased} by more than chance"
         yield f"{begin}: {far[0].difference}{sign}."
 
 
-def _initial(run: FinishedRun, name: str) -> float | None:
+def initial_loss(run: FinishedRun, name: str) -> float | None:
+    """Return the loss of an optimizer's first model; None where it was not evaluated."""
     assert run.learning is not None
     found = run.learning.filter(pl.col("loss").is_finite(), optimizer=name, round=INITIAL_ROUND)["loss"]
     return float(found[0]) if len(found) else None
 
 
 def _beside_best(others: Sequence[Method], best: str, loss: float) -> Iterator[str]:
-    near, far = ([each for each in others if each.apart == apart] for apart in (False, True))
-    yield f"The lowest loss is that of {best}, {number(loss, 3)}."
+    same = [each.name for each in others if not each.excess]
+    near = [each for each in others if not each.apart and each.excess]
+    far = sorted((each for each in others if each.apart), key=lambda each: each.excess)
+    yield f"The lowest loss is that of {listing([best, *same])}, {number(loss, 3)}."
     if far:
-        yield f"Above it by more than chance: {_words(sorted(far, key=lambda each: each.excess))}."
+        yield f"Above it by more than chance: {_words(far)}."
     if near:
-        yield f"Not to be told from it: {_words(near)}."
+        yield f"Not above it by more than chance: {_words(near)}."

@@ -71,6 +71,7 @@ def write_report(
     plugins: bool = False,
     tell: Callable[[str], None] = lambda _: None,
     gathered: "Gathered | None" = None,
+    found: Callable[[ReportDocument], None] = lambda _: None,
 ) -> Path:
     """Write `report.html` into a run or sweep directory, from nothing but what was left there; return the page.
 
@@ -84,6 +85,8 @@ def write_report(
         Called with a text for each of them that failed.
     gathered
         What the page needs of a run's participations, where it is known already; the page is the same without.
+    found
+        Called with the report, whose title and findings the page shows.
 
     Raises
     ------
@@ -91,6 +94,7 @@ def write_report(
         The directory lacks a file, has an unreadable one, or cannot be written; the message names it.
     """
     document = _told(document_of(directory, plugins, gathered), tell)
+    found(document)
     return write_document(document, page or directory / PAGE)
 
 

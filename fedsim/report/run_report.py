@@ -4,16 +4,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedsim.common.errors import PluginError, told, users_line
-from fedsim.findings.bias import Bias, Seen, bias_of
 from fedsim.findings.expectations import verdict
-from fedsim.findings.finding import Finding, Tile
+from fedsim.findings.finding import Finding
 from fedsim.findings.finished_run import FinishedRun
-from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, duration, number, percent, percent_within
-from fedsim.findings.methods import compare_losses, optimizer_figures, references
-from fedsim.findings.run import run_answer, run_finding
+from fedsim.findings.formatting import NO_VALUE, capitalized, count, distinct, number
+from fedsim.findings.run import run_answer, run_finding, run_tiles
 from fedsim.learning.private import caveats_of
 from fedsim.privacy.bounds import ParticipationBounds, broken_promises
 from fedsim.privacy.epsilon import epsilon_of_rho
@@ -37,7 +33,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
     learning, noun = tables.learning_table(run), run.noun
     rounds = run.rounds.group_by("outcome").len()
     endings = (tables.ending_table(f"{noun}s", rounds), tables.ending_table("sessions", run.gathered.outcomes))
-    about = tables.bias_table(run), tables.group_table(run), tables.client_table(run)
+    about = tables.bias_table(run), tables.client_table(run)
     sections = (
         Section("bias", "Participation and bias", charts["bias"], about),
         Section("learning", "Learning", charts["learning"], [learning]),
@@ -55,7 +51,7 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         status=run.manifest.get("status"),
         verdict=verdict(run.manifest.get("verdict")),
         answer=run_answer(run),
-        tiles=tuple(tiles(run)),
+        tiles=tuple(run_tiles(run))[:5],
         sections=sections,
         names=(*RUN_CHARTS, *(each.chart.name for each in own if each.picture or each.failure)),
         tables=[learning],
@@ -63,62 +59,6 @@ def run_document(run: FinishedRun, plugins: bool = False) -> ReportDocument:
         pictures={each.chart.name: each.picture for each in own if each.picture is not None},
         failures=tuple(each.failure for each in own if each.failure),
     )
-
-
-def tiles(run: FinishedRun) -> Iterator[Tile]:
-    """Pick the key figures, of bias, cost and learning; one that the run does not have is left out."""
-    bias, metric, server = bias_of(run), run.metrics.get, run.scenario.server
-    yield from _bias_tiles(run, bias)
-    if (waiting := metric("rounds.waiting_share")) is not None and waiting > 0:
-        longest = metric("rounds.wait.max")
-        yield Tile(percent(waiting), "of the time spent waiting", f"longest {duration(longest)}" if longest else "")
-    closed = run.rounds["closed_s"].to_numpy()
-    closed = closed[np.isfinite(closed)]
-    length = f"{duration(float(closed.max()))} simulated" if len(closed) else ""
-    yield Tile(count(len(run.rounds)), f"{run.noun}{'s' if len(run.rounds) != 1 else ''}", length)
-    selected = ""
-    if server.selects_once:
-        more = f", {count(server.wanted)} selected" if server.wanted != server.cohort else ""
-        selected = f"{count(server.cohort, 'report')} wanted a round{more}"
-    yield Tile(count(len(run.clients)), "clients" if len(run.clients) != 1 else "client", selected)
-    if (pace := metric("rounds.per_day")) is not None:
-        yield Tile(number(pace, 3), f"{run.noun}s per day")
-    if (typical := metric("rounds.duration.p50")) is not None:
-        slow = metric("rounds.duration.p95")
-        detail = f"19 of 20 within {duration(slow)}" if slow is not None else ""
-        yield Tile(duration(typical), f"median {run.noun}", detail)
-    if hours := metric("sessions.device_hours"):
-        wasted = metric("sessions.wasted_share")
-        yield Tile(number(hours, 3), "device-hours", f"{percent(wasted)} in vain" if wasted else "")
-    known = optimizer_figures(run, "loss")
-    paired = list(references(tuple(known)))
-    for name, loss in known.items():
-        if not paired or name in paired:
-            yield Tile(number(loss, 3), f"loss, {name}")
-        else:
-            yield Tile(compare_losses(run, name, paired[0]).difference, f"loss against unbiased, {name}")
-
-
-def _bias_tiles(run: FinishedRun, bias: Bias) -> Iterator[Tile]:
-    """Yield how far what reached the model is from even, and then selections."""
-    metric = run.metrics.get
-    measured = metric("participation.l1_uniform") is not None
-    if measured and bias.seen not in {Seen.NO_ROUNDS, Seen.NOBODY, Seen.ALONE}:
-        detail = f"equal chances: {percent(bias.misplaced_by_chance)}"
-        own = "turns" if run.selected is None else "reports"
-        yield Tile(percent_within(bias.misplaced, bias.margin), f"misplaced {own}", detail)
-        if run.pull is not None:
-            yield Tile(percent(run.pull / 2), "misplaced pull", "weights 1/n of n reports")
-        if (theory := metric("participation.l1_uniform_theory")) is not None:
-            yield Tile(percent(theory / 2), "misplaced turns, theory")
-        if (coverage := metric("participation.coverage")) is not None:
-            never = f"{percent(1 - coverage)} never did" if coverage < 1 else ""
-            yield Tile(percent(coverage), f"of clients {'took part' if run.selected is None else 'reported'}", never)
-        if run.selected is not None and (selected := run.selected.get("participation.l1_uniform")) is not None:
-            theory = run.selected.get("participation.l1_uniform_theory")
-            yield Tile(
-                percent(selected / 2), "misplaced selections", f"theory: {percent(theory / 2)}" if theory else ""
-            )
 
 
 _FIGURES = ("epsilon", "rho", "sensitivity", "noise_multiplier", "rounds", "separation", "most")

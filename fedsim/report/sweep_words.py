@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from fedsim.analysis.noise import by_chance
-from fedsim.experiment.cautions import FEW
+from fedsim.findings.bias import FEW
 from fedsim.findings.finding import TRUST, WHAT, Finding
 from fedsim.findings.finished_sweep import COMPLETE, Axis, FinishedSweep, short_name
 from fedsim.findings.formatting import capitalized, count, count_range, listing, listing_of

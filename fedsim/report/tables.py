@@ -83,30 +83,15 @@ def group_shares(run: FinishedRun, column: str = "group") -> pl.DataFrame:
     return groups.with_columns(measured=pl.col("measured") / taken if taken else None)
 
 
-def group_table(run: FinishedRun) -> Table | None:
-    """Show what each group's clients weigh and how much they took part; None where there is but one group."""
-    if run.groups < 2:
-        return None
-    groups = group_shares(run)
-    rows = tuple(
-        (str(group), count(clients), *map(percent, shares))
-        for group, clients, *shares in groups.head(GROUP_ROWS).iter_rows()
-    )
-    omitted = len(groups) - len(rows)
-    note = f"The first {GROUP_ROWS} groups; {count(omitted, 'more group')} in clients.parquet." if omitted else ""
-    header = ("Group", "Clients", "Weight", "Uniform", "Measured", "Theory")
-    return Table("Groups, as shares of the whole", header, rows, note=note)
-
-
 def bias_table(run: FinishedRun) -> Table | None:
-    """Show distances in turns that are misplaced and as L1; None where nothing was measured."""
+    """Show distances as total variation and as L1; None where nothing was measured."""
     metric, bias, of = (run.selected or run.metrics).get, bias_of(run), "" if run.selected is None else "Selections: "
     if run.metrics.get("participation.l1_uniform") is None or not run.clients["participations"].sum():
         return None
     distances = {
-        "Measured, from uniform": bias.measured,
-        "... without what noise adds": metric("participation.l1_uniform_corrected"),
-        "Equal chances for everybody, from uniform": bias.fair,
+        "Measured, from uniform": 2 * bias.measured,
+        "... without what noise adds": None if bias.corrected is None else 2 * bias.corrected,
+        "Equal chances for everybody, from uniform": 2 * bias.fair,
         "Pull on the model, from uniform": run.pull,
         "Selections: measured, from uniform": metric("participation.l1_uniform") if of else None,
         f"{of}Theory, from uniform": metric("participation.l1_uniform_theory"),
@@ -117,10 +102,10 @@ def bias_table(run: FinishedRun) -> Table | None:
         (what, turn_share(l1), "0" if l1 <= ROUNDING else fixed(l1)) for what, l1 in distances.items() if l1 is not None
     )
     note = (
-        "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the share of the turns "
-        "that would have to go to others."
+        "L1 is the sum over all clients of |frequency - 1/N|, as papers give it; half of it is the total variation "
+        "distance (TV): the share of reports that would have to come from other clients for all to give equally many."
     )
-    return Table("How far frequencies lie from each other", ("Distance", "Misplaced turns", "L1"), rows, note=note)
+    return Table("How far frequencies lie from each other", ("Distance", "TV", "L1"), rows, note=note)
 
 
 def ending_table(what: str, endings: pl.DataFrame) -> Table:

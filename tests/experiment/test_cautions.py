@@ -2,18 +2,15 @@
 
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
 from fedsim import simulate
 from fedsim.experiment.cautions import (
-    beyond_chance,
-    of_chance,
     of_deadline,
-    of_figures,
     of_separation,
     of_shortage,
+    of_training,
     why_nothing,
 )
 from fedsim.experiment.preflight import preflight
@@ -75,56 +72,6 @@ def test_nothing_is_said_where_all_is_well(small: Load, overrides: list[str]) ->
     assert cautions(small("population.0.separation=0", *overrides)) == []
 
 
-def test_a_run_in_which_all_take_part_once_says_so(small: Load) -> None:
-    scenario = small("stop.rounds=3", "population.0.separation=2")
-    (said,) = of_figures(scenario, simulate(scenario).metrics)
-    assert said.startswith("nobody took part more than once: the distance of 0.500 from uniform")
-
-
-def test_everybody_once_is_even() -> None:
-    assert list(of_chance(0.0, 1, 12, 12)) == []
-
-
-@pytest.mark.parametrize(
-    ("measured", "words"),
-    [
-        (0.18, "too short to tell bias from chance: equal chances for everybody would put as few participations"),
-        (0.3, "too short to tell how much of the distance is bias and how much chance: of 0.300, equal chances"),
-        (0.4, ""),
-    ],
-)
-def test_short_runs_are_compared_with_equal_chances(measured: float, words: str) -> None:
-    """2,000 participations of 100 clients: equal chances put them 0.177 from uniform, give or take 0.013."""
-    said = list(of_chance(measured, 40, 2000, 100))
-    assert [each.startswith(words) for each in said] == ([True] if words else [])
-    assert all("(20 for each client)" in each and "0.177" in each for each in said)
-
-
-def test_what_is_more_even_than_chance_is_not_too_short() -> None:
-    """A long separation makes participation regular: 0.1, where equal chances lie 0.177 from uniform."""
-    assert list(of_chance(0.1, 24, 2000, 100)) == []
-
-
-def test_an_interval_without_noise_that_excludes_zero_tells_enough() -> None:
-    """As in a week of 100,000 devices, where noise alone would give most of the distance."""
-    assert len(list(of_chance(0.3, 40, 2000, 100, low=0.0))) == 1
-    assert list(of_chance(0.3, 40, 2000, 100, low=0.1)) == []
-
-
-def test_long_runs_need_no_warning() -> None:
-    assert list(of_chance(0.01, 400, 30_000, 1000)) == []
-
-
-def test_equal_chances_are_seldom_taken_for_a_bias() -> None:
-    """2.3 % of runs lie two standard deviations off; groups of ten that are drawn together spread more."""
-    generator = np.random.default_rng(5)
-    for together in (1, 10):
-        draws = generator.multinomial(40_000 // together, np.full(200 // together, together / 200), size=300)
-        distances = np.abs(draws / draws[0].sum() - together / 200).sum(axis=1)
-        wrong = np.mean([beyond_chance(each, 40_000, 200, together) for each in distances])
-        assert wrong < 0.06
-
-
 def test_separations_that_outlast_their_clients_are_told_where_the_run_may_end_before(small: Load) -> None:
     """With a duration and sessions of random length nobody knows how many rounds there will be."""
     scenario = small(
@@ -152,7 +99,7 @@ def test_a_deadline_that_the_median_session_misses_is_told(small: Load) -> None:
 def test_a_run_without_a_report_is_told_with_what_became_of_its_sessions(small: Load) -> None:
     late = simulate(small(*LATE, QUADRATIC))
     assert why_nothing(late.metrics) == "no report was taken in 60 rounds (sessions: 180 late)"
-    assert list(of_figures(late.scenario, late.metrics)) == [
+    assert list(of_training(late.metrics)) == [
         "the model of fedavg never moved: the server made no step, or every step was zero"
     ]
     assert late.metrics["learning.fedavg.converged"] == 0
@@ -166,6 +113,6 @@ def test_a_diverged_run_says_at_which_round_and_what_helps(small: Load, tmp_path
     run = simulate(small(QUADRATIC, "learning.step_size=5", "stop.rounds=3000"))
     assert run.learning is not None
     first = run.learning.filter(pl.col("loss").is_nan())["round"].to_list()[0]
-    told = [said for said in of_figures(run.scenario, run.metrics) if "diverged" in said]
+    told = [said for said in of_training(run.metrics) if "diverged" in said]
     assert told == [f"training with fedavg diverged at round {first:,}; try a smaller step (learning.step_size)"]
     assert "diverged at round" in run.report(tmp_path / "page.html").read_text()

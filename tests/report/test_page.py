@@ -104,7 +104,7 @@ def test_the_page_is_self_contained_and_accessible(page: str) -> None:
 
 def test_the_title_is_the_finding_and_the_name_stands_above(page: str) -> None:
     shown = Page(page)
-    found = "Nearly a quarter of all turns go to the wrong devices; "
+    found = "Participation is 23.3"
     assert shown.inside("h1")[0].startswith(found)
     assert shown.inside("title")[0].startswith(f"paper-synthetic: {found}")
     assert shown.inside("title")[0].endswith(" · fedsim report")

@@ -8,8 +8,9 @@ import pytest
 
 from fedsim import load, simulate
 from fedsim.findings.bias import bias_of
+from fedsim.findings.finding import BIAS
 from fedsim.findings.finished_run import FinishedRun, read_run
-from fedsim.findings.formatting import percent, percent_within
+from fedsim.findings.formatting import percent
 from fedsim.report.charts.who import parts_of
 from fedsim.report.run_report import run_document
 from tests.conftest import Load
@@ -48,15 +49,14 @@ def test_the_headline_counts_reports(small: Load, tmp_path: Path, kind: str, val
     counts = np.bincount(taken["client"].to_numpy(), minlength=40)
     share = float(np.abs(counts / counts.sum() - 1 / 40).sum()) / 2
     bias, page = bias_of(run), run_document(run)
-    assert bias.misplaced == pytest.approx(share, abs=1e-12)
-    tiles = {tile.label: tile for tile in page.tiles}
-    assert bias.margin is not None
-    assert tiles["misplaced reports"].value == percent_within(share, bias.margin)
-    assert tiles["of clients reported"].value == percent((counts > 0).mean())
+    assert bias.measured == pytest.approx(share, abs=1e-12)
+    (whole,) = [each for each in page.answer if each.name == "participation.tv"]
+    assert whole.quantity.startswith("participation.reported_tv_uniform")
+    assert any(percent(share) in each.text for each in page.answer if each.about == BIAS)
     selected = np.bincount(pl.read_parquet(tmp_path / "run" / "participations.parquet")["client"], minlength=40)
-    assert tiles["misplaced selections"].value == percent(float(np.abs(selected / selected.sum() - 1 / 40).sum()) / 2)
-    assert "reports" in page.finding or "reported" in page.finding or "chance" in page.finding
-    assert any("Selections, of which not all ended with a report" in each.text for each in page.answer)
+    from_uniform = percent(float(np.abs(selected / selected.sum() - 1 / 40).sum()) / 2)
+    (said,) = [each.text for each in page.answer if "Selections, of which not all ended with a report" in each.text]
+    assert from_uniform in said
     speed = load(tmp_path / "run").clients["speed"].to_numpy()
     slowest = counts[np.argsort(speed)][:4].mean() / counts.mean()
     (speeds,) = (rows for rows in parts_of(run) if rows.name == "who-speed")
@@ -65,9 +65,10 @@ def test_the_headline_counts_reports(small: Load, tmp_path: Path, kind: str, val
 
 def test_where_all_reported_there_is_no_second_line(small: Load, tmp_path: Path) -> None:
     page = run_document(run_of(small, tmp_path / "run"))
-    labels = [tile.label for tile in page.tiles]
-    assert "misplaced turns" in labels
-    assert not any("selections" in label or "reports" in label for label in labels if "misplaced" in label)
+    assert {each.quantity for each in page.answer if each.name == "participation.tv"} <= {
+        "participation.tv_uniform",
+        "participation.tv_uniform_corrected",
+    }
     assert not any("Selections" in each.text for each in page.answer)
 
 
@@ -76,10 +77,8 @@ def test_the_pull_is_told_where_it_differs(small: Load, tmp_path: Path) -> None:
     server = "server={cohort: 3, selection: poisson}"
     run = run_of(small, tmp_path / "run", server, "population.0.weight={kind: zipf, exponent: 1.2}")
     page, pull = run_document(run), run.metrics["participation.pull_tv_uniform"]
-    [tile] = [each for each in page.tiles if each.label == "misplaced pull"]
-    assert tile.value == percent(pull)
-    assert pull != pytest.approx(bias_of(run).misplaced, rel=0.01)
-    assert any(f"{percent(pull)} is misplaced" in each.text for each in page.answer)
+    assert pull != pytest.approx(bias_of(run).measured, rel=0.01)
+    assert any(f"is {percent(pull)} from uniform" in each.text for each in page.answer)
 
 
 @pytest.mark.parametrize(("training", "words"), [("none", "by their number"), ("clip", "by 3, so that all")])

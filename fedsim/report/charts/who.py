@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from fedsim.common.arrays import Floats, Ints
 from fedsim.experiment.cautions import drawn_together
-from fedsim.findings.bias import NORMAL, fair_counts
+from fedsim.findings.bias import NORMAL, bias_of, fair_counts
 from fedsim.findings.finished_run import FinishedRun
 from fedsim.findings.formatting import count, fixed, listing_of, number, percent
 from fedsim.findings.gathered import TENTH, share_margins, weight_classes
@@ -23,6 +23,8 @@ _LABEL = 18  # characters of a name that fit to the left of the chart
 _SINGLE = 400  # the most clients that have a dot each
 _HEAVY_HEAD = 0.1
 """Ranks go on a logarithmic axis where the heaviest hundredth of many clients holds more of the weight."""
+_KINDS = {"who-groups": "group", "who-zones": "zone", "who-weights": "weight"}
+_KINDS |= {f"who-{kind}": kind for kind in ("speed", "availability")}
 _SHARE = "participation share (1: equal)"
 _MEAN = 0.8 / NORMAL  # of a deviation by chance, over half of its 95 % interval
 _MEASURED = {"who-availability": "available time", "who-speed": "speed"}
@@ -51,14 +53,6 @@ class ClientParts:
     def distance(self) -> float:
         """The total variation distance of the parts from equal shares, without what chance does to it."""
         return float(self.sizes @ (np.abs(self.shares - 1) - _MEAN * self.chance) / 2)
-
-    @property
-    def told(self) -> bool:
-        """Whether some row is further from 1 than equal chances would put any, in 19 of 20 runs."""
-        from scipy.special import ndtri  # takes long to import
-
-        wider = float(-ndtri(0.025 / len(self.names))) / NORMAL
-        return bool((np.abs(self.shares - 1) > wider * self.chance).any())
 
 
 def parts_of(run: FinishedRun) -> Iterator[ClientParts]:
@@ -137,8 +131,8 @@ def who_charts(run: FinishedRun) -> list[Chart | Absent]:
     """
     if not run.clients["participations"].sum():
         return [Absent("who", "Who takes part", "Nobody took part in this run.")]
-    ways = list(parts_of(run))
-    told = [each for each in ways if each.told]
+    ways, kinds = list(parts_of(run)), {part.kind for part in bias_of(run).parts if part.told}
+    told = [each for each in ways if _KINDS[each.name] in kinds]
     named = [each for each in told if each.name not in _MEASURED]
     first = max(named, key=lambda each: each.distance) if named else next(iter([*told, *ways]), None)
     alone = _client_chart(run, "participation" if first else "who")

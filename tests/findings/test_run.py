@@ -8,16 +8,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedsim.findings.finding import BIAS, COST, MODEL, TRUST, WHAT
+from fedsim.findings.finding import BIAS, COST, MODEL, NEXT, TRUST, WHAT
 from fedsim.findings.finished_run import FinishedRun, read_run
 from fedsim.findings.methods import optimizer_figures, references
-from fedsim.findings.run import run_answer
+from fedsim.findings.run import run_answer, run_facts, run_finding
+from fedsim.findings.run import run_tiles as tiles
 from fedsim.learning import summarise
-from fedsim.report.run_report import tiles
-from fedsim.report.tables import group_table, learning_table
+from fedsim.report.tables import learning_table
 from fedsim.scenario.component import Choice
+from fedsim.scenario.models import Participations
+from fedsim.scenario.server import SyncServer
+from tests.report.runs import DEGENERATE
 
-from .runs import DEGENERATE
+POISSON = SyncServer(cohort=5, selection="poisson").selection  # type: ignore[arg-type]
+CAP = Participations.model_validate({"most": 20})
 
 
 @pytest.fixture(scope="session")
@@ -40,40 +44,27 @@ def with_metrics(run: FinishedRun, **metrics: float | None) -> FinishedRun:
 
 def test_the_answer_says_how_biased_and_what_it_costs(run: FinishedRun) -> None:
     run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
-    assert words(run).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
-        "Over 400 rounds with separation R = 8 (who takes part rests for 8 rounds), all 100 clients took part. "
-        "Each round selects 5 clients, its cohort. "
-        "A client took part (was selected) 20 times on average and 44 at most; nobody was left out. "
-        "For all to take part equally, 23.1 ± 1.1 % of the turns (a turn is one participation of one client; ± is "
-        "a 95 % interval) would have to go to other clients, where equal chances for everybody would misplace 8.8 %. "
-        "Theory, which computes what weights, cohort and separation alone do in the long run, says 22.9 %. "
-        "Of 20 groups, group 0 takes part 2.2 times as often as its size says and group 12 0.4; equal chances would "
-        "keep each between 0.573 and 1.43. "
-        "The loss of debiased_fedavg cannot be told from that of unbiased training (fedavg under uniform participation)"
-        ": +0.0001 ± 0.0010. Apart from it by more than chance: fedavg +0.0253 ± 0.0008. "
-        "What fedavg misses is 0.6 % of what unbiased training gained. "
-        "The pace was 960 rounds per simulated day; the median round took 85.1 s. "
-        "Measured and theoretical frequencies are 3.5 % of the turns apart, where sampling noise alone would give "
-        "4.0 %. "
-        "The losses of all methods have converged, so that they can be compared."
-    )
+    text = words(run).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    for said in (
+        "Over 400 rounds with separation R = 8 (a client that took part waits 8 rounds), all 100 clients took part.",
+        "Each round wants 5 clients, its cohort.",
+        "A client took part (was selected) 20 times on average and 44 at most; nobody was left out.",
+        "Theory, which computes what weights, cohort and separation alone do in the long run, says 22.9 %.",
+        "Participation share over fair share: of 20 groups “group 0” 2.2 and “group 12” 0.4; ",
+        "does not differ by more than chance from that of unbiased training (fedavg under uniform participation)",
+        "What fedavg misses is 0.6 % of what unbiased training gained.",
+        "960 rounds per simulated day (the median round took 85.1 s).",
+        "Measured and theoretical frequencies are 3.5 % apart (total variation), where sampling noise alone would",
+        "The losses of all methods have converged, so that they can be compared.",
+    ):
+        assert said in text
     assert warnings(run) == []
 
 
 def test_sentences_about_one_question_stand_together(run: FinishedRun) -> None:
     run = with_metrics(run, participation__l1_uniform=0.461, rounds__per_day=960.0)
     told = [about for about, _ in groupby(sentence.about for sentence in run_answer(run))]
-    assert told == [WHAT, BIAS, MODEL, COST, TRUST]
-
-
-def test_too_few_participations_to_tell_bias_from_chance(run: FinishedRun) -> None:
-    """2,000 participations of 100 clients: equal chances put them 0.177 from uniform, so of 0.3 half is chance."""
-    (warning,) = warnings(with_metrics(run, participation__l1_uniform=0.3))
-    assert warning.startswith("Too short to tell how much of the distance is bias and how much chance: of 0.300, equal")
-    (warning,) = warnings(with_metrics(run, participation__l1_uniform=0.17))
-    assert warning.startswith("Too short to tell bias from chance: equal chances for everybody would put as few")
-    assert "(20 for each client) 0.177 from uniform, and these lie 0.170 from it." in warning
-    assert warnings(with_metrics(run, participation__l1_uniform=0.4)) == []
+    assert told == [WHAT, BIAS, MODEL, COST, TRUST, NEXT]
 
 
 def test_no_bias_at_all_is_said_without_decimals(run: FinishedRun) -> None:
@@ -81,9 +72,8 @@ def test_no_bias_at_all_is_said_without_decimals(run: FinishedRun) -> None:
     even = run.clients.with_columns(participations=pl.lit(20), frequency=pl.lit(0.01))
     tiny = {f"participation__{name}": 1e-16 * (5 - len(name)) ** 2 for name in names}
     text = words(replace(with_metrics(run, **tiny), clients=even)).replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert "Everyone took part equally often." in text
-    assert "would have to go" not in text
-    assert "are 0 % of the turns apart, where sampling noise alone would give 0 %." in text
+    assert "Everyone took part equally often: 0 % from uniform." in text
+    assert "are 0 % apart (total variation), where sampling noise alone would give 0 %." in text
 
 
 def test_a_cool_down_is_named_beside_the_separation(run: FinishedRun) -> None:
@@ -93,7 +83,7 @@ def test_a_cool_down_is_named_beside_the_separation(run: FinishedRun) -> None:
     several = run.clients.with_columns(cooldown_s=mixed, separation=pl.col("client") % 3)
     text = words(replace(run, clients=several)).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert (
-        "with separations from R = 0 to 2 (who takes part rests for up to 2 rounds) and a cool-down of 60 s to 2 h"
+        "with separations from R = 0 to 2 (a client that took part waits up to 2 rounds) and a cool-down of 60 s to 2 h"
         in text
     )
 
@@ -101,13 +91,13 @@ def test_a_cool_down_is_named_beside_the_separation(run: FinishedRun) -> None:
 def test_a_separation_that_outlasts_the_run_is_a_warning(run: FinishedRun) -> None:
     counts = pl.when(pl.col("client") < 30).then(1).otherwise(0)
     once = run.clients.with_columns(participations=counts, separation=pl.lit(400))
-    said = warnings(replace(with_metrics(run, participation__l1_uniform=1.4), clients=once))
-    assert said[0].startswith("Nobody took part more than once: the distance of 1.400 from uniform")
-    assert said[1].startswith(
+    unspanned = replace(run.gathered, by_home=None, by_weight=None)
+    said = warnings(replace(with_metrics(run, participation__l1_uniform=1.4), clients=once, gathered=unspanned))
+    assert said[0].startswith(
         "With a separation of 400 rounds in a run of 400, every client can take part once at most"
     )
+    assert said[1].startswith("Bias and chance cannot be distinguished")
     assert len(said) == 2
-    assert "times as often as its size" not in words(replace(run, clients=once))
 
 
 def with_server(run: FinishedRun, **changes: object) -> FinishedRun:
@@ -138,7 +128,7 @@ def test_waiting_is_a_cost_and_a_tile(run: FinishedRun) -> None:
     text = words(waits).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert "Rounds spent 56.5 % of the time waiting for clients (95 of 168 h, the longest 8.8 h)." in text
     (tile,) = [tile for tile in tiles(waits) if tile.label == "of the time spent waiting"]
-    assert (tile.value, tile.detail) == ("56.5\N{NARROW NO-BREAK SPACE}%", "longest 8.8\N{NARROW NO-BREAK SPACE}h")
+    assert tile.value == "56.5\N{NARROW NO-BREAK SPACE}%"
     never = with_metrics(run, rounds__waiting_share=0.0, rounds__wait__max=0.0)
     assert "waiting" not in words(never)
     assert not any("waiting" in tile.label for tile in tiles(never))
@@ -146,8 +136,8 @@ def test_waiting_is_a_cost_and_a_tile(run: FinishedRun) -> None:
 
 def test_device_time_is_in_device_hours(run: FinishedRun) -> None:
     text = words(with_metrics(run, sessions__device_hours=2800.0, sessions__wasted_share=0.014))
-    vain = "1.4\N{NARROW NO-BREAK SPACE}% of that in vain (without a report that was taken)"
-    assert f"Devices spent 2,800 device-hours in sessions, {vain}." in text
+    vain = "1.4\N{NARROW NO-BREAK SPACE}% of that without a report that was taken"
+    assert f"2,800 device-hours in sessions, {vain}." in text
 
 
 def test_who_was_left_out_stands_beside_chance(run: FinishedRun) -> None:
@@ -158,23 +148,56 @@ def test_who_was_left_out_stands_beside_chance(run: FinishedRun) -> None:
 
 
 def test_of_a_few_groups_each_is_compared_with_its_size(run: FinishedRun) -> None:
+    """2,000 participations of two halves: 55 % and 45 % are 4.5 standard deviations from even, 50.5 % not one."""
     group = pl.when(pl.col("client") < 50).then(pl.lit("here")).otherwise(pl.lit("there"))
     counts = pl.when(pl.col("client") < 50).then(22).otherwise(18)
-    clients = run.clients.with_columns(group=group, participations=counts)
+    clients = run.clients.with_columns(group=group, participations=counts, separation=pl.lit(0), weight=pl.lit(0.01))
     cohorts = with_server(replace(run, clients=clients), selection=Choice(kind="uniform"))
-    said = "here takes part 1.1 times as often as its size says and there 0.9; equal chances would keep each between"
-    assert f"{said} 0.956 and 1.04." in words(cohorts)
-    even = replace(cohorts, clients=clients.with_columns(participations=pl.lit(20)))
-    assert "here takes part 1 times" in words(even)
-    assert "between 0.956 and 1.04, and do." in words(even)
+    assert "Participation share over fair share: “here” 1.1 and “there” 0.9; this is more than chance." in words(
+        cohorts
+    )
+    assert run_finding(cohorts) == (
+        "A client of “here” takes part 1.2 times as often as one of “there”, which is more than chance."
+    )
+    assert [fact.certainty for fact in run_facts(cohorts)] == ["told from chance"] * 2
+    slight = pl.when(pl.col("client") < 50).then(20 + pl.col("client") % 3 - 1).otherwise(20)
+    even = replace(cohorts, clients=clients.with_columns(participations=slight))
+    assert "chance explains this, and a difference of" in words(even)
 
 
-def test_where_there_are_neither_groups_nor_weights_tenths_are_compared(run: FinishedRun) -> None:
-    counts = pl.when(pl.col("client") < 50).then(38).otherwise(2)
-    flat = run.clients.with_columns(group=pl.lit("all"), weight=pl.lit(0.01), participations=counts)
-    text = words(replace(run, clients=flat)).replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert "that took part most had 19.0 % of the turns, the tenth that did least 1.0 %; by equal chances" in text
-    assert "would be 14.1 % and 6.3 %" in text
+def test_a_ratio_of_few_counts_is_not_said(run: FinishedRun) -> None:
+    """300 reports of one half and 4 of the other: that these take part less often is sure, how much is not."""
+    group = pl.when(pl.col("client") < 50).then(pl.lit("here")).otherwise(pl.lit("there"))
+    counts = pl.when(pl.col("client") < 50).then(6).when(pl.col("client") < 54).then(1).otherwise(0)
+    clients = run.clients.with_columns(group=group, participations=counts, separation=pl.lit(0), weight=pl.lit(0.01))
+    title = run_finding(with_server(replace(run, clients=clients), selection=Choice(kind="uniform")))
+    assert title.replace("\N{NARROW NO-BREAK SPACE}", " ").endswith("“here” takes part 2 times its fair share.")
+
+
+def test_cohorts_that_vary_are_told_with_their_mean(run: FinishedRun) -> None:
+    poisson = with_server(run, selection=POISSON)
+    sizes = pl.when(pl.col("round") < 40).then(0).otherwise(5)
+    text = words(replace(poisson, rounds=poisson.rounds.with_columns(selected=sizes)))
+    assert "(poisson selection): 4.5 clients on average, and 40 of 400 rounds selected nobody." in text
+    assert "its cohort" not in text
+
+
+def test_caps_that_bind_are_told(run: FinishedRun) -> None:
+    groups = [each.model_copy(update={"participations": CAP}) for each in run.scenario.population]
+    capped = replace(run, scenario=run.scenario.model_copy(update={"population": groups}))
+    reached = int((run.clients["participations"] >= 20).sum())
+    assert f"A client may take part 20 times at most (`participations`); {reached} did so often." in words(capped)
+
+
+def test_what_is_worse_than_its_start_is_not_called_converged(run: FinishedRun) -> None:
+    worse = with_metrics(run, learning__fedavg__loss=774.0)
+    assert warnings(worse)[0].startswith("Training made the model worse than it was before, by the loss of fedavg (")
+    assert "The losses of all methods" not in words(worse)
+
+
+def test_without_learning_no_model_was_trained(run: FinishedRun) -> None:
+    plain = replace(run, scenario=run.scenario.model_copy(update={"learning": None}), learning=None)
+    assert [each.text for each in run_answer(plain) if each.about == MODEL] == ["No model was trained."]
 
 
 def test_measurements_far_from_theory_are_a_warning(run: FinishedRun) -> None:
@@ -206,7 +229,7 @@ def test_dropped_sessions_and_shortages_are_said_when_there_are_any(run: Finishe
 def test_no_metrics_at_all_still_make_an_answer(run: FinishedRun) -> None:
     empty = replace(run, metrics={})
     assert "was not measured" in words(empty)
-    assert [tile.label for tile in tiles(empty)] == ["rounds", "clients"]
+    assert [tile.label for tile in tiles(empty)] == ["rounds"]
 
 
 @pytest.mark.parametrize("name", DEGENERATE)
@@ -217,14 +240,11 @@ def test_odd_runs_have_an_answer(run_directory: Path, name: str) -> None:
     assert list(tiles(run))
 
 
-def test_tiles_show_what_is_known_and_no_digit_more(run: FinishedRun) -> None:
-    shown = {tile.label: tile.value for tile in tiles(run)}
-    assert shown["loss against unbiased, fedavg"] == "+0.0253 ± 0.0008"
-    assert shown["loss, fedavg_uniform"] == "5.29"
-    assert shown["misplaced turns, theory"] == "22.9\N{NARROW NO-BREAK SPACE}%"
-    (misplaced,) = [tile for tile in tiles(run) if tile.label == "misplaced turns"]
-    assert misplaced.value == "23.3 ± 1.1\N{NARROW NO-BREAK SPACE}%"
-    assert misplaced.detail == "equal chances: 8.8\N{NARROW NO-BREAK SPACE}%"
+def test_at_most_five_tiles_the_distance_first(run: FinishedRun) -> None:
+    shown = [(tile.label, tile.value.replace("\N{NARROW NO-BREAK SPACE}", " ")) for tile in tiles(run)]
+    assert len(shown) <= 5
+    assert shown[0] == ("from uniform (total variation)", "23.3 %")
+    assert ("loss above that of unbiased training (fedavg under uniform participation)", "0.025") in shown
 
 
 def test_learning_table_leaves_out_what_nobody_has(run: FinishedRun) -> None:
@@ -233,18 +253,6 @@ def test_learning_table_leaves_out_what_nobody_has(run: FinishedRun) -> None:
     assert table.header == ("Optimizer", "Loss converged", "Loss", "Gradient norm", "Drift", "Late descent")
     assert table.rows[0][:3] == ("fedavg", "yes", "5.312")
     assert learning_table(replace(run, learning=None)) is None
-
-
-def test_groups_are_capped_and_what_is_omitted_is_said(run: FinishedRun) -> None:
-    table = group_table(run)
-    assert table is not None
-    assert (len(table.rows), table.note) == (20, "")
-    many = replace(run, clients=run.clients.with_columns(group=pl.col("client").cast(pl.String)))
-    capped = group_table(many)
-    assert capped is not None
-    assert len(capped.rows) == 24
-    assert "76 more groups" in capped.note
-    assert group_table(replace(run, clients=run.clients.with_columns(group=pl.lit("all")))) is None
 
 
 def test_references_are_told_by_the_optimizer_that_they_belong_to() -> None:
@@ -256,7 +264,7 @@ def falling(run: FinishedRun) -> FinishedRun:
     rounds = np.arange(-1, 400)
     loss = 1 - 1e-6 * (rounds + 1)
     frame = pl.DataFrame({"round": rounds, "optimizer": "fedavg", "loss": loss, "grad_norm": np.ones(401)})
-    return measured(replace(run, learning=frame))
+    return measured(replace(run, learning=frame, metrics={**run.metrics, "learning.fedavg.loss": 0.9997}))
 
 
 def measured(run: FinishedRun) -> FinishedRun:

@@ -1,0 +1,117 @@
+"""Whether participation differs by more than chance: one verdict for groups, zones, tenths, methods and the whole run.
+
+Several looks at once are corrected after Holm (Scandinavian Journal of Statistics 6, 1979), and each interval is at the
+level at which its look was judged, so that it excludes the reference exactly where the difference is told from chance.
+Shares get the interval of Clopper and Pearson with an effective number of draws, corrected for the degrees of freedom
+of its estimate (Korn and Graubard, Survey Methodology 24, 1998).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.common.arrays import Bools, Floats, Ints
+
+LEVEL = 0.05
+"""False alarms of one family of looks."""
+_POWER = 0.8416  # quantile of the normal law: four in five
+_MOST = 1e12  # effective draws
+
+
+@dataclass(frozen=True)
+class Look:
+    """One value compared with its reference."""
+
+    value: float
+    low: float  # ends of the interval, at the level of this look
+    high: float
+    told: bool  # whether it differs from the reference by more than chance: whether the interval excludes that
+    visible: float  # the least difference from the reference that is told four times in five
+
+
+def compare_values(
+    values: Floats, errors: Floats, degrees: float, reference: float = 0.0, level: float = LEVEL
+) -> tuple[Look, ...]:
+    """Compare values that have standard errors, of so many degrees of freedom, with a reference by Student's t."""
+    from scipy.special import stdtr, stdtrit  # takes long to import
+
+    away = np.abs(values - reference)
+    p = np.asarray(2.0 * stdtr(degrees, -away / np.maximum(errors, 1e-300)), dtype=np.float64)
+    quantile = -stdtrit(degrees, _levels(p, level) / 2)
+    half = quantile * errors
+    return _looks(values, values - half, values + half, away > half, (quantile + _POWER) * errors)
+
+
+def compare_shares(
+    shares: Floats, fair: Floats, draws: Floats, degrees: Floats, level: float = LEVEL
+) -> tuple[Look, ...]:
+    """Compare shares with what is fair; `draws` are the independent draws that know as much, `degrees` of these."""
+    from scipy.special import betainc, betaincinv, ndtri, stdtrit
+
+    strictest = level / max(1, len(shares)) / 2
+    draws = np.minimum(draws, _MOST) * np.square(ndtri(strictest) / stdtrit(degrees, strictest))
+    hits = np.clip(shares, 0.0, 1.0) * draws
+    least, others = np.maximum(hits, 1e-9), np.maximum(draws - hits, 1e-9)
+    above, below = betainc(least, others + 1, fair), 1 - betainc(hits + 1, others, fair)
+    own = _levels(np.minimum(1.0, 2 * np.minimum(above, below)), level)
+    low = np.where(hits > 0, betaincinv(least, others + 1, own / 2), 0.0)
+    high = np.where(draws > hits, betaincinv(hits + 1, others, 1 - own / 2), 1.0)
+    visible = (_POWER - ndtri(own / 2)) * np.sqrt(fair * (1 - fair) / draws)
+    return _looks(shares, low, high, (fair < low) | (fair > high), visible)
+
+
+def _looks(*columns: Floats | Bools) -> tuple[Look, ...]:
+    rows: Sequence[Sequence[float]] = list(zip(*(column.tolist() for column in columns), strict=True))
+    return tuple(Look(value, low, high, bool(told), visible) for value, low, high, told, visible in rows)
+
+
+def _levels(p: Floats, level: float) -> Floats:
+    """Return the level at which each look is judged: of those after the first that is not told, the level of that."""
+    order = np.argsort(p, kind="stable")
+    steps = level / (len(p) - np.arange(len(p)))
+    failed = np.flatnonzero(p[order] > steps)
+    if len(failed):
+        steps[failed[0] :] = steps[failed[0]]
+    own = np.empty(len(p))
+    own[order] = steps
+    return own
+
+
+def effective_draws(spans: Ints, apart: Floats | None = None) -> Floats:
+    """Return how many independent draws know as much of the shares of some parts as their counts by span, (K, parts).
+
+    `apart`, (parts,), are variances of the shares between clients, in which those of the spans are contained as far as
+    clients are independent; without them clients are what they are.
+    """
+    sizes = spans.sum(axis=1, keepdims=True).astype(np.float64)
+    taken = max(float(sizes.sum()), 1.0)
+    shares = spans.sum(axis=0) / taken
+    spread, alone = np.square(spans - sizes * shares).sum(axis=0), shares * (1 - shares)
+    variance = spread * len(spans) / (len(spans) - 1) / taken**2
+    if apart is not None:
+        variance = np.maximum(apart, variance + np.maximum(0.0, apart - alone / taken))
+    pooled = alone.sum() / max(float(variance.sum()), 1e-300)
+    own = np.divide(alone, variance, out=np.full(len(shares), pooled), where=(alone > 0) & (variance > 0))
+    return np.asarray(np.minimum(own, _MOST))
+
+
+def without_replacement(sizes: Ints, clients: int, together: int = 1) -> float:
+    """Return the variance of counts over that of independent draws, of cohorts of such sizes that hold a client once.
+
+    `together` is how many of the `clients` are drawn at once.
+    """
+    units, drawn = clients / together, sizes / together
+    return float((drawn * np.maximum(units - drawn, 0)).sum() / (max(units - 1, 1) * max(float(drawn.sum()), 1)))
+
+
+def evenness(counts: Ints, left: float, together: int = 1) -> tuple[float, float]:
+    """Return how probable it is that equal chances spread the counts of clients (N,) at least as far, and no farther.
+
+    `left` is what `without_replacement` returns, and `together` how many are drawn at once. The test is Pearson's.
+    """
+    from scipy.special import chdtr, chdtrc
+
+    units, mean = len(counts) / together, float(counts.mean())
+    square = float(np.square(counts - mean).sum()) / mean / together / max(left, 1e-9)
+    return float(chdtrc(units - 1, square)), float(chdtr(units - 1, square))

@@ -1,0 +1,129 @@
+"""What is said of the optimizers: only what the losses, with their noise, bear out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedsim.findings.finding import Certainty
+from fedsim.findings.finished_run import FinishedRun, read_run
+from fedsim.findings.methods import compare_losses, model_findings
+from fedsim.scenario.privacy import Privacy
+
+
+@pytest.fixture(scope="session")
+def run(written: Path) -> FinishedRun:
+    return read_run(written)
+
+
+def trained(
+    run: FinishedRun, ends: Mapping[str, float], noise: float = 0.01, every: int = 2, seed: int = 7
+) -> FinishedRun:
+    """Train optimizers that fall from 9 to these losses at once, and then only waver."""
+    generator = np.random.default_rng(seed)
+    rounds = np.append(-1, np.arange(every - 1, 400, every))
+    parts, metrics = [], {name: value for name, value in run.metrics.items() if not name.startswith("learning.")}
+    for name, end in ends.items():
+        loss = np.where(rounds < 0, 9.0, end + noise * generator.standard_normal(len(rounds)))
+        parts.append(pl.DataFrame({"round": rounds, "optimizer": name, "loss": loss}))
+        metrics[f"learning.{name}.loss"] = float(loss[2 * (rounds + 1) > 400].mean())
+    return replace(run, learning=pl.concat(parts), metrics=metrics)
+
+
+def words(run: FinishedRun) -> str:
+    return " ".join(each.text for each in model_findings(run)).replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+UNBIASED = "unbiased training (a under uniform participation)"
+
+
+def test_the_interval_holds_the_difference(run: FinishedRun) -> None:
+    """A hundred evaluations whose differences waver by 0.014: about 0.003 either way."""
+    (found,) = compare_losses(trained(run, {"a": 5.2, "b": 5.0}), ["a"], "b")
+    assert found.look is not None
+    assert 0.001 < found.look.value - found.look.low < 0.006
+    assert found.look.low < 0.2 < found.look.high
+    assert found.apart
+
+
+def test_methods_of_the_same_loss_are_seldom_told_apart(run: FinishedRun) -> None:
+    """Of 100 runs with three methods alike, at most 5 tell one of them apart (Holm); all do where one is off."""
+    wrong = 0
+    for seed in range(100):
+        given = trained(run, {"a": 5.0, "b": 5.0, "c": 5.0, "a_uniform": 5.0}, seed=seed)
+        wrong += any(each.apart for each in compare_losses(given, ["a", "b", "c"], "a_uniform"))
+    assert wrong <= 10
+    (finding, *_) = model_findings(trained(run, {"a": 5.4, "a_uniform": 5.0}))
+    assert finding.certainty is Certainty.TOLD
+
+
+def test_all_at_the_same_loss_do_not_differ(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.0, "b": 5.0, "a_uniform": 5.0}))
+    assert text.startswith("No loss of a and b differs by more than chance from that of unbiased training (a under")
+    assert "gained" not in text
+    alone = words(trained(run, {"a": 5.0, "a_uniform": 5.0}))
+    assert alone.startswith(f"The loss of a does not differ by more than chance from that of {UNBIASED}: ")
+
+
+def test_what_lies_near_is_told_from_what_lies_apart(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "b": 5.0, "a_uniform": 5.0}))
+    assert text.startswith(f"The loss of b does not differ by more than chance from that of {UNBIASED}: ")
+    assert "Apart from it by more than chance: a +0.4" in text
+    assert "What a misses is 10.0 % of what unbiased training gained." in text
+    assert "negative" not in text
+
+
+def test_where_all_are_apart_a_lower_loss_is_said_so(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "b": 4.8, "a_uniform": 5.0}))
+    assert text.startswith(f"All are apart from {UNBIASED} by more than chance: b \N{MINUS SIGN}0.1")
+    assert "(negative: a lower loss)" in text
+
+
+def test_identical_losses_are_one(run: FinishedRun) -> None:
+    """Two optimizers that do the same: neither is nearer than the other."""
+    given = trained(run, {"a": 5.4, "b": 5.0})
+    assert given.learning is not None
+    same = given.learning.filter(optimizer="b").with_columns(optimizer=pl.lit("c"))
+    metrics = {**given.metrics, "learning.c.loss": given.metrics["learning.b.loss"]}
+    text = words(replace(given, learning=pl.concat([given.learning, same]), metrics=metrics))
+    assert text.startswith("The lowest loss is that of b and c, 5")
+
+
+def test_privacy_noise_is_no_bias(run: FinishedRun) -> None:
+    """The uniform twin has neither clipping nor noise: its loss is no reference for training that has them."""
+    given = trained(run, {"a": 774.0, "a_uniform": 5.0})
+    privacy = Privacy(noise_multiplier=1, delta=1e-6, clip=1, training="noise")
+    noisy = replace(given, scenario=given.scenario.model_copy(update={"privacy": privacy}))
+    text = words(noisy)
+    assert "Training has the clipping and noise of privacy and a_uniform has not" in text
+    assert "+769" not in text
+    assert "above" not in text
+
+
+def test_without_a_reference_the_lowest_loss_is_compared_with(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "b": 5.0, "c": 5.0}, noise=0.05))
+    best = "b" if text.startswith("The lowest loss is that of b, 5.0") or "that of b," in text else "c"
+    assert text.startswith(f"The lowest loss is that of {best}, ")
+    assert "Above it by more than chance: a +0.4" in text
+    assert f"Not above it by more than chance: {'c' if best == 'b' else 'b'} +0.0" in text
+
+
+def test_one_method_alone_says_how_far_it_fell(run: FinishedRun) -> None:
+    assert words(trained(run, {"a": 5.4}, noise=0.0)) == "The loss of a ends at 5.4, from 9 before training."
+
+
+def test_too_few_evaluations_give_no_interval(run: FinishedRun) -> None:
+    text = words(trained(run, {"a": 5.4, "a_uniform": 5.0}, noise=0.0, every=20))
+    assert text == f"Loss above that of {UNBIASED}: a +0.4. There are too few evaluations to say how sure that is."
+    assert "gained" not in text
+
+
+def test_distances_from_a_known_optimum_are_ranked(run: FinishedRun) -> None:
+    given = trained(run, {"a": 5.4, "b": 5.0})
+    given = replace(given, metrics={**given.metrics, "learning.a.bias": 1.234, "learning.b.bias": 0.0321})
+    assert "Distance from the optimum, of the mean model over the last half of the run: b 0.032 and a 1.2" in words(
+        given
+    )
