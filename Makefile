@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
-.PHONY: demo fuzz fuzz-signals test test-all style types quick oracle lint-pages replay reports studies schema docs consoles dist clean
+.PHONY: demo fuzz fuzz-signals test test-all style types quick oracle enforcement lint-pages replay reports studies schema docs consoles dist clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -47,6 +47,10 @@ fuzz: $(TEST_READY)
 # Signals, kills, full disks and failing writes at random moments of all commands that write.
 fuzz-signals: $(TEST_READY)
 	FEDSIM_FAULTS_CASES=$(CASES) FEDSIM_FAULTS_SEED=$(FROM) $(BIN)/pytest -s tests/faults
+
+# Random runs of both servers against what they promise, and each client's influence by dense matrices.
+enforcement: $(TEST_READY)
+	FEDSIM_ENFORCEMENT=500 $(BIN)/pytest -m long tests/privacy/test_enforced.py
 
 # An independent simulator, theory, refusals and kills: 100 times as many cases as `make test-all` has.
 oracle: $(TEST_READY)

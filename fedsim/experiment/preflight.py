@@ -115,6 +115,9 @@ def _check_private_training(scenario: Scenario) -> list[Mistake]:
     if scenario.learning is None:
         message = "there is no learning, so that no training could clip or add noise"
         return [scenario.mistake(("privacy", "training"), message)]
+    if scenario.learning.loss_parts and scenario.privacy is not None and scenario.privacy.adaptive_clip is not None:
+        message = "an adaptive clip follows the updates of cohorts, so that the parts of a loss are not known"
+        return [scenario.mistake(("learning", "loss_parts"), message)]
     why = "noise on their sum would promise nothing; privacy.training"
     return _other_optimizers(scenario, scenario.learning, can_be_private, why)
 

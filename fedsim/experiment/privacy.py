@@ -18,7 +18,7 @@ from fedsim.experiment.preflight import preflight
 from fedsim.experiment.result import Result
 from fedsim.learning.private import caveats
 from fedsim.population import Population, check_feasible
-from fedsim.privacy.bounds import ParticipationBounds, broken_promises, enforced_bounds
+from fedsim.privacy.bounds import ParticipationBounds, broken_by_clients, broken_promises, enforced_bounds
 from fedsim.privacy.guarantee import Guarantee, guarantee, mechanism_of
 from fedsim.scenario import Scenario, as_scenario
 from fedsim.scenario.privacy import Privacy
@@ -198,9 +198,12 @@ def check_log(run: Result, promised: Mapping[str, int | None] | None = None) -> 
     `ScenarioError` if that is too little for anything to be promised, and not all is given.
     """
     given: dict[str, Any] = {name: value for name, value in (promised or {}).items() if value is not None}
+    seen, broken = contributions(run.participations, len(run.clients)), list[str]()
     if {"rounds", "min_separation"} <= given.keys():
         bounds = ParticipationBounds(**given)
     else:
-        bounds = replace(enforced_bounds(run.scenario, preflight(run.scenario, run.replicate)), **given)
-    seen = contributions(run.participations, len(run.clients))
-    return PromiseCheck(bounds, seen.last_round + 1, seen, broken_promises(bounds, seen))
+        population = preflight(run.scenario, run.replicate)
+        bounds = replace(enforced_bounds(run.scenario, population), **given)
+        if population.most is not None and not given:
+            broken = broken_by_clients(bounds, population.separation, population.most, run.participations)
+    return PromiseCheck(bounds, seen.last_round + 1, seen, broken_promises(bounds, seen) or broken)

@@ -134,6 +134,7 @@ class Training:
             private = optimizer.optimizer if isinstance(optimizer, Composed) else optimizer
             if isinstance(private, Private):
                 metrics[f"learning.{name}.dropped_updates"] = float(len(private.not_finite))
+                metrics |= {f"learning.{name}.clip": each for each in private.clips[-1:]}
         if quieter is not None:
             metrics |= _loss_parts(problem, metrics, summarise(quieter.table), list(own))
         metrics |= _excess("loss", metrics, own, reference)
@@ -195,9 +196,10 @@ def _with_privacy(
     for choice in learning.optimizers:
         if (clipping := _clipping(scenario, choice)) is not None:
             clip, divisor = clipping
-            own = None if noise is None else replace(noise, scale=clip * noise.scale)
-            secret = scenario.privacy is not None and scenario.privacy.amplification != "none"
-            private = partial(Private, clip=clip, divisor=divisor, noise=own, steps_alone=secret)
+            assert scenario.privacy is not None
+            adaptive, secret = scenario.privacy.adaptive_clip, scenario.privacy.amplification != "none"
+            own = noise if noise is None or adaptive else replace(noise, scale=clip * noise.scale)
+            private = partial(Private, clip=clip, divisor=divisor, noise=own, adaptive=adaptive, steps_alone=secret)
             made[choice.label] = with_privacy(private, plain[choice.label])
     return made
 

@@ -36,7 +36,7 @@ from fedsim.privacy.mechanisms import MECHANISMS
 from fedsim.privacy.mechanisms.mechanism import Mechanism, correlated_rows, rows_kept
 from fedsim.scenario import Scenario
 from fedsim.scenario.learning import Learning
-from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.privacy import AdaptiveClip, Privacy
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Noise:
 class _State:
     optimizer: Any
     noise: Iterator[Floats] | None
+    clip: float
     row: int = -1
 
 
@@ -74,16 +75,18 @@ class Private:
     """An optimizer whose server takes the mean of clipped changes, with noise on it."""
 
     optimizer: Optimizer  # its server takes the mean of the changes
-    clip: float  # largest norm of a change
+    clip: float  # largest norm of a change, at the beginning
     divisor: int  # B
     noise: Noise | None  # none to clip alone
+    adaptive: AdaptiveClip | None = None  # how the clip changes; the noise is that of a clip of 1 then
     steps_alone: bool = False  # whether rounds without a report are steps too, so that nobody sees which these are
+    clips: list[float] = field(default_factory=list)  # an adaptive clip after each step
     not_finite: list[int] = field(default_factory=list)  # clients whose update was not finite, one for each of them
 
     def init(self, clients: int, dimension: int) -> _State:
         """Return the optimizer's state, and the noise from its beginning."""
-        rows = None if self.noise is None else self.noise.rows(dimension)
-        return _State(self.optimizer.init(clients, dimension), rows)
+        rows = None if self.noise is None else self.noise.rows(dimension + (self.adaptive is not None))
+        return _State(self.optimizer.init(clients, dimension), rows, self.clip)
 
     def prepare(self, state: _State, cohort: Cohort) -> tuple[_State, Floats | LocalSteps]:
         """Ask the optimizer how the clients train."""
@@ -93,21 +96,41 @@ class Private:
     def apply(self, state: _State, model: Floats, cohort: Cohort, deltas: Floats) -> tuple[_State, Floats]:
         """Return the model moved by the clipped changes, and by the noise of all rounds since its last step."""
         if not len(deltas):
-            return self._moved(state, model, cohort, np.zeros_like(model))
+            return self._moved(state, model, cohort, np.zeros_like(model), 0.0)
         lengths = np.linalg.norm(deltas, axis=1)
         if not (finite := np.isfinite(lengths)).all():
             self.not_finite.extend(cohort.clients[~finite].tolist())
             deltas, lengths = np.where(finite[:, None], deltas, 0.0), np.where(finite, lengths, 0.0)
-        clipped = deltas * np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))[:, None]
+        clipped = deltas * np.minimum(1.0, state.clip / np.maximum(lengths, 1e-300))[:, None]
+        quantile = 0.0 if self.adaptive is None else self.adaptive.quantile
+        shorter = float(np.sum((lengths[finite] <= state.clip) - quantile))
         state.optimizer, wanted = self.optimizer.apply(state.optimizer, model, cohort, clipped)
-        return self._moved(state, model, cohort, (wanted - model) * len(cohort.clients))
+        return self._moved(state, model, cohort, (wanted - model) * len(cohort.clients), shorter)
 
-    def _moved(self, state: _State, model: Floats, cohort: Cohort, total: Floats) -> tuple[_State, Floats]:
+    def _moved(
+        self, state: _State, model: Floats, cohort: Cohort, total: Floats, shorter: float
+    ) -> tuple[_State, Floats]:
+        """Return the model moved by a sum of changes; `shorter` is by how many more than wanted are below the clip.
+
+        With an adaptive clip C a client sends sqrt(1 - s) Delta / C, and sqrt(s) (1{|Delta| <= C} - q) / max(q, 1 - q),
+        of norm 1 at most together, so that sensitivity, noise and epsilon are those of one update.
+        """
+        adaptive, length = self.adaptive, len(model)
         if state.noise is not None:
             while state.row < cohort.round:
                 if (made := next(state.noise, None)) is None:
                     raise LearningError(f"the noise is made for {state.row + 1:,} rounds (n), and this is one more")
-                total, state.row = total + made, state.row + 1
+                state.row += 1
+                if adaptive is None:
+                    total = total + made
+                else:
+                    total = total + made[:length] * state.clip / math.sqrt(1.0 - adaptive.share)
+                    most = max(adaptive.quantile, 1.0 - adaptive.quantile)
+                    shorter += float(made[length]) * most / math.sqrt(adaptive.share)
+        if adaptive is not None:
+            step = float(np.clip(shorter / self.divisor, -1.0, 1.0))  # whatever the noise, a round moves it by e^rate
+            state.clip *= math.exp(-adaptive.rate * step)
+            self.clips.append(state.clip)
         return state, model + total / self.divisor
 
 
@@ -158,6 +181,11 @@ def caveats_of(scenario: Scenario, bounds: ParticipationBounds, *, clocked: bool
     training = "none" if privacy is None else privacy.training
     if privacy is not None and training == "noise" and scenario.learning is not None:
         found += _of_releases(privacy, scenario.learning)
+    if privacy is not None and (adaptive := privacy.adaptive_clip) is not None:
+        found.append(
+            f"the clip adapts: the noise on updates is {1 / math.sqrt(1 - adaptive.share):.3g} times the stated one, "
+            "since noisy counts are under the same epsilon, and in units of the clip of its round, which is public"
+        )
     if training == "clip":
         found.append("training here clips each update but adds no noise: its losses are those without privacy")
     if scenario.learning is not None and training == "none":

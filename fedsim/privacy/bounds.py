@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from fedsim.analysis.contributions import Contributions
 from fedsim.common.arrays import Ints
 from fedsim.common.errors import ScenarioError
+from fedsim.log import with_staleness
 from fedsim.population import Population
 from fedsim.scenario import Scenario
 from fedsim.scenario.server import COIN_LAWS
@@ -102,7 +104,7 @@ def enforced_bounds(scenario: Scenario, population: Population) -> Participation
     sampling = _sampling(scenario, population, cycle)
     if population.most is None:
         return ParticipationBounds(rounds, least - lag, sampling=sampling)
-    most = population.at_most(rounds, lag)
+    most = np.minimum(-(-rounds // (apart - lag)), population.most)
     own = widest(apart - lag, most)
     return ParticipationBounds(rounds, least - lag, int(most.max()), own if len(own) > 1 else (), sampling)
 
@@ -147,6 +149,34 @@ def widest(b: Ints, k: Ints) -> tuple[tuple[int, int], ...]:
     order = np.lexsort((-k, b))
     before = np.maximum.accumulate(np.concatenate([[0], k[order][:-1]]))
     return tuple((int(b[each]), int(k[each])) for each in order[k[order] > before])
+
+
+def broken_by_clients(
+    bounds: ParticipationBounds, separation: Ints, most: Ints, participations: pl.DataFrame | pl.LazyFrame
+) -> list[str]:
+    """Return a sentence on the first client that a log has too soon or too often for its own R_i and cap (N,).
+
+    Nothing where no client is promised bounds of its own.
+    """
+    if not bounds.own:
+        return []
+    at = pl.col("round").cast(pl.Int64) + pl.col("staleness").fill_null(0)
+    taken = with_staleness(participations).lazy().filter(pl.col("outcome").cast(pl.String) == "reported")
+    table = taken.select(pl.col("client").cast(pl.Int64), at=at).sort("client", "at").collect()
+    client, number, found = table["client"].to_numpy(), table["at"].to_numpy(), list[str]()
+    least = separation + 1 - (int(separation.min()) + 1 - bounds.min_separation)
+    soon = np.flatnonzero((client[1:] == client[:-1]) & (np.diff(number) < least[client[1:]]))
+    if len(soon):
+        whom, when = int(client[soon[0] + 1]), number[soon[0] : soon[0] + 2].tolist()
+        found.append(
+            f"client {whom} contributed in round {when[0]:,} and again in round {when[1]:,}, and its own b = "
+            f"{int(least[whom]):,} was promised"
+        )
+    times = np.bincount(client, minlength=len(most))
+    if len(often := np.flatnonzero(times > most)):
+        whom = int(often[0])
+        found.append(f"client {whom} contributed {times[whom]:,} times, and its own k = {most[whom]:,} was promised")
+    return found
 
 
 def broken_promises(promised: ParticipationBounds, seen: Contributions) -> list[str]:

@@ -8,6 +8,21 @@ from fedsim.scenario.component import Component, Named
 from fedsim.scenario.model import Model, Positive
 
 
+class AdaptiveClip(Model):
+    """A clip that follows a quantile of the norms of updates, by noisy counts of those below it.
+
+    Source: Andrew, Thakkar, McMahan and Ramaswamy, *Differentially Private Learning with Adaptive Clipping*, NeurIPS
+    2021, arXiv:1905.03871.
+    """
+
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Which share of the updates is to be shorter than the clip."""
+    rate: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """By which power of e the clip changes in a round if all updates, or none, are shorter."""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Of the squared sensitivity, what the counts get; the noise on updates is larger by 1 / sqrt(1 - share)."""
+
+
 class Privacy(Model):
     """A matrix mechanism, its noise, and at which delta epsilon is told; the unit of privacy is one client."""
 
@@ -21,6 +36,8 @@ class Privacy(Model):
     """At which delta; less than one over the number of clients, or it promises little."""
     clip: Positive | None = None
     """Norm to which each update is clipped; with it the noise is told in its units too."""
+    adaptive_clip: AdaptiveClip | None = None
+    """How the clip changes from round to round; not at all where it is not given."""
     amplification: Literal["none", "sampling"] = "none"
     """What epsilon may count on: nothing but separations and caps, or sampling too, by a law that draws each client by
     itself; that holds only while nobody learns who took part in which round."""
@@ -35,4 +52,6 @@ class Privacy(Model):
             raise ValueError(f"needs noise_multiplier or epsilon, {which}")
         if self.training != "none" and self.clip is None:
             raise ValueError(f"training: {self.training} needs clip, the norm to which each update is clipped")
+        if self.training == "none" and self.adaptive_clip is not None:
+            raise ValueError("adaptive_clip is for training: clip or noise")
         return self

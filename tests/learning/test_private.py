@@ -20,7 +20,7 @@ from fedsim.privacy.epsilon import epsilon_of
 from fedsim.privacy.guarantee import guarantee
 from fedsim.privacy.mechanisms.fixed import square_root
 from fedsim.scenario.component import Component
-from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.privacy import AdaptiveClip, Privacy
 from tests.conftest import Load
 from tests.privacy.test_sensitivity import toeplitz
 
@@ -236,3 +236,54 @@ def test_a_clip_undoes_debiasing_before_it_touches_fedavg(small: Load) -> None:
     assert loose == pytest.approx(plain, rel=1e-6)
     assert plain[1] < 0.3 * plain[0]
     assert tight[1] > 3 * plain[1]
+
+
+@pytest.mark.parametrize("quantile", [0.3, 0.5, 0.9])
+def test_an_adaptive_clip_finds_the_quantile(quantile: float) -> None:
+    """Norms are uniform between 0 and 10; the clip starts far away, and half of the reports are missing."""
+    optimizer = Private(FedAvg(), 0.01, 40, None, AdaptiveClip(quantile=quantile))
+    state, draws = optimizer.init(20, 1), np.random.default_rng(3)
+    for number in range(600):
+        deltas = draws.uniform(0, 10, (20, 1))
+        state, _ = optimizer.apply(state, np.zeros(1), Cohort(number, np.arange(20)), deltas)
+    assert np.mean(optimizer.clips[300:]) == pytest.approx(10 * quantile, rel=0.1)
+
+
+def test_what_a_client_sends_with_an_adaptive_clip_has_norm_one_at_most() -> None:
+    """The change of the two sums by one client, over the noise on each, is at most that of one update of norm 1."""
+    made = noise("independent", 1.0)
+    rows = np.array(list(made.rows(3)))
+    for quantile, length in ((0.1, 1e-9), (0.5, 0.4), (0.7, 0.9), (0.7, 1.0), (0.7, 5.0), (0.9, 1e100)):
+        adaptive = AdaptiveClip(quantile=quantile, share=0.1)
+        with_it, without = (Private(FedAvg(), 0.9, 10, made, adaptive) for _ in range(2))
+        moved = []
+        for optimizer, deltas in ((with_it, [[length, 0.0]]), (without, [[np.nan, 0.0]])):  # which counts as nothing
+            _, model = optimizer.apply(optimizer.init(1, 2), np.zeros(2), Cohort(0, np.arange(1)), np.array(deltas))
+            moved.append(model * 10)
+        update = (moved[0] - moved[1])[0] * np.sqrt(0.9) / 0.9
+        count = -10 * np.log(with_it.clips[0] / without.clips[0]) / adaptive.rate
+        count *= np.sqrt(0.1) / max(quantile, 1 - quantile)
+        assert update**2 + count**2 <= 1 + 1e-9
+        assert abs(count) > 0.01
+        # and the noise is that of the rows
+        assert moved[1] == pytest.approx(rows[0, :2] * 0.9 / np.sqrt(0.9))
+        seen = -10 * np.log(without.clips[0] / 0.9) / adaptive.rate * np.sqrt(0.1) / max(quantile, 1 - quantile)
+        assert seen == pytest.approx(rows[0, 2])
+
+
+def test_a_run_with_an_adaptive_clip(small: Load) -> None:
+    privacy = (
+        "privacy={mechanism: blt, noise_multiplier: 0.1, delta: 1e-2, clip: 0.001, training: %s, adaptive_clip: {}}"
+    )
+    result = trained(small, privacy % "noise")
+    assert result.metrics["learning.fedavg.clip"] > 0.002
+    assert "learning.fedavg.clip" not in trained(small, PRIVATE % (1, "noise")).metrics
+    assert trained(small, privacy % "clip").metrics["learning.fedavg.clip"] > 0.01
+    (said,) = [
+        each for each in caveats(small(privacy % "noise"), build_population(small())) if "the clip adapts" in each
+    ]
+    assert "is 1.03 times the stated one" in said
+    with pytest.raises(ScenarioError, match="adaptive_clip is for training"):
+        small(privacy % "none")
+    with pytest.raises(ScenarioError, match="loss_parts: an adaptive clip"):
+        preflight(small(LEARNING % "debiased_fedavg", privacy % "noise", "learning.loss_parts=true"))

@@ -1,55 +1,104 @@
 """What is promised is what is enforced: random runs of both servers keep it, and what is luck is not promised."""
 
+import os
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedsim.analysis.contributions import contributions
+from fedsim.common.arrays import Floats
 from fedsim.common.errors import ScenarioError, StalledError
 from fedsim.experiment.preflight import preflight
 from fedsim.learning.private import caveats
 from fedsim.population import build_population
-from fedsim.privacy.bounds import enforced_bounds
+from fedsim.privacy.bounds import broken_by_clients, broken_promises, enforced_bounds
+from fedsim.privacy.sensitivity import sensitivity
 from fedsim.scenario import Scenario
 from fedsim.simulation import simulate_log
 from tests.conftest import Load
+from tests.privacy.test_sensitivity import toeplitz
 from tests.scenarios import buffered_scenarios, scenarios
 
+RUNS = int(os.environ.get("FEDSIM_ENFORCEMENT", "50"))  # `make enforcement` has 500
 
-def kept(scenario: Scenario) -> None:
-    """See that a run of the scenario keeps what the scenario promises."""
+
+def series(kind: int, rounds: int, b: int) -> Floats:
+    """Return the first column of a C; the last one falls in any order within b rounds."""
+    steps = np.arange(rounds, dtype=np.float64)
+    return np.asarray((1 / (1 + steps), 0.9**steps, np.ones(rounds), np.cos(steps[: min(rounds, b)]))[kind])
+
+
+@pytest.mark.long
+@given(data=st.data())
+@settings(max_examples=RUNS)
+def test_random_runs_keep_it_and_no_client_moves_more_than_is_stated(data: st.DataObject) -> None:
+    """Both servers, with caps and cycles: by each client's rounds in the log, and dense matrices of C."""
+    scenario = data.draw(st.one_of(scenarios(), buffered_scenarios()))
+    changes: dict[str, Any] = {}
+    if data.draw(st.booleans()):
+        caps = [{"most": data.draw(st.integers(1, 12))} for _ in scenario.population]
+        changes |= {f"population.{index}.participations": cap for index, cap in enumerate(caps)}
+    if scenario.server.selects_once and data.draw(st.booleans()):
+        groups = data.draw(st.integers(1, 5))
+        law = data.draw(st.sampled_from(["poisson", {"kind": "cyclic_poisson", "groups": groups}]))
+        changes |= {"server.selection": law, "server.over_select": 1, "server.minimum_reports": 0}
+        changes |= {"server.shortage": "wait", "server.pause": "7s"}
+    server: Any = (scenario := scenario.with_values(changes)).server
     population = build_population(scenario)
+    promises_nothing = (
+        not server.selects_once
+        and server.cooldown_from == "selected"
+        and (server.max_staleness is None or server.max_staleness > int(population.separation.min()))
+    )
+    if promises_nothing:
+        with pytest.raises(ScenarioError, match=r"server\.cooldown_from: nothing is promised"):
+            enforced_bounds(scenario, population)
+        server = (scenario := scenario.with_values({"server.cooldown_from": "reported"})).server
     bounds = enforced_bounds(scenario, population)
     try:
         log = simulate_log(scenario, population)
-    except StalledError:
-        return
+    except StalledError as stalled:
+        log = stalled.log
+    took = pl.DataFrame(log.participations).filter(pl.col("outcome").cast(pl.String) == "reported")
+    at = took["round"].to_numpy() + (took["staleness"].to_numpy() if "staleness" in took.columns else 0)
+    pattern = np.zeros((bounds.rounds, len(population)))
+    np.add.at(pattern, (at, took["client"].to_numpy()), 1.0)
     seen = contributions(log.participations, len(population))
-    assert seen.last_round < bounds.rounds
-    assert seen.least_separation is None or seen.least_separation >= bounds.min_separation
-    assert seen.most <= bounds.participations
+    assert broken_promises(bounds, seen) == []
+    if population.most is not None:
+        assert broken_by_clients(bounds, population.separation, population.most, log.participations) == []
+    for kind in range(4):
+        c = series(kind, bounds.rounds, bounds.min_separation)
+        moved = np.linalg.norm(toeplitz(c, bounds.rounds) @ pattern, axis=0)
+        assert moved.max() <= sensitivity(c, bounds) * (1 + 1e-9)
 
 
-@pytest.mark.long
-@given(scenario=scenarios())
-def test_synchronous_rounds_keep_it(scenario: Scenario) -> None:
-    kept(scenario)
-
-
-@pytest.mark.long
-@given(scenario=buffered_scenarios())
-def test_a_buffered_server_keeps_it_or_promises_nothing(scenario: Scenario) -> None:
-    server: Any = scenario.server
-    population = build_population(scenario)
-    late = server.cooldown_from == "selected" and (
-        server.max_staleness is None or server.max_staleness > int(population.separation.min())
+def test_a_client_that_breaks_its_own_bounds_is_told(small: Load) -> None:
+    """Ten phones come back after ten rounds, and two tablets at once, three times."""
+    mixed = small(
+        "population.0.separation=[0,0,9,9,9,9,9,9,9,9,9,9]",
+        "population.0.participations={most: [3,3,6,6,6,6,6,6,6,6,6,6]}",
     )
-    if late:
-        with pytest.raises(ScenarioError, match=r"server\.cooldown_from: nothing is promised"):
-            enforced_bounds(scenario, population)
-    else:
-        kept(scenario)
+    population = build_population(mixed)
+    bounds = enforced_bounds(mixed, population)
+    assert bounds.own == ((1, 3), (10, 6))
+    assert population.most is not None
+
+    def told(client: int, rounds: list[int]) -> list[str]:
+        log = pl.DataFrame({"round": rounds, "client": client, "outcome": "reported"})
+        assert broken_promises(bounds, contributions(log, 12)) == []  # all within the smallest b and the largest k
+        assert population.most is not None
+        return broken_by_clients(bounds, population.separation, population.most, log)
+
+    assert told(1, [3, 4, 5]) == []
+    (sentence,) = told(5, [3, 12])
+    assert sentence == "client 5 contributed in round 3 and again in round 12, and its own b = 10 was promised"
+    (sentence,) = told(0, [3, 4, 5, 6])
+    assert sentence == "client 0 contributed 4 times, and its own k = 3 was promised"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from fedsim.privacy.optimized import Objective, cache_folder, cached, objective_
 from fedsim.privacy.sensitivity import inverse
 from fedsim.scenario.component import Component
 from fedsim.scenario.privacy import Privacy
+from tests.privacy.test_sensitivity import toeplitz
 
 THOUSAND, TWO_THOUSAND = ParticipationBounds(1000, 100, 10), ParticipationBounds(2000, 400, 5)
 
@@ -182,3 +183,23 @@ def test_the_rows_of_a_brought_mechanism_are_those_of_its_coefficients() -> None
     with pytest.raises(PluginError, match=r"row 20 of its correlate is not that of C\^-1 Z"):
         promised("Late")
     assert promised("Honest") == promised("Halved")
+
+
+def test_lambda_cgd_cancels_the_best_share_of_one_round() -> None:
+    """Against a grid of shares by dense matrices, and between independent noise and blt, of which it is one case."""
+    bounds = ParticipationBounds(120, 12)
+    c = np.asarray(MECHANISMS.build("lambda_cgd", {}).coefficients(bounds))
+    share = c[1]
+    assert c == pytest.approx(share ** np.arange(120))
+
+    def loss(each: float) -> float:
+        series = np.asarray(each ** np.arange(120.0), dtype=np.float64)
+        dense = toeplitz(series, 120)
+        rows = np.tril(np.ones((120, 120))) @ np.linalg.inv(dense)
+        return float(np.linalg.norm(dense[:, ::12].sum(axis=1)) * np.sqrt(np.square(rows).sum() / 120))
+
+    assert loss(share) <= min(loss(each) for each in np.linspace(0, 0.99, 100)) * (1 + 1e-9)
+    blt = np.asarray(MECHANISMS.build("blt", {}).coefficients(bounds))
+    assert sensitivity(blt, bounds) * error(blt, 120).rms < loss(share) < 0.6 * loss(0.0)
+    fixed = MECHANISMS.build("lambda_cgd", {"cancelled": 0.5}).coefficients(bounds)
+    assert fixed[:3] == pytest.approx([1, 0.5, 0.25])

@@ -12,7 +12,7 @@ from tests.privacy.test_mechanisms import Halved
 from tests.privacy.test_sensitivity import toeplitz
 
 BOUNDS = ParticipationBounds(150, 9, 6)
-KINDS = ["independent", "sqrt", "banded", "blt", f"{Halved.__module__}:Halved"]
+KINDS = ["independent", "sqrt", "banded", "lambda_cgd", "blt", f"{Halved.__module__}:Halved"]
 
 
 def rows(n: int, d: int, seed: int = 0) -> Floats:

@@ -124,6 +124,7 @@ LEARNING = described(
     converged | | 1 if the model moved, and drift and late descent are small enough to call the run converged, else 0.
     diverged | | 1 if the model or the loss was not finite any more at some round, else 0.
     diverged_round | rounds | The round after which that was first seen.
+    clip | | An adaptive clip, after the last round.
     dropped_updates | | Updates that were not finite, and counted as zero where updates are clipped for privacy.
     accuracy | share | Accuracy on test samples, mean over the last half of the rounds.
     average_loss | | Global loss of the mean of the server's models over the last half of the rounds.

@@ -12,6 +12,7 @@ MECHANISMS: Final = Registry[Mechanism](
         "independent": "fedsim.privacy.mechanisms.fixed:Independent",
         "sqrt": "fedsim.privacy.mechanisms.fixed:Sqrt",
         "banded": "fedsim.privacy.mechanisms.banded:Banded",
+        "lambda_cgd": "fedsim.privacy.mechanisms.lambda_cgd:LambdaCgd",
         "blt": "fedsim.privacy.mechanisms.blt:Blt",
     },
     at="privacy.mechanism",
